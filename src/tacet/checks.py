@@ -1,0 +1,84 @@
+"""Checks of arguments: each names the argument, the value and the mend, and returns the value."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import numbers
+from decimal import Decimal
+from fractions import Fraction
+
+from tacet.errors import InvalidParameter
+
+__all__ = ["Number", "exact", "finite", "non_negative", "positive", "positive_integer", "probability"]
+
+Number = int | float | str | Decimal | Fraction
+"""What a caller may write for a number that is kept exactly."""
+
+
+def exact(argument: str, value: Number) -> Fraction:
+    """The number the caller wrote: a float means the decimal it prints as, so 0.1 is 1/10.
+
+    Raises InvalidParameter where the value is no finite number.
+
+    >>> exact("epsilon", 0.1)
+    Fraction(1, 10)
+    >>> exact("epsilon", "1/3")
+    Fraction(1, 3)
+    """
+    expected = "a finite number, written as int, float, decimal text, Decimal or Fraction"
+    if isinstance(value, bool):
+        raise InvalidParameter(argument, value, expected=expected)
+    try:
+        if isinstance(value, Fraction):
+            return value
+        if isinstance(value, numbers.Integral):
+            return Fraction(int(value))
+        if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
+            return Fraction(repr(float(value)))  # also NumPy's floats
+        if isinstance(value, str | Decimal):
+            return Fraction(value)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        pass
+    raise InvalidParameter(argument, value, expected=expected)
+
+
+def finite(**arguments: float) -> float:
+    """The one named argument as a float, if it is a finite real number."""
+    ((name, value),) = arguments.items()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InvalidParameter(name, value, expected="a finite number")
+    return float(value)
+
+
+def positive(**arguments: float) -> float:
+    """The one named argument as a float, if it is finite and above zero."""
+    ((name, value),) = arguments.items()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+        raise InvalidParameter(name, value, expected="a finite number above 0")
+    return float(value)
+
+
+def non_negative(**arguments: float) -> float:
+    """The one named argument as a float, if it is finite and not below zero."""
+    ((name, value),) = arguments.items()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
+        raise InvalidParameter(name, value, expected="a finite number, 0 or above")
+    return float(value)
+
+
+def probability(**arguments: float) -> float:
+    """The one named argument as a float, if it lies strictly between 0 and 1."""
+    ((name, value),) = arguments.items()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
+        raise InvalidParameter(name, value, expected="a number strictly between 0 and 1")
+    return float(value)
+
+
+def positive_integer(**arguments: int) -> int:
+    """The one named argument as an int, if it is a whole number above zero."""
+    ((name, value),) = arguments.items()
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise InvalidParameter(name, value, expected="a whole number, 1 or above")
+    return int(value)

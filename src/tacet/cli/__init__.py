@@ -1,0 +1,3 @@
+"""Package."""
+
+# SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,140 @@
+"""Every exception tacet raises, in one tree.
+
+::
+
+    TacetError
+    ├── InvalidParameter (ValueError)     an argument is out of range, of the wrong type or unknown
+    │   ├── MissingBound                  an aggregate needs public bounds that were not given
+    │   └── UnsafeExpression              an expression or SELECT leaves the row-wise, total subset
+    ├── WrongUnit (TypeError)             two guarantees of different kinds meet
+    ├── UnsupportedEvent                  no theorem here prices this event in that kind
+    ├── BudgetExceeded                    a request costs more than is left
+    ├── LedgerMismatch                    the account was opened with other terms
+    ├── SourceChanged                     a table's file moved, grew or vanished since it was opened
+    ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
+    ├── EngineFailed                      the engine stopped; constant text, the spend stays
+    └── MissingExtra (ImportError)        an optional package is not installed
+
+No message ever contains a value from the data: texts are functions of what the caller wrote, of
+public facts (column names, paths, budgets) and of constants.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetExceeded",
+    "EngineFailed",
+    "InvalidParameter",
+    "LedgerMismatch",
+    "MissingBound",
+    "MissingExtra",
+    "SourceChanged",
+    "SourceUnreadable",
+    "TacetError",
+    "UnsafeExpression",
+    "UnsupportedEvent",
+    "WrongUnit",
+]
+
+
+class TacetError(Exception):
+    """The root: ``except TacetError`` catches everything that tacet raises on purpose."""
+
+
+class InvalidParameter(TacetError, ValueError):
+    """An argument is not usable; the message names it, its value and the mend.
+
+    argument: the name the caller wrote; value: what was given; expected: what would be right.
+    """
+
+    def __init__(self, argument: str, value: object, *, expected: str) -> None:
+        self.argument, self.value, self.expected = argument, value, expected
+        super().__init__(f"{argument}={_show(value)} cannot be used: expected {expected}.")
+
+
+class MissingBound(InvalidParameter):
+    """An aggregate needs a public lower and upper bound for this column or expression."""
+
+    def __init__(self, argument: str, value: object = None, *, expected: str) -> None:
+        super().__init__(argument, value, expected=expected)
+
+
+class UnsafeExpression(InvalidParameter):
+    """An expression or SELECT uses something outside the row-wise, total subset of SQL.
+
+    text: the whole expression; reason: what is wrong; mend: what may be written instead.
+    """
+
+    def __init__(self, text: str, *, reason: str, mend: str) -> None:
+        super().__init__("expression", text, expected=mend)
+        self.text, self.reason, self.mend = text, reason, mend
+        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}",)
+
+
+class WrongUnit(TacetError, TypeError):
+    """Two guarantees of different kinds meet where only one kind can stand.
+
+    left, right: what met; mend: the conversion to write.
+    """
+
+    def __init__(self, left: object, right: object, *, mend: str) -> None:
+        self.left, self.right, self.mend = left, right, mend
+        super().__init__(f"{left} and {right} are of different kinds. {mend}")
+
+
+class UnsupportedEvent(TacetError):
+    """No theorem in this package prices the event in the kind that was asked for."""
+
+    def __init__(self, event: object, *, kind: str, try_instead: str) -> None:
+        self.event, self.kind, self.try_instead = event, kind, try_instead
+        super().__init__(f"{event} has no price in {kind}. {try_instead}")
+
+
+class BudgetExceeded(TacetError):
+    """A request costs more than is left; nothing was read and nothing was spent."""
+
+    def __init__(self, *, asked: object, left: object, account: str) -> None:
+        self.asked, self.left, self.account = asked, left, account
+        super().__init__(
+            f"This request costs {asked}; {left} is left in account {account!r}. "
+            "Ask for less: a part of `session.remaining`, such as `session.remaining / 4`."
+        )
+
+
+class LedgerMismatch(TacetError):
+    """The account exists with other terms than those that were given."""
+
+
+class SourceChanged(TacetError):
+    """A table's file is not the one that was opened: path, size or time differ."""
+
+
+class SourceUnreadable(TacetError, OSError):
+    """A table's file is missing, unreadable or without a usable header or footer."""
+
+
+class EngineFailed(TacetError):
+    """The engine stopped. The text is constant, so that it tells nothing about the rows."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The query engine failed while it ran this question. What it cost stays spent. "
+            "Nothing about the cause is shown, because it may depend on the data."
+        )
+
+
+class MissingExtra(TacetError, ImportError):
+    """An optional package is not installed; the message gives the command that installs it."""
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(
+            f"This needs the package {package!r}. Run: pip install 'tacet[{extra}]'"
+        )
+
+
+def _show(value: object, *, limit: int = 200) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
