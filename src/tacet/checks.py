@@ -11,7 +11,15 @@ from fractions import Fraction
 
 from tacet.errors import InvalidParameter
 
-__all__ = ["Number", "exact", "finite", "non_negative", "positive", "positive_integer", "probability"]
+__all__ = [
+    "Number",
+    "exact",
+    "finite",
+    "non_negative",
+    "positive",
+    "positive_integer",
+    "probability",
+]
 
 Number = int | float | str | Decimal | Fraction
 """What a caller may write for a number that is kept exactly."""

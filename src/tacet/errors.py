@@ -130,9 +130,7 @@ class MissingExtra(TacetError, ImportError):
 
     def __init__(self, package: str, *, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(
-            f"This needs the package {package!r}. Run: pip install 'tacet[{extra}]'"
-        )
+        super().__init__(f"This needs the package {package!r}. Run: pip install 'tacet[{extra}]'")
 
 
 def _show(value: object, *, limit: int = 200) -> str:
