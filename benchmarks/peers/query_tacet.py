@@ -1,0 +1,53 @@
+"""tacet's side of the query benchmark, on the public contract alone."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from importlib.metadata import PackageNotFoundError, version
+
+from query_protocol import EPSILON, LOWER, RHO, UPPER, Answers, Noise, Opened, Task, serve
+
+import tacet
+
+
+def open_tool(task: Task) -> Opened:
+    price = tacet.PureDP(EPSILON) if task.guarantee == "pure" else tacet.ZCDP(RHO)
+    session = tacet.Session(
+        {"visits": task.data},
+        unit=tacet.Person("person_id", max_rows=task.max_rows),
+        budget=price * task.calls,
+    )
+    aggregates = {
+        "n": tacet.count(),
+        "s": tacet.sum("x", LOWER, UPPER),
+        "m": tacet.mean("x", LOWER, UPPER),
+        "p": tacet.median("x", LOWER, UPPER),
+    }
+    wanted = {name: aggregates[name] for name in task.answers}
+    query = session.table("visits").group_by("grp", keys=task.keys).agg(**wanted)
+    last: dict[str, dict[str, float]] = {}
+
+    def ask() -> Answers:
+        last.clear()
+        for row in session.evaluate(query, budget=price).to_dicts():
+            last[row["grp"]] = row
+        return {
+            group: {name: float(row[name]) for name in task.answers} for group, row in last.items()
+        }
+
+    def noise() -> Noise:
+        row = next(iter(last.values()))
+        errors = {name: row.get(f"{name}_standard_error") for name in task.answers}
+        return {name: {"sd": float(error)} for name, error in errors.items() if error is not None}
+
+    return Opened(version=installed(), ask=ask, noise=noise)
+
+
+def installed() -> str:
+    try:
+        return version("tacet")
+    except PackageNotFoundError:  # run from a checkout
+        return "checkout"
+
+
+if __name__ == "__main__":
+    serve(open_tool)

@@ -1,0 +1,137 @@
+"""Makes the tables of the query benchmark: fixed seed, skewed people, skewed values, public groups.
+
+    python benchmarks/query_data.py --cache DIR 1m narrow
+
+Each table is one Parquet file (person_id BIGINT, grp VARCHAR, x DOUBLE) with a JSON file beside it
+that holds what the benchmark compares with: exact answers per group, the number of rows that are
+left when every person keeps at most five, and a digest of the arrays, which does not depend on the
+version of the Parquet writer.
+
+- ``1m``, ``10m``: 10 rows a person on average, log-normal with sigma 1.2, so that half the people
+  have more than five rows and a few have hundreds. For times and memory.
+- ``narrow``: one to five rows a person. Bounding to five rows changes nothing here, so the exact
+  answer of every tool is the same plain GROUP BY, and errors are noise alone. For accuracy.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+VERSION = 1  # part of the file name: raise it when the recipe changes
+SEED = 20_240_601
+MAX_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """rows: of the table; people: distinct ids, each with a row; groups: keys g00, g01, ..."""
+
+    rows: int
+    people: int
+    groups: int = 50
+    narrow: bool = False
+
+
+RECIPES = {
+    "1m": Recipe(rows=1_000_000, people=100_000),
+    "10m": Recipe(rows=10_000_000, people=1_000_000),
+    "narrow": Recipe(rows=300_000, people=100_000, narrow=True),
+}
+
+
+def parquet(cache: Path, name: str) -> Path:
+    return cache / f"visits-{name}-v{VERSION}.parquet"
+
+
+def facts(cache: Path, name: str) -> Path:
+    return parquet(cache, name).with_suffix(".json")
+
+
+def people_of_rows(recipe: Recipe, rng: np.random.Generator) -> np.ndarray:
+    """The person of each row, in random order; every person has at least one row."""
+    everyone = np.arange(recipe.people, dtype=np.int64)
+    if recipe.narrow:  # a deal of the numbers 1..5 whose mean is rows / people = 3
+        person = np.repeat(everyone, 1 + everyone % MAX_ROWS)
+    else:
+        weight = rng.lognormal(0.0, 1.2, recipe.people)
+        more = rng.choice(recipe.people, size=recipe.rows - recipe.people, p=weight / weight.sum())
+        person = np.concatenate([everyone, more])
+    rng.shuffle(person)
+    return person
+
+
+def make(cache: Path, name: str) -> None:
+    recipe = RECIPES[name]
+    rng = np.random.default_rng(SEED)
+    person = people_of_rows(recipe, rng)
+    popularity = (1.0 + np.arange(recipe.groups)) ** -0.7
+    group = rng.choice(recipe.groups, size=recipe.rows, p=popularity / popularity.sum())
+    group = group.astype(np.int16)
+    x = np.round(100.0 * rng.beta(1.2, 4.0, recipe.rows), 3)
+    rows_each = np.bincount(person, minlength=recipe.people)
+
+    digest = hashlib.sha256()
+    for array in (person, group, x):
+        digest.update(array.tobytes())
+
+    database = duckdb.connect()
+    database.execute("SET threads = 1")  # keeps the order of the rows in the file
+    database.register("made", {"person": person, "number": group, "x": x})
+    path = parquet(cache, name)
+    partial = path.with_suffix(".part")
+    database.execute(
+        "COPY (SELECT person AS person_id, printf('g%02d', number) AS grp, x FROM made) "
+        f"TO '{partial}' (FORMAT parquet)"
+    )
+    exact = database.execute(
+        "SELECT grp, count(*), sum(x), avg(x), median(x) FROM read_parquet(?) GROUP BY grp "
+        "ORDER BY grp",
+        [str(partial)],
+    ).fetchall()
+    facts(cache, name).write_text(
+        json.dumps(
+            {
+                "name": name,
+                "rows": recipe.rows,
+                "people": recipe.people,
+                "groups": recipe.groups,
+                "max_rows": MAX_ROWS,
+                "rows_kept": int(np.minimum(rows_each, MAX_ROWS).sum()),
+                "rows_of_a_person": {
+                    "median": float(np.median(rows_each)),
+                    "p90": float(np.quantile(rows_each, 0.9)),
+                    "p99": float(np.quantile(rows_each, 0.99)),
+                    "most": int(rows_each.max()),
+                },
+                "rows_of_a_group": [min(row[1] for row in exact), max(row[1] for row in exact)],
+                "sha256_of_arrays": digest.hexdigest(),
+                "exact": {row[0]: dict(zip("nsmp", row[1:], strict=True)) for row in exact},
+            },
+            indent=1,
+        )
+    )
+    partial.rename(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+", choices=sorted(RECIPES))
+    parser.add_argument("--cache", type=Path, required=True)
+    arguments = parser.parse_args()
+    arguments.cache.mkdir(parents=True, exist_ok=True)
+    for name in arguments.names:
+        if not (parquet(arguments.cache, name).exists() and facts(arguments.cache, name).exists()):
+            make(arguments.cache, name)
+
+
+if __name__ == "__main__":
+    main()
