@@ -1,0 +1,178 @@
+"""Exact arithmetic for the few draws that float64 cannot decide.
+
+A uniform number is an infinite string of bits of which a prefix has been read. Each function here
+brackets the value that follows from the prefix between two integers in fixed point, and reads 64
+more bits as long as the two ends round differently. What it returns is therefore the exact
+floor, with probability one after finitely many bits. The bounds are derived in
+docs/proofs/noise.md, section 3.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from mpmath.libmp import (
+    from_man_exp,
+    from_rational,
+    mpf_cos_sin_pi,
+    mpf_exp,
+    mpf_log,
+    to_fixed,
+)
+
+from tacet.bits import RandomBits
+
+__all__ = [
+    "LazyUniform",
+    "exp_bounds",
+    "gaussian_floors_exact",
+    "laplace_floor_exact",
+    "log_ratio_bounds",
+    "magnitude_exact",
+    "minus_log_bounds",
+    "signed_uniform",
+]
+
+_GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
+_SPARE = 64  # fixed-point digits kept beyond the bits read, so that the unread bits dominate
+
+
+class LazyUniform:
+    """A uniform number in (0, 1), known to lie in [value, value + 1] / 2^length."""
+
+    __slots__ = ("_bits", "length", "value")
+
+    def __init__(self, value: int, *, length: int, bits: RandomBits) -> None:
+        self.value, self.length, self._bits = value, length, bits
+
+    def extend(self) -> None:
+        """Read 64 more bits."""
+        self.value = self.value << 64 | int(self._bits.words(1)[0])
+        self.length += 64
+
+    @property
+    def places(self) -> int:
+        """Binary places with which to compute: well beyond the bits that were read."""
+        return self.length + _SPARE
+
+
+def signed_uniform(word: int, bits: RandomBits) -> tuple[int, LazyUniform]:
+    """A fair sign and the 63-bit prefix of a uniform number, from one signed 64-bit word."""
+    if word >= 0:
+        return 1, LazyUniform(word, length=63, bits=bits)
+    return -1, LazyUniform(~word, length=63, bits=bits)
+
+
+def minus_log_bounds(uniform: LazyUniform, places: int) -> tuple[int, int | None]:
+    """Integers with low <= -ln(U) 2^places <= high; high is None where U may be 0."""
+    precision = places + _GUARD
+    upper_end = from_man_exp(uniform.value + 1, -uniform.length)
+    low = -to_fixed(mpf_log(upper_end, precision), places) - 2
+    if uniform.value == 0:
+        return max(low, 0), None
+    lower_end = from_man_exp(uniform.value, -uniform.length)
+    return max(low, 0), -to_fixed(mpf_log(lower_end, precision), places) + 2
+
+
+def log_ratio_bounds(scale: Fraction, places: int) -> tuple[int, int]:
+    """Integers with low <= ln(2 / (1 + e^(-1/scale))) 2^places <= high."""
+    precision = places + _GUARD
+    inverse = from_rational(-scale.denominator, scale.numerator, precision + 64)
+    # With q = e^(-1/scale) below 2^-places the logarithm of 1 + q is below one unit.
+    tiny = scale * 2 * places < 1
+    power = 0 if tiny else to_fixed(mpf_exp(inverse, precision), precision)
+    argument = from_man_exp((1 << precision) + power, -precision - 1)
+    value = -to_fixed(mpf_log(argument, precision), places)
+    return value - 3, value + 3
+
+
+def exp_bounds(exponent: Fraction, places: int) -> tuple[int, int]:
+    """Integers with low <= e^exponent 2^places <= high, for an exponent of 0 or below."""
+    if exponent == 0:
+        return 1 << places, 1 << places
+    if exponent < -places:
+        return 0, 1
+    precision = places + _GUARD
+    argument = from_rational(exponent.numerator, exponent.denominator, precision)
+    value = to_fixed(mpf_exp(argument, precision), places)
+    return max(value - 2, 0), value + 2
+
+
+def laplace_floor_exact(word: int, *, ratio: Fraction, offset: Fraction, bits: RandomBits) -> int:
+    """floor(offset + ratio Z) for the standard Laplace Z whose first 64 bits are ``word``."""
+    sign, uniform = signed_uniform(word, bits)
+    while True:
+        places = uniform.places
+        low, high = minus_log_bounds(uniform, places)
+        if high is not None:
+            first, second = (low, high) if sign > 0 else (-high, -low)
+            one = _floor_affine(first, places, ratio=ratio, offset=offset)
+            if one == _floor_affine(second, places, ratio=ratio, offset=offset):
+                return one
+        uniform.extend()
+
+
+def magnitude_exact(uniform: LazyUniform, *, scale: Fraction, two_sided: bool) -> int:
+    """floor(scale (c - ln U)), c = ln(2/(1 + e^(-1/scale))) if ``two_sided``, else 0."""
+    while True:
+        places = uniform.places
+        low, high = minus_log_bounds(uniform, places)
+        if high is not None:
+            shift = log_ratio_bounds(scale, places) if two_sided else (0, 0)
+            zero = Fraction(0)
+            one = _floor_affine(low + shift[0], places, ratio=scale, offset=zero)
+            if one == _floor_affine(high + shift[1], places, ratio=scale, offset=zero):
+                return max(one, 0)
+        uniform.extend()
+
+
+def gaussian_floors_exact(
+    radius_word: int,
+    angle_word: int,
+    *,
+    ratio: Fraction,
+    offsets: tuple[Fraction, Fraction | None],
+    bits: RandomBits,
+) -> tuple[int, int]:
+    """floor(offset + ratio Z) for both standard normals that Box and Muller make of two words.
+
+    The second offset is None where the second normal is not used; its floor is then 0.
+    """
+    _, radius = signed_uniform(radius_word, bits)
+    angle = LazyUniform(angle_word, length=64, bits=bits)
+    while True:
+        places = radius.places
+        low, high = minus_log_bounds(radius, places)
+        if high is not None:
+            shortest = math.isqrt(2 * low << places)
+            longest = math.isqrt(2 * high << places) + 1
+            turn = from_man_exp(angle.value, 1 - angle.length)
+            cosine, sine = mpf_cos_sin_pi(turn, places + _GUARD)
+            # The unread bits of the angle move it by less than 2 pi 2^-length.
+            slack = (7 << (places - angle.length)) + 3
+            floors = []
+            for part, offset in zip((cosine, sine), offsets, strict=True):
+                if offset is None:
+                    floors.append(0)
+                    continue
+                middle = to_fixed(part, places)
+                corners = [r * (middle + d) for r in (shortest, longest) for d in (-slack, slack)]
+                one = _floor_affine(min(corners), 2 * places, ratio=ratio, offset=offset)
+                if one != _floor_affine(max(corners), 2 * places, ratio=ratio, offset=offset):
+                    break
+                floors.append(one)
+            else:
+                return floors[0], floors[1]
+        radius.extend()
+        angle.extend()
+
+
+def _floor_affine(value: int, places: int, *, ratio: Fraction, offset: Fraction) -> int:
+    """floor(offset + ratio value / 2^places), in integers."""
+    numerator = (offset.numerator * ratio.denominator << places) + (
+        ratio.numerator * value * offset.denominator
+    )
+    return numerator // (offset.denominator * ratio.denominator << places)
