@@ -1,0 +1,57 @@
+"""Outward rounding: irrational prices become multiples of 2^-80, on the side that is safe."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+__all__ = ["GRID_BITS", "grid_down", "grid_up", "root_down", "root_up"]
+
+GRID_BITS = 80
+"""Irrational numbers in guarantees are whole multiples of 2^-GRID_BITS."""
+
+_GRID = 1 << GRID_BITS
+
+
+def grid_up(value: float | Fraction) -> Fraction:
+    """The least multiple of 2^-80 that is not below `value`; a float is the number it holds.
+
+    >>> grid_up(Fraction(1, 4))
+    Fraction(1, 4)
+    >>> grid_up(Fraction(1, 3)) > Fraction(1, 3)
+    True
+    """
+    scaled = Fraction(value) * _GRID
+    return Fraction(-((-scaled.numerator) // scaled.denominator), _GRID)
+
+
+def grid_down(value: float | Fraction) -> Fraction:
+    """The greatest multiple of 2^-80 that is not above `value`; a float is the number it holds.
+
+    >>> grid_down(Fraction(1, 3)) < Fraction(1, 3)
+    True
+    """
+    scaled = Fraction(value) * _GRID
+    return Fraction(scaled.numerator // scaled.denominator, _GRID)
+
+
+def root_up(square: Fraction) -> float:
+    """The least float that is not below the square root of a non-negative number.
+
+    >>> root_up(Fraction(4)), root_up(Fraction(2)) ** 2 > 2
+    (2.0, True)
+    """
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return (
+        root if root == 0 or Fraction(before := math.nextafter(root, 0)) ** 2 < square else before
+    )
+
+
+def root_down(square: Fraction) -> float:
+    """The greatest float that is not above the square root of a non-negative number."""
+    root = root_up(square)
+    return root if Fraction(root) ** 2 == square else math.nextafter(root, 0.0)
