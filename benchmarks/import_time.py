@@ -1,0 +1,102 @@
+"""How long ``import tacet`` takes in a fresh process, beside its peers where they are installed.
+
+    python benchmarks/import_time.py [--venvs DIR] [--rounds 15]
+
+Each measurement is a process of its own, which times one import statement from the inside, so that
+the start of Python is not counted. Rounds are interleaved and the first, which may write bytecode,
+is dropped. Peers are looked for in the environments that ``benchmarks/query.py`` makes. With
+``from tacet import Session`` stands what a user pays who then asks a question, since tacet loads
+its parts when they are first named. ``modules`` is the number of modules an import brings in.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CACHE = Path.home() / ".cache" / "tacet-bench"
+STATEMENTS = (
+    ("tacet", "import tacet"),
+    ("tacet", "from tacet import Session"),
+    ("opendp", "import opendp.prelude"),
+    ("smartnoise", "import snsql"),
+    ("duckdb", "import duckdb"),
+)
+PROBE = """
+import sys, time
+before = len(sys.modules)
+began = time.perf_counter()
+{statement}
+print(time.perf_counter() - began, len(sys.modules) - before)
+"""
+
+
+@dataclass(slots=True)
+class Record:
+    python: Path
+    seconds: list[float] = field(default_factory=list)
+    modules: int = 0
+    failure: str = ""
+
+
+def measure(statement: str, record: Record, *, isolated: bool) -> None:
+    """One fresh process; a peer's runs without the caller's PYTHONPATH."""
+    settings = dict(os.environ)
+    if isolated:
+        settings.pop("PYTHONPATH", None)
+    command = [record.python, "-c", PROBE.format(statement=statement)]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    if done.returncode:
+        record.failure = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return
+    seconds, modules = done.stdout.split()[-2:]
+    record.seconds.append(float(seconds))
+    record.modules = int(modules)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    options = parser.parse_args()
+
+    records: dict[tuple[str, str], Record] = {}
+    for tool, statement in STATEMENTS:
+        python = options.venvs / tool / "bin" / "python"
+        if tool == "tacet":
+            python = options.tacet_python
+        if python.exists():
+            records[tool, statement] = Record(python)
+        else:
+            print(f"{tool}: not installed under {options.venvs}", file=sys.stderr)
+    for _ in range(1 + options.rounds):
+        for (tool, statement), record in records.items():
+            if not record.failure:
+                measure(statement, record, isolated=tool != "tacet")
+
+    print(
+        "| statement | median ms | fastest ms | slowest ms | modules |\n|---|---:|---:|---:|---:|"
+    )
+    for (_, statement), record in records.items():
+        if record.failure:
+            print(f"| `{statement}` | failed: {record.failure} ||||")
+            continue
+        times = [1000 * seconds for seconds in record.seconds[1:]]
+        print(
+            f"| `{statement}` | {statistics.median(times):.1f} | {min(times):.1f} "
+            f"| {max(times):.1f} | {record.modules} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
