@@ -98,7 +98,7 @@ def acceptance_bounds(k: int, *, sigma: Fraction, places: int) -> tuple[int, int
     at_k = mpf_sub(mpf_erfc(edge[0], precision), mpf_erfc(edge[1], precision), precision)
     half = mpf_div(from_man_exp(1, -1), unit, precision)
     at_zero = mpf_mul(from_man_exp(2, 0), mpf_erf(half, precision), precision)
-    quotient = to_fixed(mpf_div(at_zero, at_k, precision), places + _GUARD)
+    quotient = int(to_fixed(mpf_div(at_zero, at_k, precision), places + _GUARD))
     exponent = -Fraction(k * k) / (2 * sigma * sigma)
     shrink = math.ceil(-exponent * 2) + 64  # the quotient is as large as the exponential is small
     low, high = exp_bounds(exponent, places + shrink)

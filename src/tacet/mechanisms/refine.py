@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 from mpmath.libmp import (
     from_man_exp,
@@ -70,11 +71,11 @@ def minus_log_bounds(uniform: LazyUniform, places: int) -> tuple[int, int | None
     """Integers with low <= -ln(U) 2^places <= high; high is None where U may be 0."""
     precision = places + _GUARD
     upper_end = from_man_exp(uniform.value + 1, -uniform.length)
-    low = -to_fixed(mpf_log(upper_end, precision), places) - 2
+    low = -_fixed(mpf_log(upper_end, precision), places) - 2
     if uniform.value == 0:
         return max(low, 0), None
     lower_end = from_man_exp(uniform.value, -uniform.length)
-    return max(low, 0), -to_fixed(mpf_log(lower_end, precision), places) + 2
+    return max(low, 0), -_fixed(mpf_log(lower_end, precision), places) + 2
 
 
 def log_ratio_bounds(scale: Fraction, places: int) -> tuple[int, int]:
@@ -83,9 +84,9 @@ def log_ratio_bounds(scale: Fraction, places: int) -> tuple[int, int]:
     inverse = from_rational(-scale.denominator, scale.numerator, precision + 64)
     # With q = e^(-1/scale) below 2^-places the logarithm of 1 + q is below one unit.
     tiny = scale * 2 * places < 1
-    power = 0 if tiny else to_fixed(mpf_exp(inverse, precision), precision)
+    power = 0 if tiny else _fixed(mpf_exp(inverse, precision), precision)
     argument = from_man_exp((1 << precision) + power, -precision - 1)
-    value = -to_fixed(mpf_log(argument, precision), places)
+    value = -_fixed(mpf_log(argument, precision), places)
     return value - 3, value + 3
 
 
@@ -97,7 +98,7 @@ def exp_bounds(exponent: Fraction, places: int) -> tuple[int, int]:
         return 0, 1
     precision = places + _GUARD
     argument = from_rational(exponent.numerator, exponent.denominator, precision)
-    value = to_fixed(mpf_exp(argument, precision), places)
+    value = _fixed(mpf_exp(argument, precision), places)
     return max(value - 2, 0), value + 2
 
 
@@ -158,7 +159,7 @@ def gaussian_floors_exact(
                 if offset is None:
                     floors.append(0)
                     continue
-                middle = to_fixed(part, places)
+                middle = _fixed(part, places)
                 corners = [r * (middle + d) for r in (shortest, longest) for d in (-slack, slack)]
                 one = _floor_affine(min(corners), 2 * places, ratio=ratio, offset=offset)
                 if one != _floor_affine(max(corners), 2 * places, ratio=ratio, offset=offset):
@@ -168,6 +169,11 @@ def gaussian_floors_exact(
                 return floors[0], floors[1]
         radius.extend()
         angle.extend()
+
+
+def _fixed(value: Any, places: int) -> int:
+    """The fixed-point integer, a plain int also where mpmath computes with gmpy2."""
+    return int(to_fixed(value, places))
 
 
 def _floor_affine(value: int, places: int, *, ratio: Fraction, offset: Fraction) -> int:

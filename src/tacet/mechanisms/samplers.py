@@ -27,7 +27,7 @@ from tacet.mechanisms.certified import (
 from tacet.mechanisms.gaussian_rejection import fill_by_rejection
 from tacet.mechanisms.gaussian_table import LARGEST_SIGMA, table
 
-__all__ = ["discrete_gaussian", "discrete_laplace", "exact_scale", "geometric"]
+__all__ = ["discrete_gaussian", "discrete_laplace", "exact_scale", "geometric", "within_range"]
 
 Integers = NDArray[np.int64]
 
@@ -60,7 +60,7 @@ def discrete_laplace(*, scale: float | Fraction, size: int, bits: RandomBits) ->
     >>> discrete_laplace(scale=2, size=5, bits=SeededBits(1)).dtype
     dtype('int64')
     """
-    ratio, count = _within_range("scale", scale), _counted(size)
+    ratio, count = within_range("scale", scale), _counted(size)
     shift = laplace_shift(ratio)
     draws = np.empty(count, dtype=np.int64)
     for start in range(0, count, CHUNK):
@@ -80,7 +80,7 @@ def geometric(*, scale: float | Fraction, size: int, bits: RandomBits) -> Intege
     >>> bool((geometric(scale=2, size=100, bits=SeededBits(1)) >= 0).all())
     True
     """
-    ratio, count = _within_range("scale", scale), _counted(size)
+    ratio, count = within_range("scale", scale), _counted(size)
     draws = np.empty(count, dtype=np.int64)
     for start in range(0, count, CHUNK):
         part = draws[start : start + CHUNK]
@@ -102,7 +102,7 @@ def discrete_gaussian(*, sigma: float | Fraction, size: int, bits: RandomBits) -
     >>> discrete_gaussian(sigma=2, size=5, bits=SeededBits(1)).shape
     (5,)
     """
-    ratio, count = _within_range("sigma", sigma), _counted(size)
+    ratio, count = within_range("sigma", sigma), _counted(size)
     draws = np.empty(count, dtype=np.int64)
     for start in range(0, count, CHUNK):
         part = draws[start : start + CHUNK]
@@ -117,7 +117,8 @@ def discrete_gaussian(*, sigma: float | Fraction, size: int, bits: RandomBits) -
     return draws
 
 
-def _within_range(argument: str, value: float | Fraction) -> Fraction:
+def within_range(argument: str, value: float | Fraction) -> Fraction:
+    """A noise scale that the samplers accept, exactly: above 0, at most 2^40."""
     scale = exact_scale(argument, value)
     if scale > LARGEST_RATIO:
         raise InvalidParameter(
