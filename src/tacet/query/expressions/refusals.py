@@ -1,0 +1,182 @@
+"""The sentences with which an expression is refused: what was met, and what to write instead."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from tacet.errors import UnsafeExpression
+
+__all__ = ["FUNCTIONS", "described", "fragment", "place", "refusal", "resembling", "too_deep"]
+
+FUNCTIONS = (
+    "ABS",
+    "CEIL",
+    "COALESCE",
+    "CONCAT",
+    "CONTAINS",
+    "DATE_DIFF",
+    "DAY",
+    "DAYOFWEEK",
+    "EXP",
+    "EXTRACT",
+    "FLOOR",
+    "GREATEST",
+    "HOUR",
+    "IF",
+    "LEAST",
+    "LENGTH",
+    "LN",
+    "LOG10",
+    "LOG2",
+    "LOWER",
+    "MOD",
+    "MONTH",
+    "NULLIF",
+    "POWER",
+    "QUARTER",
+    "ROUND",
+    "SIGN",
+    "SQRT",
+    "STARTS_WITH",
+    "SUBSTRING",
+    "TRIM",
+    "TRY_CAST",
+    "UPPER",
+    "WEEK",
+    "YEAR",
+)
+
+_LOOKS = "Use operators, CASE, literals and the functions " + ", ".join(FUNCTIONS) + "."
+
+_MENDS: dict[type[object], tuple[str, str]] = {
+    exp.Query: ("a subquery", "Write a condition on the row's own columns."),
+    exp.Exists: ("a subquery (EXISTS)", "Write a condition on the row's own columns."),
+    exp.Any: ("a subquery or list (ANY)", "Write x IN (1, 2, 3)."),
+    exp.All: ("a subquery or list (ALL)", "Write the comparisons one by one with AND."),
+    exp.Window: ("a window function (OVER)", "An expression sees one row only."),
+    exp.Placeholder: ("a parameter", "Write the value itself."),
+    exp.Parameter: ("a parameter", "Write the value itself."),
+    exp.SessionParameter: ("a setting of the session", "Write the value itself."),
+    exp.PositionalColumn: ("a column by position", "Write the column's name."),
+    exp.Lambda: ("a lambda", "An expression sees one value only."),
+    exp.Struct: ("a struct", "Use its fields as columns of their own."),
+    exp.Array: ("a list", "Lists stand only behind IN, as in x IN (1, 2, 3)."),
+    exp.Tuple: ("a row of values", "Compare the columns one by one with AND."),
+    exp.Bracket: ("a subscript", "Use SUBSTRING(x, 1, 3) for text."),
+    exp.Dot: ("a name with a dot", "Write the name of a column or function alone."),
+    exp.JSONExtract: ("the operator -> (JSON or lambda)", "Use plain columns."),
+    exp.JSONExtractScalar: ("the operator ->> (JSON)", "Use plain columns."),
+    exp.RegexpLike: ("a regular expression", "Use LIKE, CONTAINS or STARTS_WITH."),
+    exp.SimilarTo: ("a regular expression", "Use LIKE, CONTAINS or STARTS_WITH."),
+    exp.Glob: ("GLOB", "Use LIKE, CONTAINS or STARTS_WITH."),
+    exp.Escape: ("LIKE with ESCAPE", "Use CONTAINS or STARTS_WITH for a literal % or _."),
+    exp.Collate: ("COLLATE", "Compare LOWER(x) instead."),
+    exp.Interval: ("an INTERVAL", "Use DATE_DIFF('day', a, b) and compare numbers."),
+    exp.IntDiv: ("the operator //", "Write FLOOR(a / b)."),
+    exp.AtTimeZone: ("AT TIME ZONE", "All instants are in UTC."),
+    exp.Star: ("*", "Write the name of a column."),
+    exp.Block: ("more than one statement", "Write one expression only."),
+    exp.Log: ("LOG with an unclear base", "Write LN(x), LOG10(x) or LOG2(x)."),
+    exp.TimestampTrunc: ("DATE_TRUNC", "Use EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x)."),
+    exp.Rand: ("the random function", "An expression depends on the row alone."),
+    exp.CurrentDate: ("today's date", "Write a literal such as DATE '2024-01-01'."),
+    exp.CurrentTimestamp: ("the present time", "Write TIMESTAMP '2024-01-01 00:00:00'."),
+    exp.ByteString: ("a text with escapes", "Write the characters themselves: 'text'."),
+    exp.RawString: ("a text in dollar quotes", "Write the text in single quotes."),
+    exp.National: ("a national text", "Write the text in single quotes."),
+}
+
+
+def too_deep(text: str) -> UnsafeExpression:
+    """The refusal of an expression whose parts stand inside each other too many times."""
+    return UnsafeExpression(
+        text,
+        reason="its parts are nested too deeply",
+        mend="Write it with fewer brackets, or derive an inner part as a column first.",
+    )
+
+
+def refusal(
+    text: str, node: object, *, form: bool = False, mend: str | None = None
+) -> UnsafeExpression:
+    """The refusal of one node; form: its kind is allowed, but not written in this way."""
+    shown = fragment(node)
+    at = f", at {shown!r}" if shown and len(text) > len(shown) else ""
+    what, remedy = described(node)
+    if form:
+        return UnsafeExpression(
+            text,
+            reason=f"this form of {what} is not allowed{at}",
+            mend=mend or f"Write it plainly. {_LOOKS}",
+        )
+    return UnsafeExpression(text, reason=f"it uses {what}{at}", mend=mend or remedy)
+
+
+def described(node: object) -> tuple[str, str]:
+    """What a node is called in a message, and what may stand in its place."""
+    if not isinstance(node, exp.Expression):
+        return "an incomplete part", _LOOKS
+    for kind, words in _MENDS.items():
+        if isinstance(node, kind):
+            return words
+    if isinstance(node, exp.Anonymous):
+        name = str(node.name)
+        return f"the function {name[:60]!r}", resembling(name, FUNCTIONS) + _LOOKS
+    if isinstance(node, exp.AggFunc):
+        return (
+            f"the aggregate {node.sql_name()}",
+            "An expression sees one row only; aggregates stand in agg(...) or after SELECT.",
+        )
+    if isinstance(node, exp.Column):
+        return "a column's name", "Write the name of the column alone."
+    if isinstance(node, exp.Literal):
+        return "a number", "Write the number in digits."
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Case | exp.If):
+        return f"the function {node.sql_name()}", _LOOKS
+    return type(node).__name__.upper(), _LOOKS
+
+
+def resembling(name: str, available: tuple[str, ...] | list[str]) -> str:
+    """A question with the nearest available name, or nothing.
+
+    >>> resembling("sqr", ["SQRT", "LN"])
+    "Did you mean 'SQRT'? "
+    """
+    lower = {entry.lower(): entry for entry in available}
+    close = difflib.get_close_matches(name[:100].lower(), list(lower), n=1)
+    return f"Did you mean {lower[close[0]]!r}? " if close else ""
+
+
+def fragment(node: object, *, most: int = 60) -> str:
+    """The node as text, cut to a length for messages; empty where it can not be written."""
+    if not isinstance(node, exp.Expression):
+        return ""
+    try:
+        text = node.sql(dialect="duckdb", comments=False)
+    except (
+        SqlglotError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ):
+        return ""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def place(error: SqlglotError) -> str:
+    """Where sqlglot stopped, as ' near ...', without terminal colours."""
+    if isinstance(error, ParseError) and error.errors:
+        first = error.errors[0]
+        words = f"{first.get('start_context') or ''}»{first.get('highlight') or ''}«"
+        words = re.sub(r"\s+", " ", words)[-60:]
+        return f", near {words!r}"
+    return ""

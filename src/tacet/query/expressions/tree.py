@@ -1,0 +1,165 @@
+"""What an expression means before its columns are known: a small tree, and its canonical text."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Literal", "Name", "Node", "Operation", "names", "text_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is NULL, and an int is one that a double holds exactly."""
+
+    value: bool | int | float | str | dt.date | dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, as the caller spelled it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator or function over other nodes.
+
+    name: as written in SQL, in capitals. option: what must be constant: the type of a TRY_CAST,
+    the part of an EXTRACT, the unit of a DATE_DIFF, the digits of a ROUND. CASE holds condition
+    and result in turn and the default last; SWITCH (CASE x WHEN ...) holds x before them.
+    """
+
+    name: str
+    operands: tuple[Node, ...]
+    option: str | int | None = None
+
+
+Node = Literal | Name | Operation
+
+# How tightly an operator binds, as sqlglot's DuckDB grammar reads it. IS DISTINCT FROM takes all
+# that follows, so it binds loosest and is bracketed wherever it is an operand.
+_LOOSEST, _OR, _AND, _NOT, _PREDICATE, _JOIN, _SUM, _PRODUCT, _SIGN, _ATOM = range(10)
+
+_LEFT_ASSOCIATIVE = {
+    "||": _JOIN,
+    "+": _SUM,
+    "-": _SUM,
+    "*": _PRODUCT,
+    "/": _PRODUCT,
+    "%": _PRODUCT,
+}
+_PREDICATES = {"=", "<>", "<", "<=", ">", ">=", "LIKE", "ILIKE"}
+_DISTINCT = {"IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
+
+
+def text_of(node: Node) -> str:
+    """The node in the input language, with the fewest brackets that keep its meaning.
+
+    >>> text_of(Operation("*", (Operation("+", (Name("a"), Literal(1))), Literal(0.5))))
+    '("a" + 1) * 0.5'
+    """
+    return _written(node)[0]
+
+
+def names(node: Node) -> Iterator[str]:
+    """Every column name in the node, as it was spelled, repetitions included.
+
+    >>> list(names(Operation("+", (Name("a"), Name("b")))))
+    ['a', 'b']
+    """
+    match node:
+        case Name(name):
+            yield name
+        case Operation(operands=operands):
+            for operand in operands:
+                yield from names(operand)
+        case Literal():
+            return
+
+
+def _written(node: Node) -> tuple[str, int]:
+    match node:
+        case Literal(value):
+            return _constant(value)
+        case Name(name):
+            return '"' + name.replace('"', '""') + '"', _ATOM
+        case Operation():
+            return _operation(node)
+
+
+def _constant(value: object) -> tuple[str, int]:
+    match value:
+        case None:
+            return "NULL", _ATOM
+        case bool():
+            return ("TRUE" if value else "FALSE"), _ATOM
+        case int() | float():
+            return repr(value), (_ATOM if value >= 0 else _SIGN)
+        case dt.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'", _ATOM
+        case dt.date():
+            return f"DATE '{value.isoformat()}'", _ATOM
+        case _:
+            return "'" + str(value).replace("'", "''") + "'", _ATOM
+
+
+def _operation(node: Operation) -> tuple[str, int]:
+    name, operands = node.name, node.operands
+    if name in ("AND", "OR"):
+        level = _AND if name == "AND" else _OR
+        return f" {name} ".join(_at(operand, level + 1) for operand in operands), level
+    if name in _LEFT_ASSOCIATIVE:
+        level = _LEFT_ASSOCIATIVE[name]
+        return f"{_at(operands[0], level)} {name} {_at(operands[1], level + 1)}", level
+    if name in _PREDICATES or name in _DISTINCT:
+        level = _PREDICATE if name in _PREDICATES else _LOOSEST
+        return f"{_at(operands[0], _JOIN)} {name} {_at(operands[1], _JOIN)}", level
+    first, *rest = operands
+    match name:
+        case "NOT":
+            return f"NOT {_at(first, _NOT)}", _NOT
+        case "NEGATIVE":
+            return f"-{_at(first, _ATOM)}", _SIGN
+        case "IS NULL":
+            return f"{_at(first, _JOIN)} IS NULL", _PREDICATE
+        case "BETWEEN":
+            low, high = rest
+            return f"{_at(first, _JOIN)} BETWEEN {_at(low, _JOIN)} AND {_at(high, _JOIN)}", (
+                _PREDICATE
+            )
+        case "IN":
+            choices = ", ".join(text_of(choice) for choice in rest)
+            return f"{_at(first, _JOIN)} IN ({choices})", _PREDICATE
+        case "CASE":
+            return _case("CASE", operands), _ATOM
+        case "SWITCH":
+            return _case(f"CASE {text_of(first)}", tuple(rest)), _ATOM
+        case "TRY_CAST":
+            return f"TRY_CAST({text_of(first)} AS {node.option})", _ATOM
+        case "EXTRACT":
+            return f"EXTRACT({node.option} FROM {text_of(first)})", _ATOM
+        case "DATE_DIFF":
+            return f"DATE_DIFF('{node.option}', {text_of(first)}, {text_of(rest[0])})", _ATOM
+        case "ROUND":
+            return f"ROUND({text_of(first)}, {node.option})", _ATOM
+        case _:
+            return f"{name}({', '.join(text_of(operand) for operand in operands)})", _ATOM
+
+
+def _case(head: str, operands: tuple[Node, ...]) -> str:
+    *pairs, default = operands
+    arms = " ".join(
+        f"WHEN {text_of(condition)} THEN {text_of(result)}"
+        for condition, result in zip(pairs[::2], pairs[1::2], strict=True)
+    )
+    return f"{head} {arms} ELSE {text_of(default)} END"
+
+
+def _at(node: Node, level: int) -> str:
+    text, binding = _written(node)
+    return text if binding >= level else f"({text})"
