@@ -1,0 +1,312 @@
+"""Prices: what an event costs in the unit of an account, exact or rounded up to 2^-80.
+
+The five kinds add, so a composition costs the sum of its parts; only (epsilon, delta) may do
+better by way of a concentrated kind, at a delta fixed beforehand. Floats in events mean the
+decimals they print as. Sampled and shuffled events have no additive price here.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TypeVar, assert_never
+
+from tacet.checks import Number, exact
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy import conversions
+from tacet.privacy.events import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Shuffled,
+    ZeroConcentrated,
+    compose,
+)
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from tacet.privacy.relations import gdp_of, renyi_of, zcdp_of
+from tacet.privacy.rounding import grid_up, root_up
+
+__all__ = [
+    "approx_dp_price",
+    "gdp_price",
+    "price",
+    "pure_price",
+    "renyi_price",
+    "zcdp_price",
+]
+
+_Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
+
+
+def price(
+    event: Event,
+    kind: type[_Kind],
+    *,
+    delta: Number | None = None,
+    alpha: Number | None = None,
+) -> _Kind:
+    """The cost of an event as a guarantee of the given kind, the least this package can prove.
+
+    kind: the class, such as ZCDP; delta: for ApproxDP only, the delta that may be spent; alpha:
+    for RenyiDP only, the order.
+    Raises UnsupportedEvent where no theorem here gives a price, InvalidParameter for an alpha or
+    delta that is missing or too small.
+
+    Bound       upper; exact where rational, else rounded up to a multiple of 2^-80.
+    Source      those of the functions for each kind.
+
+    >>> price(Gaussian(noise_multiplier=2.0) * 4, ZCDP)
+    ZCDP(rho=0.5)
+    >>> price(Laplace(noise_multiplier=10), PureDP)
+    PureDP(epsilon=0.1)
+    """
+    cost: Guarantee
+    if kind is PureDP:
+        cost = pure_price(event)
+    elif kind is ApproxDP:
+        cost = approx_dp_price(event, delta=delta)
+    elif kind is ZCDP:
+        cost = zcdp_price(event)
+    elif kind is GDP:
+        cost = gdp_price(event)
+    elif alpha is None:
+        raise InvalidParameter("alpha", alpha, expected="the order of the Renyi account, above 1")
+    else:
+        cost = renyi_price(event, alpha=alpha)
+    assert isinstance(cost, kind)
+    return cost
+
+
+def pure_price(event: Event) -> PureDP:
+    """The pure epsilon of an event: scale and sensitivity for Laplace noise, sums for many.
+
+    Bound       upper, exact.
+    Source      Dwork, McSherry, Nissim, Smith 2006; basic composition.
+    """
+    match event:
+        case Repeated(event=one, count=count):
+            return pure_price(one) * count
+        case Composed(parts=parts):
+            return sum((pure_price(part) for part in parts), start=PureDP(0))
+        case Approximate(epsilon=epsilon, delta=delta) if delta == 0:
+            return PureDP(exact("epsilon", epsilon))
+        case _:
+            pure = _pure_epsilon(event)
+            if pure is None:
+                raise UnsupportedEvent(
+                    event, kind="PureDP", try_instead="Price it as ZCDP, GDP or ApproxDP."
+                )
+            return PureDP(pure)
+
+
+def zcdp_price(event: Event) -> ZCDP:
+    """The rho, and the delta of Approximate parts, of an event.
+
+    Bound       upper; 1/(2 m^2) and epsilon^2/8 are exact, epsilon tanh(epsilon/2) rounded up.
+    Source      Bun and Steinke 2016; Canonne, Kamath, Steinke 2020, Thm. 4 (discrete Gaussian);
+                Cesar and Rogers 2021 (exponential mechanism).
+    """
+    match event:
+        case Gaussian(noise_multiplier=m):
+            return ZCDP(1 / (2 * exact("noise_multiplier", m) ** 2))
+        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
+            return ZCDP((exact("sensitivity", sensitivity) / exact("sigma", sigma)) ** 2 / 2)
+        case ZeroConcentrated(rho=rho, delta=delta):
+            return ZCDP(exact("rho", rho), exact("delta", delta))
+        case Exponential(epsilon=epsilon):
+            return ZCDP(conversions.zcdp_from_bounded_range(exact("epsilon", epsilon)))
+        case Approximate(epsilon=epsilon, delta=delta):
+            pair = ApproxDP(exact("epsilon", epsilon), exact("delta", delta))
+            return _known(zcdp_of(pair))
+        case Laplace() | DiscreteLaplace() | RandomizedResponse() | Pure():
+            return _known(zcdp_of(pure_price(event)))
+        case Repeated(event=one, count=count):
+            return zcdp_price(one) * count
+        case Composed(parts=parts):
+            return sum((zcdp_price(part) for part in parts), start=ZCDP(0))
+        case PoissonSampled() | FixedSizeSampled() | Shuffled():
+            raise _no_additive_price(event, kind="ZCDP")
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def gdp_price(event: Event) -> GDP:
+    """The mu, and the delta of Approximate parts, of an event.
+
+    zCDP implies no GDP, so the discrete Gaussian and ZeroConcentrated have no such price: the
+    discrete Gaussian of sigma 1 and sensitivity 1 needs mu of at least 1.0458, not 1.
+
+    Bound       upper; 1/m is exact, the others rounded up.
+    Source      Dong, Roth, Su 2022, Thm. 2.7 and Cor. 3.3; docs/proofs/bounded_range.md.
+    """
+    match event:
+        case Gaussian(noise_multiplier=m):
+            return GDP.from_squared(1 / exact("noise_multiplier", m) ** 2)
+        case Exponential(epsilon=epsilon):
+            mu = conversions.gdp_from_bounded_range(exact("epsilon", epsilon))
+            return GDP.from_squared(grid_up(Fraction(mu) ** 2))
+        case Approximate(epsilon=epsilon, delta=delta):
+            # The pair is delta of anything, and a pure epsilon pair for the rest.
+            pair = ApproxDP(exact("epsilon", epsilon), exact("delta", delta))
+            return _known(gdp_of(pair))
+        case Laplace() | DiscreteLaplace() | RandomizedResponse() | Pure():
+            return _known(gdp_of(pure_price(event)))
+        case Repeated(event=one, count=count):
+            return gdp_price(one) * count
+        case Composed(parts=parts):
+            return sum((gdp_price(part) for part in parts), start=GDP(0))
+        case DiscreteGaussian() | ZeroConcentrated():
+            raise UnsupportedEvent(
+                event, kind="GDP", try_instead="It has a price as ZCDP; use rounded Gaussian noise."
+            )
+        case PoissonSampled() | FixedSizeSampled() | Shuffled():
+            raise _no_additive_price(event, kind="GDP")
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
+    """The Renyi divergence of order alpha of an event.
+
+    Bound       upper; Gaussian ones alpha/(2 m^2) are exact, the others rounded up.
+    Source      Mironov 2017 (Gaussian, Laplace); Bun and Steinke 2016 (pure).
+    """
+    order = RenyiDP(alpha, 0).alpha
+    match event:
+        case Laplace():
+            epsilon = pure_price(event).epsilon
+            divergence = conversions.renyi_from_laplace(epsilon, alpha=order)
+            return RenyiDP(order, grid_up(divergence))
+        case Exponential(epsilon=epsilon):
+            pure = _known(renyi_of(PureDP(exact("epsilon", epsilon)), alpha=order))
+            by_range = _known(renyi_of(zcdp_price(event), alpha=order))
+            return min(pure, by_range)
+        case DiscreteLaplace() | RandomizedResponse() | Pure():
+            return _known(renyi_of(pure_price(event), alpha=order))
+        case Gaussian() | DiscreteGaussian():
+            return _known(renyi_of(zcdp_price(event), alpha=order))
+        case ZeroConcentrated(delta=delta) if delta == 0:
+            return _known(renyi_of(zcdp_price(event), alpha=order))
+        case Approximate(delta=delta) if delta == 0:
+            return _known(renyi_of(pure_price(event), alpha=order))
+        case Repeated(event=one, count=count):
+            return renyi_price(one, alpha=order) * count
+        case Composed(parts=parts):
+            return sum((renyi_price(part, alpha=order) for part in parts), start=RenyiDP(order, 0))
+        case ZeroConcentrated() | Approximate():
+            raise UnsupportedEvent(
+                event, kind="RenyiDP", try_instead="Renyi DP has no delta: use ZCDP or ApproxDP."
+            )
+        case PoissonSampled() | FixedSizeSampled() | Shuffled():
+            raise _no_additive_price(event, kind="RenyiDP")
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def approx_dp_price(event: Event, *, delta: Number | None = None) -> ApproxDP:
+    """The least epsilon of an event at most at `delta`, with the delta that it takes.
+
+    Tried are: the plain sum of pure and approximate parts; all parts by Gaussian DP; all by
+    zCDP; and the plain sum for the parts that have one with the others by GDP or zCDP. Without
+    delta only the plain sum is tried.
+
+    Bound       upper, rounded up.
+    Source      Dwork, Kenthapadi, et al. 2006 (sum); Balle and Wang 2018 (GDP); Canonne, Kamath,
+                Steinke 2020 (zCDP).
+
+    >>> approx_dp_price(Gaussian(noise_multiplier=1.0), delta=1e-6)
+    ApproxDP(epsilon=4.88655411746, delta=1e-06)
+    """
+    parts = event.parts if isinstance(event, Composed) else (event,)
+    plain = [part for part in parts if _plain(part) is not None]
+    others = [part for part in parts if _plain(part) is None]
+    total = sum((cost for part in plain if (cost := _plain(part))), start=ApproxDP(0, 0))
+    if delta is None:
+        if others:
+            raise _wants_delta(compose(others), delta)
+        return total
+    limit = ApproxDP(0, delta).delta
+    candidates = _by_concentration(event, limit)
+    if total.delta <= limit:
+        if others:
+            candidates += [
+                ApproxDP(total.epsilon + cost.epsilon, limit)
+                for cost in _by_concentration(compose(others), limit - total.delta)
+            ]
+        else:
+            candidates.append(total)
+    if not candidates:
+        raise _wants_delta(event, delta)
+    return min(candidates, key=lambda cost: (cost.epsilon, cost.delta))
+
+
+def _by_concentration(event: Event, delta: Fraction) -> list[ApproxDP]:
+    """The event at exactly `delta`, by Gaussian DP and by zCDP, as far as these exist."""
+    found = []
+    concentrated = zcdp_price(event)  # whatever has a price in GDP has one in zCDP
+    rest = conversions.delta_of_part(delta, part=concentrated.delta)
+    if rest:
+        epsilon = conversions.approx_dp_from_zcdp(concentrated.rho, delta=rest)
+        found.append(ApproxDP(grid_up(epsilon), delta))
+    try:
+        gaussian = gdp_price(event)
+    except UnsupportedEvent:
+        return found
+    rest = conversions.delta_of_part(delta, part=gaussian.delta)
+    if rest:
+        epsilon = conversions.approx_dp_from_gdp(root_up(gaussian.mu_squared), delta=rest)
+        found.append(ApproxDP(grid_up(epsilon), delta))
+    return found
+
+
+def _plain(event: Event) -> ApproxDP | None:
+    """(epsilon, delta) of a part that has them without a choice of delta, else None."""
+    alone, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
+    if isinstance(alone, Approximate):
+        return ApproxDP(exact("epsilon", alone.epsilon), exact("delta", alone.delta)) * count
+    epsilon = _pure_epsilon(alone)
+    return None if epsilon is None else ApproxDP(epsilon * count, 0)
+
+
+def _pure_epsilon(event: Event) -> Fraction | None:
+    match event:
+        case Laplace(noise_multiplier=m):
+            return 1 / exact("noise_multiplier", m)
+        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
+            return exact("sensitivity", sensitivity) / exact("scale", scale)
+        case RandomizedResponse(epsilon=epsilon) | Exponential(epsilon=epsilon):
+            return exact("epsilon", epsilon)
+        case Pure(epsilon=epsilon):
+            return exact("epsilon", epsilon)
+        case _:
+            return None
+
+
+def _known(guarantee: _Kind | None) -> _Kind:
+    """A conversion from pure or approximate DP, which always exists."""
+    assert guarantee is not None
+    return guarantee
+
+
+def _wants_delta(event: Event, delta: Number | None) -> InvalidParameter | UnsupportedEvent:
+    zcdp_price(event)  # raises UnsupportedEvent for events that no delta would help
+    return InvalidParameter("delta", delta, expected="a larger one: these events spend delta")
+
+
+def _no_additive_price(event: Event, *, kind: str) -> UnsupportedEvent:
+    return UnsupportedEvent(
+        event,
+        kind=kind,
+        try_instead="Sampled and shuffled events are priced by their privacy loss, not by a sum.",
+    )
