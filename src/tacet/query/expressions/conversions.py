@@ -37,7 +37,6 @@ _PART_RANGES = {
     "YEAR": Range(-6e6, 6e6),  # DuckDB's dates end at the year 5,881,580
     "QUARTER": Range(1.0, 4.0),
     "MONTH": Range(1.0, 12.0),
-    "WEEK": Range(1.0, 53.0),
     "DAY": Range(1.0, 31.0),
     "DOW": Range(0.0, 6.0),
     "HOUR": Range(0.0, 23.0),

@@ -37,7 +37,7 @@ _TYPES = {
     "TIMESTAMP": "TIMESTAMP",
     "TIMESTAMPNTZ": "TIMESTAMP",
 }
-_PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "HOUR", "MINUTE", "SECOND")
+_PARTS = ("YEAR", "QUARTER", "MONTH", "DAY", "DOW", "HOUR", "MINUTE", "SECOND")
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -306,11 +306,12 @@ def _cast(reader: Reader, node: exp.Expression) -> Node:
             return operand
         if name in ("DATE", "TIMESTAMP"):
             value = literals.moment(operand.value, date=name == "DATE")
-            if value is None:
+            if value is not None:
+                return Literal(value)
+            if type(node) is exp.Cast:  # also DATE '...', which must be a date
                 raise reader.refuse(
                     node, "Write DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'."
                 )
-            return Literal(value)
     return Operation("TRY_CAST", (operand,), name)
 
 
@@ -378,7 +379,7 @@ def _rules() -> dict[type[object], _Rule]:
         table[kind] = (one(kind.__name__.upper()), "this")
     for kind in (exp.Lower, exp.Upper, exp.Trim, exp.Length):
         table[kind] = (one(kind.__name__.upper()), "this")
-    for kind in (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.Hour):
+    for kind in (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour):
         table[kind] = (_part(kind.__name__.upper()), "this")
     table[exp.DayOfMonth] = (_part("DAY"), "this")
     table[exp.DayOfWeek] = (_part("DOW"), "this")

@@ -8,7 +8,7 @@ import difflib
 import re
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
 from tacet.errors import UnsafeExpression
 
@@ -48,7 +48,6 @@ FUNCTIONS = (
     "TRIM",
     "TRY_CAST",
     "UPPER",
-    "WEEK",
     "YEAR",
 )
 
@@ -158,7 +157,7 @@ def fragment(node: object, *, most: int = 60) -> str:
     if not isinstance(node, exp.Expression):
         return ""
     try:
-        text = node.sql(dialect="duckdb", comments=False)
+        text = node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
     except (
         SqlglotError,
         ArithmeticError,
