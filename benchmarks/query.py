@@ -108,7 +108,8 @@ def run(python: Path, tool: Tool, task: list[str], record: Record, *, limit: flo
     if done.returncode:
         record.failure = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return
-    for line in map(json.loads, done.stdout.splitlines()):
+    said = [line for line in done.stdout.splitlines() if line.startswith("{")]  # not its remarks
+    for line in map(json.loads, said):
         match line["kind"]:
             case "opened":
                 record.version = line["version"]

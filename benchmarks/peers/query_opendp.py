@@ -3,7 +3,7 @@
 The mean is asked as OpenDP offers it, ``dp.mean``, which releases a sum and a length of its own.
 ``max_length`` of the margin is the number of rows of the table: OpenDP's float sums need a public
 bound on it, and a looser bound means more noise. OpenDP looks for the noise scale by rebuilding the
-plan many times, about two seconds whatever the size of the table; that is part of a question's time.
+plan many times, about two seconds whatever the table's size; that is part of a question's time.
 """
 
 # SPDX-License-Identifier: Apache-2.0
