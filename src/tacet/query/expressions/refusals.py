@@ -129,7 +129,7 @@ def described(node: object) -> tuple[str, str]:
         return f"the function {name[:60]!r}", resembling(name, FUNCTIONS) + _LOOKS
     if isinstance(node, exp.AggFunc):
         return (
-            f"the aggregate {node.sql_name()}",
+            f"the aggregate {_spelling(node)}",
             "An expression sees one row only; aggregates stand in agg(...) or after SELECT.",
         )
     if isinstance(node, exp.Column):
@@ -137,8 +137,14 @@ def described(node: object) -> tuple[str, str]:
     if isinstance(node, exp.Literal):
         return "a number", "Write the number in digits."
     if isinstance(node, exp.Func) and not isinstance(node, exp.Case | exp.If):
-        return f"the function {node.sql_name()}", _LOOKS
+        return f"the function {_spelling(node)}", _LOOKS
     return type(node).__name__.upper(), _LOOKS
+
+
+def _spelling(node: exp.Func) -> str:
+    """The function's name as DuckDB spells it."""
+    head = fragment(node).partition("(")[0]
+    return head if head.isidentifier() else str(node.sql_name())
 
 
 def resembling(name: str, available: tuple[str, ...] | list[str]) -> str:

@@ -20,7 +20,6 @@ from tacet.query.expressions.tree import Literal, Node, text_of
 from tacet.query.expressions.types import Kind
 
 __all__ = [
-    "INFINITY",
     "KindMismatch",
     "Value",
     "as_kind",
@@ -37,7 +36,6 @@ __all__ = [
     "settled",
 ]
 
-INFINITY = "CAST('inf' AS DOUBLE)"
 _SHORT = 120
 _BOUND = "tacet_bound_value"
 
@@ -199,7 +197,7 @@ def as_kind(value: Value, kind: Kind) -> Value:
             "a date such as '2024-01-31' or a time such as '2024-01-31 12:00:00' "
             f"where {described(value)} stands"
         )
-    raise KindMismatch(f"a {kind.value} where {described(value)} stands; {_mend(value, value)}")
+    raise KindMismatch(f"{_any_of((kind,))} where {described(value)} stands; {_cast(value, kind)}")
 
 
 def of_kind(value: Value, *kinds: Kind) -> Value:
@@ -211,8 +209,8 @@ def of_kind(value: Value, *kinds: Kind) -> Value:
         return value
     if value.kind is None or (value.kind == Kind.TEXT and Kind.DATE in kinds):
         return as_kind(value, kinds[0])
-    wanted = " or ".join(kind.value for kind in kinds)
-    raise KindMismatch(f"a {wanted} where {described(value)} stands{_cast(value, kinds[0])}")
+    wanted = "a number" if kinds == (Kind.INTEGER, Kind.NUMBER) else _any_of(kinds)
+    raise KindMismatch(f"{wanted} where {described(value)} stands; {_cast(value, kinds[0])}")
 
 
 def numeric(value: Value) -> Value:
@@ -248,8 +246,13 @@ def _mend(first: Value, second: Value) -> str:
     return f"write TRY_CAST({text_of(text.node)[:60]} AS {_TYPES[target]})"
 
 
+def _any_of(kinds: tuple[Kind, ...]) -> str:
+    return " or ".join(f"{'an' if kind == Kind.INTEGER else 'a'} {kind.value}" for kind in kinds)
+
+
 def _cast(value: Value, kind: Kind) -> str:
     if value.kind in (Kind.DATE, Kind.TIMESTAMP) and kind.numeric:
-        return " use EXTRACT or DATE_DIFF to get a number"
-    name = "VARCHAR" if kind == Kind.TEXT else _TYPES[kind]
-    return f" write TRY_CAST({text_of(value.node)[:60]} AS {name})"
+        return "use EXTRACT or DATE_DIFF to get a number"
+    whole = kind == Kind.INTEGER and value.kind != Kind.TEXT
+    name = "INTEGER" if whole else _TYPES[kind]
+    return f"write TRY_CAST({text_of(value.node)[:60]} AS {name})"
