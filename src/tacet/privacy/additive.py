@@ -16,7 +16,7 @@ from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter, WrongUnit
 
-__all__ = ["Additive", "amount", "decimal", "exact_root", "root_decimal", "share"]
+__all__ = ["Additive", "amount", "decimal", "root_decimal", "share"]
 
 
 class Additive(abc.ABC):
@@ -124,29 +124,28 @@ def decimal(value: Fraction) -> str:
     >>> decimal(Fraction(1, 10)), decimal(Fraction(1, 3))
     ('0.1', '0.333333333333')
     """
-    try:
-        nearest = repr(float(value))
-        if Fraction(nearest) == value:
-            return nearest
-    except (OverflowError, ValueError):
-        pass
+    nearest = float(value) if value < 10**300 else 0.0
+    if Fraction(repr(nearest)) == value:
+        return repr(nearest)
+    if nearest > 1e-300:
+        return f"{nearest:.12g}"
     context = Context(prec=12)
     quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return f"{quotient.normalize(context):g}"
 
 
-def exact_root(square: Fraction) -> Fraction | None:
-    """The square root of a rational number where it is rational, else None."""
-    above, below = math.isqrt(square.numerator), math.isqrt(square.denominator)
-    root = Fraction(above, below)
-    return root if root * root == square else None
-
-
 def root_decimal(square: Fraction) -> str:
     """The square root of a rational number as text: exact where short, else 12 digits."""
-    root = exact_root(square)
+    root = _exact_root(square)
     if root is not None:
         return decimal(root)
     context = Context(prec=30)
     quotient = context.divide(Decimal(square.numerator), Decimal(square.denominator))
-    return f"{Context(prec=12).plus(quotient.sqrt(context)):g}"
+    return decimal(Fraction(quotient.sqrt(context)))
+
+
+def _exact_root(square: Fraction) -> Fraction | None:
+    """The square root of a rational number where it is rational, else None."""
+    above, below = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    root = Fraction(above, below)
+    return root if root * root == square else None

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,8 @@ from typing import TypeAlias, TypeVar
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.privacy.additive import Additive, amount, decimal, exact_root, root_decimal, share
+from tacet.privacy.additive import Additive, amount, decimal, root_decimal, share
+from tacet.privacy.rounding import root_near
 
 __all__ = [
     "GDP",
@@ -221,9 +221,8 @@ class GDP(Additive):
 
     @property
     def mu(self) -> float:
-        """The square root of `mu_squared`, as the nearest float (or its neighbour)."""
-        root = exact_root(self.mu_squared)
-        return math.sqrt(self.mu_squared) if root is None else float(root)
+        """The square root of `mu_squared`, to within one float."""
+        return root_near(self.mu_squared)
 
     @property
     def additive(self) -> tuple[Fraction, ...]:

@@ -35,6 +35,8 @@ def implies(guarantee: Guarantee, other: Guarantee) -> bool:
         guarantee = PureDP(guarantee.epsilon)
     if isinstance(guarantee, PureDP):
         return guarantee <= pure_within(other)
+    if isinstance(guarantee, ApproxDP) and isinstance(other, ZCDP | GDP):
+        return guarantee <= approx_dp_within(other)
     match other:
         case PureDP():
             return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["GRID_BITS", "grid_down", "grid_up", "root_down", "root_up"]
+__all__ = ["GRID_BITS", "grid_down", "grid_up", "root_down", "root_near", "root_up"]
 
 GRID_BITS = 80
 """Irrational numbers in guarantees are whole multiples of 2^-GRID_BITS."""
@@ -43,15 +43,26 @@ def root_up(square: Fraction) -> float:
     >>> root_up(Fraction(4)), root_up(Fraction(2)) ** 2 > 2
     (2.0, True)
     """
-    root = math.sqrt(square)
+    root = root_near(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
-    return (
-        root if root == 0 or Fraction(before := math.nextafter(root, 0)) ** 2 < square else before
-    )
+    while root > 0 and Fraction(math.nextafter(root, 0.0)) ** 2 >= square:
+        root = math.nextafter(root, 0.0)
+    return root
 
 
 def root_down(square: Fraction) -> float:
     """The greatest float that is not above the square root of a non-negative number."""
     root = root_up(square)
     return root if Fraction(root) ** 2 == square else math.nextafter(root, 0.0)
+
+
+def root_near(square: Fraction) -> float:
+    """The square root to within one float, also where the square itself is no float.
+
+    >>> root_near(Fraction(10) ** 400)
+    1e+200
+    """
+    numerator, denominator = square.numerator, square.denominator
+    shift = max(0, 70 - (numerator.bit_length() - denominator.bit_length()) // 2)
+    return float(Fraction(math.isqrt((numerator << 2 * shift) // denominator), 1 << shift))

@@ -1,0 +1,90 @@
+"""Rounding goes outward, by less than one step of the grid or one float."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacet.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
+from tacet.privacy.rounding import grid_down, grid_up, root_down, root_near, root_up
+
+STEP = Fraction(1, 2**80)
+NUMBERS = st.fractions(min_value=0, max_value=10**6)
+
+
+@given(NUMBERS)
+def test_grid(value: Fraction) -> None:
+    assert grid_down(value) <= value <= grid_up(value)
+    assert grid_up(value) - value < STEP
+    assert value - grid_down(value) < STEP
+    assert grid_up(grid_down(value)) == grid_down(value)
+
+
+@pytest.mark.parametrize("exponent", [-640, -400, -300, 0, 300, 500])
+def test_roots_of_squares_that_are_no_floats(exponent: int) -> None:
+    square = 2 * Fraction(10) ** exponent
+    above, below = root_up(square), root_down(square)
+    assert Fraction(below) ** 2 < square < Fraction(above) ** 2
+    assert above == math.nextafter(below, math.inf)
+    assert root_near(square) in (above, below)
+
+
+@given(NUMBERS)
+def test_roots(square: Fraction) -> None:
+    above, below = root_up(square), root_down(square)
+    assert Fraction(below) ** 2 <= square <= Fraction(above) ** 2
+    assert above in (below, math.nextafter(below, math.inf))
+
+
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
+def test_floats(value: Fraction) -> None:
+    assert Fraction(float_down(mpf(value))) <= value <= Fraction(float_up(mpf(value)))
+    assert float_up(mpf(value)) <= math.nextafter(float_down(mpf(value)), math.inf) * (1 + 1e-15)
+
+
+def test_floats_at_the_ends() -> None:
+    tiny, huge = context().mpf("1e-400"), context().mpf("1e400")
+    assert float_up(tiny) == 5e-324
+    assert float_down(tiny) == 0.0
+    assert float_up(huge) == math.inf
+    assert float_down(huge) == 1.7976931348623157e308
+    assert float_up(context().mpf(0)) == 0.0
+    assert float_down(context().mpf(-1)) == 0.0
+
+
+def test_a_sum_that_cancels_is_still_above() -> None:
+    third = context().mpf(1) / 3
+    assert sum_up([third, -third / 2, -third / 2]) > 0
+    assert sum_up([third, -third / 2, -third / 2]) < 1e-60
+    assert sum_up([context().mpf(-1)]) == 0.0
+
+
+@pytest.mark.parametrize("guess", [1e-300, 0.5, 1.0, 1e300])
+@pytest.mark.parametrize("threshold", [5e-324, 1e-200, 1.0, math.pi, 1e200])
+def test_boundary_finds_neighbouring_floats(threshold: float, guess: float) -> None:
+    low, high = boundary(lambda x: x >= threshold, guess=guess)
+    assert high == threshold
+    assert low == math.nextafter(threshold, 0.0)
+
+
+def test_boundary_of_constant_predicates() -> None:
+    assert boundary(lambda _: True, guess=1.0) == (0.0, 5e-324)
+    assert boundary(lambda _: False, guess=1.0) == (1.7976931348623157e308, math.inf)
+
+
+def test_near_solves_monotone_equations() -> None:
+    assert near(math.sqrt, target=3.0, guess=1.0) == pytest.approx(9.0)
+    assert near(lambda x: math.exp(-x), target=1e-5, guess=1.0) == pytest.approx(math.log(1e5))
+    assert near(lambda _: 1.0, target=2.0, guess=3.0) == pytest.approx(3.0, rel=0.02)
+
+
+def test_precision_is_not_the_global_one() -> None:
+    with mpmath.workdps(5):
+        assert context().prec == 256
