@@ -8,7 +8,6 @@ the data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -96,4 +95,5 @@ def _float(step: int, exponent: int) -> float:
             return float(step << exponent)
         return step / (1 << -exponent)  # correctly rounded, subnormals too
     except OverflowError:
-        return math.copysign(float(np.finfo(np.float64).max), step)
+        largest = float(np.finfo(np.float64).max)
+        return largest if step > 0 else -largest

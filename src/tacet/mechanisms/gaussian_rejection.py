@@ -37,25 +37,23 @@ __all__ = ["acceptance_bounds", "fill_by_rejection"]
 
 Integers = NDArray[np.int64]
 
+_USUAL_REACH = Fraction(6)  # draws beyond it, two in 10^9, are looked at one by one
 _SQUEEZE_REACH = 12  # the quick acceptance is proved for |k| <= 12 sigma
 _GUARD = 32
 
 
 def fill_by_rejection(draws: Integers, *, sigma: Fraction, bits: RandomBits) -> None:
     """Fill with rounded normals that were kept; the places of the others are drawn anew."""
+    # One bound for all draws up to 6 sigma: a function of sigma alone, as its time is.
+    reach = math.floor(_USUAL_REACH * sigma)
+    sure = np.uint64(math.floor((1 << 64) * (1 - _USUAL_REACH**2 / (16 * sigma * sigma))) - 1)
     waiting = np.arange(draws.size)
     while waiting.size:
         offsets = np.full(waiting.size, 0.5)
         floors = gaussian_chunk(offsets, lambda _: Fraction(1, 2), ratio=sigma, bits=bits)
         draws[waiting] = floors.astype(np.int64)
         words = bits.words(waiting.size)
-        # 1 - a(k) <= k^2 / (16 sigma^4) for |k| <= 12 sigma; first one bound for the chunk.
-        largest = Fraction(int(np.abs(floors).max()))
-        if largest <= _SQUEEZE_REACH * sigma:
-            certain = math.floor((1 << 64) * (1 - largest**2 / (16 * sigma**4))) - 1
-            suspects = np.flatnonzero(words >= np.uint64(max(certain, 0)))
-        else:
-            suspects = np.arange(waiting.size)
+        suspects = np.flatnonzero((words >= sure) | (np.abs(floors) > reach))
         rejected = [
             i
             for i in suspects.tolist()

@@ -28,7 +28,7 @@ LARGEST_SIGMA: Final = 200
 
 _UNIFORM_BITS = 63
 _GUIDE_BITS = 14
-_FEW = 256  # below this many draws each is searched for in the same way, whatever its size
+_FEW = 64  # below this many draws each is compared with all thresholds, in constant time
 
 
 def cumulative_bounds(variance: Fraction, places: int) -> list[tuple[int, int]]:
@@ -83,8 +83,9 @@ class Table:
         """|X| from each signed word, whose sign is not looked at."""
         # Of w and -1 - w either is the prefix: both are 63 fair bits once the sign is known.
         prefixes = np.bitwise_xor(words, np.right_shift(words, 63))
+        magnitudes: NDArray[np.int64]
         if prefixes.size < _FEW:
-            magnitudes = np.searchsorted(self.thresholds, prefixes, side="right")
+            magnitudes = np.less_equal(self.thresholds, prefixes[:, None]).sum(axis=1)
             open_ones = np.arange(prefixes.size)
         else:
             index = np.right_shift(prefixes, _UNIFORM_BITS - _GUIDE_BITS)

@@ -1,0 +1,61 @@
+"""All-zero, all-one and other extreme words through every sampler give finite valid output."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacet.bits import RandomBits, ScriptedBits, SeededBits
+from tacet.mechanisms import reference, rounded, samplers
+from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from tacet.mechanisms.selection import Exponential
+
+WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
+RELEASES: dict[str, Callable[[RandomBits], Any]] = {
+    "discrete laplace": lambda b: samplers.discrete_laplace(scale=7, size=4, bits=b),
+    "large laplace": lambda b: samplers.discrete_laplace(scale=2.0**40, size=4, bits=b),
+    "geometric": lambda b: samplers.geometric(scale=7, size=4, bits=b),
+    "small gaussian": lambda b: samplers.discrete_gaussian(sigma=7, size=4, bits=b),
+    "large gaussian": lambda b: samplers.discrete_gaussian(sigma=1e6, size=4, bits=b),
+    "huge gaussian": lambda b: samplers.discrete_gaussian(sigma=2.0**40, size=3, bits=b),
+    "rounded laplace": lambda b: rounded.rounded_laplace([1, 2, 3], unit_log2=-1, scale=2, bits=b),
+    "rounded gaussian": lambda b: rounded.rounded_gaussian([1, 2, 3], unit_log2=3, sigma=2, bits=b),
+    "laplace": lambda b: Laplace(scale=0.3, l1_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),
+    "gaussian": lambda b: Gaussian(sigma=0.3, l2_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),
+    "integers": lambda b: DiscreteLaplace(scale=3, l1_sensitivity=1).release([1, 2], bits=b),
+    "more integers": lambda b: DiscreteGaussian(sigma=3, l2_sensitivity=1).release([1, 2], bits=b),
+    "choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
+    "reference": lambda b: reference.discrete_gaussian(sigma=Fraction(7, 3), size=2, bits=b),
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 11])
+def test_extreme_words_give_finite_noise(release: str, length: int) -> None:
+    for word in WORDS:
+        noise = RELEASES[release](ScriptedBits([word] * length, then=SeededBits(1)))
+        values = np.asarray(noise, dtype=np.float64)
+        assert np.isfinite(values).all()
+        # Eleven words of zeros are a chance of 2^-704: no noise passes 500 scales.
+        assert (abs(values) < 500 * 2.0**41).all()
+
+
+def test_a_zero_word_is_the_far_tail_and_a_full_one_its_mirror() -> None:
+    for word, side in ((0, 1), (2**64 - 1, -1)):
+        bits = ScriptedBits([word], then=SeededBits(2))
+        (draw,) = samplers.discrete_laplace(scale=1000, size=1, bits=bits).tolist()
+        assert side * draw > 43_000
+    bits = ScriptedBits([2**63 - 1], then=SeededBits(2))
+    assert samplers.discrete_laplace(scale=1000, size=1, bits=bits).tolist() == [0]
+
+
+def test_the_table_answers_beyond_its_last_threshold() -> None:
+    bits = ScriptedBits([2**63 - 1, 2**64 - 1, 1], then=SeededBits(3))
+    (draw,) = samplers.discrete_gaussian(sigma=2, size=1, bits=bits).tolist()
+    assert draw == 26  # beyond it lies a share of 2^-127 to 2^-128

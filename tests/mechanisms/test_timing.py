@@ -1,0 +1,64 @@
+"""The time of a scalar draw says nothing about the size of the noise (Jin et al. 2022)."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tacet.bits import SecureBits
+from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+
+RELEASES: dict[str, Callable[..., Any]] = {
+    "laplace": Laplace(scale=10, l1_sensitivity=1).release,
+    "gaussian": Gaussian(sigma=10, l2_sensitivity=1).release,
+    "discrete laplace": DiscreteLaplace(scale=10, l1_sensitivity=1).release,
+    "small discrete gaussian": DiscreteGaussian(sigma=100, l2_sensitivity=1).release,
+    "large discrete gaussian": DiscreteGaussian(sigma=1000, l2_sensitivity=1).release,
+}
+
+
+def correlation(release: Callable[..., Any], draws: int) -> float:
+    bits = SecureBits()
+    times, sizes = np.empty(draws), np.empty(draws)
+    for _ in range(200):
+        release(0, bits=bits)
+    gc.disable()
+    try:
+        for index in range(draws):
+            start = time.perf_counter_ns()
+            noise = release(0, bits=bits)
+            times[index] = time.perf_counter_ns() - start
+            sizes[index] = abs(noise)
+    finally:
+        gc.enable()
+    # Drift of the machine is taken out: the times are ranked within blocks of a hundred calls.
+    blocks = times[: draws // 100 * 100].reshape(-1, 100)
+    ranks = stats.rankdata(blocks, axis=1).reshape(-1)
+    return float(stats.spearmanr(ranks, sizes[: ranks.size]).statistic)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("release", RELEASES)
+def test_time_and_noise_are_unrelated(release: str) -> None:
+    # 20,000 calls: 0.05 is 7 standard deviations, false alarm below 1e-11.
+    assert abs(correlation(RELEASES[release], 20_000)) < 0.05
+
+
+@pytest.mark.slow
+def test_a_leak_would_be_seen() -> None:
+    def leaks(x: int, *, bits: SecureBits) -> int:
+        noise = int(RELEASES["discrete laplace"](x, bits=bits))
+        for _ in range(20 * abs(noise)):
+            pass
+        return noise
+
+    assert correlation(leaks, 20_000) > 0.2
