@@ -1,1 +1,95 @@
-"""tacet."""
+"""tacet: differential privacy that people can use and experts can trust.
+
+The names below are the whole public face. They are loaded when they are first used, so that
+``import tacet`` needs nothing outside the standard library.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacet import accounting, errors, events, ledger, mechanisms
+    from tacet.bits import SeededBits
+    from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+    from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+    from tacet.query.aggregates.answers import Assume
+    from tacet.query.aggregates.counts import count, count_people
+    from tacet.query.aggregates.moments import mean
+    from tacet.query.aggregates.quantiles import median, quantile
+    from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
+    from tacet.query.columns import Bounds, Categories, Dates, Text
+    from tacet.query.engines.sources import Csv
+    from tacet.query.release import Release
+    from tacet.query.session import Session
+    from tacet.query.units import Person, Row
+
+__all__ = [
+    "GDP",
+    "ZCDP",
+    "AddRemove",
+    "ApproxDP",
+    "Assume",
+    "Bounds",
+    "Categories",
+    "Csv",
+    "Dates",
+    "Person",
+    "PureDP",
+    "Release",
+    "RenyiDP",
+    "ReplaceOne",
+    "Row",
+    "SeededBits",
+    "Session",
+    "Text",
+    "ZeroOut",
+    "accounting",
+    "count",
+    "count_people",
+    "errors",
+    "events",
+    "ledger",
+    "mean",
+    "mechanisms",
+    "median",
+    "quantile",
+    "sum",
+]
+
+__version__ = "0.1.0"
+
+_ROOMS = {"accounting", "errors", "events", "ledger", "mechanisms"}
+_HOMES = {
+    "tacet.bits": ["SeededBits"],
+    "tacet.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],
+    "tacet.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
+    "tacet.query.aggregates.answers": ["Assume"],
+    "tacet.query.aggregates.counts": ["count", "count_people"],
+    "tacet.query.aggregates.moments": ["mean"],
+    "tacet.query.aggregates.quantiles": ["median", "quantile"],
+    "tacet.query.aggregates.sums": ["sum"],
+    "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
+    "tacet.query.engines.sources": ["Csv"],
+    "tacet.query.release": ["Release"],
+    "tacet.query.session": ["Session"],
+    "tacet.query.units": ["Person", "Row"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"tacet.{name}")
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tacet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,103 @@
+"""What passes between an aggregate and the rest: exact integers in, answers and forecasts out."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet import checks
+from tacet.errors import InvalidParameter
+
+__all__ = ["Answer", "Assume", "Exact", "Forecast"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Exact:
+    """The engine's exact integers for one aggregate; they never leave this process un-noised.
+
+    sums: one list a measure, one integer a cell; histogram: rows by (cell, bin), if asked for.
+    """
+
+    sums: tuple[Sequence[int], ...] = ()
+    histogram: NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        return "Exact(...)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The released numbers of one aggregate, one a cell, with what is known of their error.
+
+    values: estimates. standard_errors: of the noise, None where the law is not known.
+    lower, upper: ends of a 95% interval about the exact answer on the bounded rows, None likewise.
+    All are functions of released values and public numbers alone.
+    """
+
+    values: Sequence[int | float]
+    standard_errors: Sequence[float | None]
+    lower: Sequence[float | None]
+    upper: Sequence[float | None]
+
+    def picked(self, indices: Sequence[int]) -> Answer:
+        """The answers of these cells, in this order."""
+        return Answer(
+            values=[self.values[i] for i in indices],
+            standard_errors=[self.standard_errors[i] for i in indices],
+            lower=[self.lower[i] for i in indices],
+            upper=[self.upper[i] for i in indices],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is known of one aggregate's error before anything is spent.
+
+    noise: the mechanism in words; sensitivity: how far one unit moves the answer, and why.
+    standard_error: of the noise in every cell, where it does not depend on the data, or under
+    assumptions; half_width: of the 95% interval, likewise. table: (rows in a cell, standard error)
+    where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
+    with 95% probability. notes: what else a reader should know.
+    """
+
+    noise: str
+    sensitivity: str
+    standard_error: float | None = None
+    half_width: float | None = None
+    table: tuple[tuple[int, float], ...] = ()
+    rank_error: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assume:
+    """What a reader assumes of the data, so that `explain` can foretell errors that depend on it.
+
+    rows: rows in a cell, after bounding, whose value is present; values: for a column, public
+    numbers whose law the column is assumed to follow. Nothing of it touches the data.
+
+    >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
+    500
+    """
+
+    rows: int
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.positive_integer(rows=self.rows)
+        for name, values in self.values.items():
+            array = np.asarray(values, dtype=np.float64) if len(values) else np.array([np.nan])
+            if array.ndim != 1 or not np.isfinite(array).all():
+                raise InvalidParameter(
+                    f"values[{name!r}]", "...", expected="a list of finite numbers, not empty"
+                )
+
+    def of(self, column: str) -> NDArray[np.float64] | None:
+        """The assumed values of a column, or None."""
+        values = self.values.get(column)
+        return None if values is None else np.asarray(values, dtype=np.float64)

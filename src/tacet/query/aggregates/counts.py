@@ -1,0 +1,127 @@
+"""Counts: of rows, of rows where a column is present, of people."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tacet.bits import RandomBits
+from tacet.checks import Number
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from tacet.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
+from tacet.query.expressions.types import Expression
+from tacet.query.noise import AdditiveNoise, Share, additive_noise
+from tacet.query.scope import Scope
+from tacet.query.sensitivity import of_counts, of_people
+from tacet.query.units import Person, Reach, Unit
+
+__all__ = ["Count", "CountPeople", "count", "count_people"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many rows, or how many in which `column` is not NULL."""
+
+    column: str | None
+    weight: Fraction
+    input: Expression | None = None
+
+    def bound_to(self, scope: Scope) -> Count:
+        """The same, its column looked up."""
+        if self.column is None:
+            return self
+        return dataclasses.replace(self, input=expression_of(self.column, scope, numeric=False))
+
+    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        del unit
+        return ("count(*)" if value is None else f"count({value})",)
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(share, of_counts(reach), unit_log2=0, counts=True)
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy counts with their errors."""
+        return released(exact, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error, known beforehand."""
+        del assume
+        return Forecast(
+            noise=str(noise),
+            sensitivity=of_counts(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPeople:
+    """How many units (people) have at least one row in the cell."""
+
+    weight: Fraction
+    input: None = None
+
+    def bound_to(self, scope: Scope) -> CountPeople:
+        """The same; there is no column to look up."""
+        del scope
+        return self
+
+    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        del value
+        if not isinstance(unit, Person):
+            return ("count(*)",)
+        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
+        return (f"count(DISTINCT {ids})" if len(unit.id) == 1 else f"count(DISTINCT ({ids}))",)
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(share, of_people(reach), unit_log2=0, counts=True)
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy counts with their errors."""
+        return released(exact, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error, known beforehand."""
+        del assume
+        return Forecast(
+            noise=str(noise),
+            sensitivity=of_people(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+        )
+
+
+def count(column: str | None = None, *, weight: Number = 1) -> Count:
+    """Count rows, or with a column (or expression) the rows in which it is not NULL.
+
+    weight: this aggregate's part of the budget, relative to the others in the same `agg`.
+
+    >>> count().column is None
+    True
+    """
+    return Count(column=column, weight=weight_of(weight))
+
+
+def count_people(*, weight: Number = 1) -> CountPeople:
+    """Count the people (units) with at least one row; weight as in `count`."""
+    return CountPeople(weight=weight_of(weight))
+
+
+def released(exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+    """Exact integers plus noise, with the standard error and interval that the noise alone gives."""
+    noisy = noise.release(exact.sums[0], bits=bits)
+    values = [value if isinstance(value, int) else float(value) for value in noisy]
+    width = noise.half_width(CONFIDENCE)
+    return Answer(
+        values=values,
+        standard_errors=[noise.standard_deviation] * len(values),
+        lower=[value - width for value in values],
+        upper=[value + width for value in values],
+    )

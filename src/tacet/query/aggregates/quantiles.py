@@ -1,0 +1,285 @@
+r"""Quantiles: the exponential mechanism over a public grid, from one histogram of exact counts.
+
+Values are rounded to the nearest point of a public grid, e_0 < ... < e_M, so that ties are atoms.
+A candidate e is wrong by the distance of q n from the ranks that e covers,
+
+    loss(e) = max(#{x < e} - q n, q n - #{x <= e}, 0),
+
+which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
+values equal it is the same at every candidate). Its sensitivity is worked out in
+`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too.
+
+The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
+cell j moves the log-probabilities there within a range of epsilon k_j / k: the answers of all
+cells together have bounded range epsilon and cost what one costs.
+
+**Intervals.** With `interval=` a stated share of the budget buys two more draws, one aimed r ranks
+below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
+lowest point of the grid counts as covering all ranks below 0, the highest all above n, so that the
+bound holds for every table, also where n is small: L <= quantile <= U with probability 95 %.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet import checks
+from tacet.bits import RandomBits
+from tacet.checks import Number
+from tacet.errors import InvalidParameter
+from tacet.mechanisms.selection import Exponential
+from tacet.privacy import events
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from tacet.query.aggregates.arguments import (
+    CONFIDENCE,
+    bounds_of,
+    expression_of,
+    given_bounds,
+    weight_of,
+)
+from tacet.query.aggregates.sums import clamping_note
+from tacet.query.expressions.types import Expression, Kind
+from tacet.query.noise import Share, selection_epsilon
+from tacet.query.scope import Scope
+from tacet.query.sensitivity import of_ranks
+from tacet.query.sqltext import double
+from tacet.query.units import Reach, Unit
+
+__all__ = ["Quantile", "Selection", "median", "quantile"]
+
+_STEPS = 2_000
+_MOST_WHOLE_STEPS = 5_000
+_MOST_STEPS = 100_000
+_MOST_ENTRIES = 4_000_000  # cells times candidates held at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The draws of one quantile: the point, and where bought the two ends of its interval."""
+
+    point: Exponential
+    end: Exponential | None
+
+    @property
+    def event(self) -> events.Event:
+        """What all draws together cost."""
+        return self.point.event if self.end is None else self.point.event + self.end.event * 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile:
+    """The q-quantile of a number column over rows where it is present.
+
+    steps: the grid has steps + 1 points, evenly from lower to upper. interval: the share of this
+    aggregate's budget that buys an interval, 0 for none.
+    """
+
+    column: str
+    q: Fraction
+    lower: Fraction | None
+    upper: Fraction | None
+    steps: int | None
+    interval: Fraction
+    weight: Fraction
+    input: Expression | None = None
+
+    def bound_to(self, scope: Scope) -> Quantile:
+        """The same, its column looked up, its bounds and its grid known."""
+        expression = expression_of(self.column, scope)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        steps = self.steps
+        if steps is None:
+            span = upper - lower
+            whole = expression.kind is Kind.INTEGER and lower.denominator == span.denominator == 1
+            steps = int(span) if whole and span <= _MOST_WHOLE_STEPS else _STEPS
+        return dataclasses.replace(self, input=expression, lower=lower, upper=upper, steps=steps)
+
+    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+        """No sums: a quantile reads the histogram of `bins`."""
+        del value, unit
+        return ()
+
+    def bins(self, value: str) -> str:
+        """SQL for the number of the grid point next to a nullable double; total."""
+        low, high, steps = self._grid()
+        place = f"floor(({value} - {double(low)}) * {double(steps / (high - low))} + 0.5e0)"
+        inside = f"CAST(greatest(least({place}, {double(steps)}), 0e0) AS INTEGER)"
+        return f"CASE WHEN {value} IS NOT NULL THEN {inside} END"
+
+    def noise(self, share: Share, reach: Reach) -> Selection:
+        """The draws within the share."""
+        # Losses are kept times the denominator of q, so that they are whole numbers.
+        sensitivity = of_ranks(reach, quantile=self.q).l1 * self.q.denominator
+        point = Exponential(
+            epsilon=selection_epsilon(share * (1 - self.interval)), sensitivity=sensitivity
+        )
+        if not self.interval:
+            return Selection(point=point, end=None)
+        end = Exponential(
+            epsilon=selection_epsilon(share * (self.interval / 2)), sensitivity=sensitivity
+        )
+        return Selection(point=point, end=end)
+
+    def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
+        """One grid point a cell, and the interval's ends where they were bought."""
+        assert exact.histogram is not None
+        low, high, steps = self._grid()
+        grid = low + np.arange(steps + 1) * ((high - low) / steps)
+        rows = max(1, _MOST_ENTRIES // (steps + 1))
+        drawn: list[list[NDArray[np.float64]]] = [[], [], []]
+        reach = 0
+        if noise.end is not None:
+            reach = math.floor(self._rank_error(noise.end, miss=0.025)) + 1
+        for start in range(0, len(exact.histogram), rows):
+            counts = exact.histogram[start : start + rows]
+            aims = [(0, noise.point)]
+            if noise.end is not None:
+                aims += [(-reach, noise.end), (reach, noise.end)]
+            for kept, (shift, mechanism) in zip(drawn, aims, strict=False):
+                loss = rank_losses(counts, self.q, shift=shift)
+                kept.append(grid[mechanism.release_rows(-loss, bits=bits)])
+        values = np.concatenate(drawn[0]).tolist() if drawn[0] else []
+        nothing: list[float | None] = [None] * len(values)
+        if noise.end is None:
+            return Answer(values=values, standard_errors=nothing, lower=nothing, upper=nothing)
+        # A grid point stands for all values half a step around it.
+        half = (high - low) / steps / 2
+        lower, upper = np.concatenate(drawn[1]) - half, np.concatenate(drawn[2]) + half
+        return Answer(
+            values=values,
+            standard_errors=nothing,
+            lower=np.maximum(np.minimum(lower, upper), low).tolist(),
+            upper=np.minimum(np.maximum(lower, upper), high).tolist(),
+        )
+
+    def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        low, high, steps = self._grid()
+        assumed = None if assume is None else assume.of(self.column)
+        error = None
+        if assume is not None and assumed is not None:
+            error = self._expected_error(assumed, assume.rows, noise.point)
+        step = (high - low) / steps
+        notes = [
+            clamping_note(self.lower, self.upper),
+            f"answers are multiples of {step:g} from {low:g}; a value counts as the nearest one",
+        ]
+        if noise.end is None:
+            notes.append("no interval: write interval=0.5 to spend half of this share on one")
+        return Forecast(
+            noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}",
+            sensitivity=of_ranks(reach, quantile=self.q).reason,
+            standard_error=error,
+            rank_error=self._rank_error(noise.point, miss=1 - float(CONFIDENCE)),
+            notes=tuple(notes),
+        )
+
+    def _expected_error(
+        self, values: NDArray[np.float64], rows: int, mechanism: Exponential
+    ) -> float:
+        """Root mean squared error about the exact quantile of `rows` rows with this law."""
+        low, high, steps = self._grid()
+        inside = np.clip(np.floor((values - low) * (steps / (high - low)) + 0.5), 0, steps)
+        counts = np.bincount(inside.astype(np.int64), minlength=steps + 1)
+        share = rows / len(values)
+        loss = rank_losses(counts[None, :], self.q)[0] * share
+        chances = np.exp(mechanism.log_probabilities(-loss))
+        truth = np.sort(np.clip(values, low, high))[max(math.ceil(self.q * len(values)) - 1, 0)]
+        grid = low + np.arange(steps + 1) * ((high - low) / steps)
+        return float(np.sqrt(np.sum(chances * (grid - truth) ** 2)))
+
+    def _rank_error(self, mechanism: Exponential, *, miss: float) -> float:
+        """The number of ranks that the mechanism's error passes with probability at most `miss`.
+
+        Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
+        (steps + 1) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
+        """
+        steps = self._grid()[2]
+        return math.log((steps + 1) / miss) / float(mechanism.factor) / self.q.denominator
+
+    def _grid(self) -> tuple[float, float, int]:
+        assert self.lower is not None
+        assert self.upper is not None
+        assert self.steps is not None
+        return float(self.lower), float(self.upper), self.steps
+
+
+def rank_losses(counts: NDArray[np.int64], q: Fraction, *, shift: int = 0) -> NDArray[np.int64]:
+    """The loss of every candidate, times the denominator of q: exact integers, cells by points.
+
+    shift: aim at rank q n + shift; then the ends of the grid cover all ranks beyond 0 and n.
+    """
+    at_most = np.cumsum(counts, axis=1) * q.denominator
+    below = at_most - counts * q.denominator
+    aim = at_most[:, -1:] // q.denominator * q.numerator + shift * q.denominator
+    if shift:
+        below[:, 0] = np.minimum(below[:, 0], aim[:, 0])
+        at_most[:, -1] = np.maximum(at_most[:, -1], aim[:, 0])
+    losses: NDArray[np.int64] = np.maximum(np.maximum(below - aim, aim - at_most), 0)
+    return losses
+
+
+def quantile(
+    column: str,
+    q: Number,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Quantile:
+    """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
+
+    Left out, the bounds are those declared of the column. steps: answers are one of steps + 1
+    evenly spaced points; by default every whole number for a column of whole numbers with at most
+    5,000 of them in range, else 2,000 steps. interval: the share of this aggregate's budget, below
+    1, that buys a 95% interval; 0 for none. Weight as in `count`.
+
+    >>> quantile("income", 0.9, 0, 500_000).q
+    Fraction(9, 10)
+    """
+    part, share = checks.exact("q", q), checks.exact("interval", interval)
+    if not 0 <= part <= 1:
+        raise InvalidParameter("q", q, expected="a number from 0 to 1")
+    if part.denominator > 10**6:
+        raise InvalidParameter("q", q, expected="a number with at most six decimals")
+    if not 0 <= share < 1:
+        raise InvalidParameter("interval", interval, expected="a share from 0 to below 1")
+    if steps is not None and checks.positive_integer(steps=steps) > _MOST_STEPS:
+        raise InvalidParameter("steps", steps, expected=f"at most {_MOST_STEPS:,} steps")
+    low, high = given_bounds(lower, upper)
+    return Quantile(
+        column=column,
+        q=part,
+        lower=low,
+        upper=high,
+        steps=steps,
+        interval=share,
+        weight=weight_of(weight),
+    )
+
+
+def median(
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Quantile:
+    """Find the median: `quantile` with q = 1/2.
+
+    >>> median("age", 0, 120, interval=0.5).interval
+    Fraction(1, 2)
+    """
+    return quantile(column, "1/2", lower, upper, steps=steps, interval=interval, weight=weight)

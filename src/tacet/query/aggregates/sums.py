@@ -1,0 +1,139 @@
+"""Sums of clamped values, exact in a public unit until the noise is added."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tacet.bits import RandomBits
+from tacet.checks import Number
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from tacet.query.aggregates.arguments import (
+    CONFIDENCE,
+    bounds_of,
+    expression_of,
+    given_bounds,
+    weight_of,
+)
+from tacet.query.aggregates.counts import released
+from tacet.query.expressions.types import Expression, Kind
+from tacet.query.noise import AdditiveNoise, Share, additive_noise, grid_unit
+from tacet.query.scope import Scope
+from tacet.query.sensitivity import Sensitivity, of_sums
+from tacet.query.sqltext import double
+from tacet.query.units import Reach, Unit
+
+__all__ = ["Clamp", "Sum", "sum"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clamp:
+    """A public range as integers of a public unit: value = integer times 2^unit_log2.
+
+    The bounds are rounded to the unit first, and values are clamped again as integers, since
+    rounding after clamping could pass a bound. The unit depends on the bounds alone.
+    """
+
+    lower: int
+    upper: int
+    unit_log2: int
+
+    @staticmethod
+    def of(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
+        """The range as integers; whole: the values are known to be whole numbers."""
+        unit_log2 = grid_unit(lower, upper, whole=whole)
+        unit = Fraction(2) ** unit_log2
+        low, high = round(lower / unit), round(upper / unit)
+        return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
+
+    def sql(self, value: str) -> str:
+        """SQL for the clamped integer of a nullable double; total, and NULL for NULL."""
+        low, high = double(self.absolute(self.lower)), double(self.absolute(self.upper))
+        inside = f"greatest(least({value}, {high}), {low})"
+        scaled = f"CAST(round({inside} * {double(2.0**-self.unit_log2)}) AS BIGINT)"
+        whole = f"greatest(least({scaled}, {self.upper}), {self.lower})"
+        return f"CASE WHEN {value} IS NOT NULL THEN {whole} END"
+
+    def absolute(self, integer: int | Fraction) -> float:
+        """An integer of the unit as a number."""
+        return float(integer * Fraction(2) ** self.unit_log2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """The sum of a number column, each value clamped to [lower, upper]."""
+
+    column: str
+    lower: Fraction | None
+    upper: Fraction | None
+    weight: Fraction
+    input: Expression | None = None
+
+    def bound_to(self, scope: Scope) -> Sum:
+        """The same, its column looked up and its bounds known."""
+        expression = expression_of(self.column, scope)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        return dataclasses.replace(self, input=expression, lower=lower, upper=upper)
+
+    @property
+    def clamp(self) -> Clamp:
+        """The public range in integers."""
+        assert self.input is not None
+        assert self.lower is not None
+        assert self.upper is not None
+        return Clamp.of(self.lower, self.upper, whole=self.input.kind is Kind.INTEGER)
+
+    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        del unit
+        assert value is not None
+        return (f"sum({self.clamp.sql(value)})",)
+
+    def _sensitivity(self, reach: Reach) -> Sensitivity:
+        return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(
+            share, self._sensitivity(reach), unit_log2=self.clamp.unit_log2, counts=False
+        )
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy sums with their errors."""
+        return released(exact, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error about the sum of clamped values, known beforehand."""
+        del assume
+        return Forecast(
+            noise=str(noise),
+            sensitivity=self._sensitivity(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+            notes=(clamping_note(self.lower, self.upper),),
+        )
+
+
+def sum(  # noqa: A001  # the public word is tacet.sum
+    column: str, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
+) -> Sum:
+    """Sum a number column, each value clamped to the public range [lower, upper].
+
+    Left out, the bounds are those declared of the column. NULL and NaN count for nothing;
+    infinities are clamped. Weight as in `count`.
+
+    >>> sum("income", 0, 100_000).upper
+    Fraction(100000, 1)
+    """
+    low, high = given_bounds(lower, upper)
+    return Sum(column=column, lower=low, upper=high, weight=weight_of(weight))
+
+
+def clamping_note(lower: Fraction | None, upper: Fraction | None) -> str:
+    """The sentence that names clamping without guessing its size."""
+    assert lower is not None
+    assert upper is not None
+    return f"values are clamped to [{float(lower):g}, {float(upper):g}]; by how much is not known"

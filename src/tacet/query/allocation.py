@@ -1,0 +1,105 @@
+"""How the budget of one question becomes noise: shares, mechanisms, and the event of it all."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tacet.errors import InvalidParameter
+from tacet.privacy.events import Event, compose
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from tacet.query.aggregates.quantiles import Selection
+from tacet.query.noise import AdditiveNoise, Share
+from tacet.query.plan import Query
+from tacet.query.units import Reach
+
+__all__ = ["Allocation", "allocate"]
+
+Noise = AdditiveNoise | Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """The noise of every aggregate in a question, and what it all does to privacy.
+
+    request: what the caller allowed; spends: the kind of guarantee that is split (for ApproxDP
+    the better of Laplace noise under PureDP and normal noise under GDP); noises: by name.
+    """
+
+    request: Guarantee
+    spends: Share
+    reach: Reach
+    noises: Mapping[str, Noise]
+
+    @property
+    def event(self) -> Event:
+        """What a release costs, to be priced by an accountant."""
+        return compose(
+            [
+                noise.event if isinstance(noise, Selection) else noise.mechanism.event
+                for noise in self.noises.values()
+            ]
+        )
+
+
+def allocate(query: Query, request: Guarantee) -> Allocation:
+    """Split a request over the aggregates of a question.
+
+    Raises InvalidParameter for a request of zero, or one so small that no noise can keep it.
+    """
+    _spendable(request)
+    reach = Reach.of(query.unit, cells=len(query.keys))
+    options = [_split(query, share, request, reach) for share in _shares(request)]
+    return min(options, key=_loudness)
+
+
+def _shares(request: Guarantee) -> list[Share]:
+    """The guarantees that may be split in place of the request, each of which implies it."""
+    match request:
+        case PureDP():
+            return [request]
+        case ZCDP(rho=rho):
+            return [ZCDP(rho)]
+        case GDP():
+            return [GDP.from_squared(request.mu_squared)]
+        case RenyiDP(alpha=alpha, epsilon=epsilon):
+            return [ZCDP(epsilon / alpha)]
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            options: list[Share] = [PureDP(epsilon)] if epsilon else []
+            if 0 < delta < 1:
+                options.append(GDP.within(request))
+            return options
+
+
+def _split(query: Query, share: Share, request: Guarantee, reach: Reach) -> Allocation:
+    noises: dict[str, Noise] = {
+        name: query.aggregates[name].noise(share * part, reach)
+        for name, part in query.parts().items()
+    }
+    return Allocation(request=request, spends=share, reach=reach, noises=noises)
+
+
+def _loudness(allocation: Allocation) -> float:
+    """The sum of the logarithms of all noise scales: less is better."""
+    total = 0.0
+    for noise in allocation.noises.values():
+        if isinstance(noise, AdditiveNoise):
+            total += math.log(noise.standard_deviation)
+        else:
+            total -= math.log(float(noise.point.factor))
+    return total
+
+
+def _spendable(request: Guarantee) -> None:
+    if not isinstance(request, PureDP | ApproxDP | ZCDP | GDP | RenyiDP):
+        raise InvalidParameter(
+            "budget", request, expected="a guarantee such as tacet.PureDP(0.5) or tacet.ZCDP(0.05)"
+        )
+    if isinstance(request, ApproxDP) and request.delta >= 1:
+        raise InvalidParameter("budget", request, expected="a delta below 1")
+    main = request.epsilon if isinstance(request, ApproxDP) else request.additive[0]
+    if main <= 0 and not (isinstance(request, ApproxDP) and request.delta > 0):
+        raise InvalidParameter("budget", request, expected="a budget above zero")

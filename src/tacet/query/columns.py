@@ -1,0 +1,147 @@
+"""Public facts about columns: what the curator declares, and what it fixes."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import datetime
+import math
+import unicodedata
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tacet import checks
+from tacet.checks import Number
+from tacet.errors import InvalidParameter
+
+__all__ = ["Bounds", "Categories", "Dates", "Fact", "Key", "Text", "check_keys", "interval"]
+
+Key = str | int | bool | datetime.date | None
+"""A value that a group may have; None stands for rows where the column is NULL."""
+
+_LARGEST = 2.0**500
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Bounds:
+    """A number column and the range its values are clamped to.
+
+    lower, upper: public numbers, lower < upper. They must not be read off the data.
+    Source of the numbers: the form, the law of nature, the rule book.
+
+    >>> Bounds(0, 120)
+    Bounds(lower=0.0, upper=120.0)
+    """
+
+    lower: float
+    upper: float
+
+    def __init__(self, lower: Number, upper: Number) -> None:
+        low, high = interval(lower, upper)
+        object.__setattr__(self, "lower", float(low))
+        object.__setattr__(self, "upper", float(high))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Categories:
+    """A column with a public list of values: `group_by` then needs no `keys`.
+
+    values: text, whole numbers, booleans or dates, all of one type; None for NULL.
+
+    >>> Categories(["A", "B"]).values
+    ('A', 'B')
+    """
+
+    values: tuple[Key, ...]
+
+    def __init__(self, values: Iterable[Key]) -> None:
+        object.__setattr__(self, "values", check_keys("values", values))
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """A column of dates (in text: YYYY-MM-DD)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A column of text, even where its values look like numbers."""
+
+
+Fact = Bounds | Categories | Dates | Text
+"""What may be declared of a column, each kind fixing its type."""
+
+
+def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
+    """The two ends of a public range, exact, after checking that they are one.
+
+    Raises InvalidParameter for NaN, infinity, lower >= upper, or ends beyond 2^500.
+    """
+    low, high = checks.exact("lower", lower), checks.exact("upper", upper)
+    if low >= high:
+        raise InvalidParameter("lower", lower, expected=f"a number below upper={upper!r}")
+    if max(abs(low), abs(high)) > _LARGEST or high - low < 1 / Fraction(_LARGEST):
+        raise InvalidParameter("upper", upper, expected="a range between 2^-500 and 2^500 wide")
+    return low, high
+
+
+def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys as a tuple: not empty, no duplicates, one type (None may join any).
+
+    Raises InvalidParameter naming the first key that cannot stand; warns where two texts are the
+    same to the eye (equal after Unicode NFC) but differ in their code points.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidParameter(argument, values, expected="a list of public values")
+    keys = tuple(_plain(argument, value) for value in values)
+    if not keys:
+        raise InvalidParameter(argument, list(keys), expected="at least one value")
+    kinds = {type(key) for key in keys if key is not None}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidParameter(argument, keys, expected=f"values of one type, not {names}")
+    seen: set[Key] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidParameter(argument, key, expected="no value twice in the list of keys")
+        seen.add(key)
+    _warn_of_twins(argument, keys)
+    return keys
+
+
+def _plain(argument: str, value: object) -> Key:
+    """A key as a plain Python value, whatever array it came from."""
+    if hasattr(value, "item") and callable(value.item) and not isinstance(value, str):
+        value = value.item()  # NumPy scalars
+    if isinstance(value, datetime.datetime):
+        raise InvalidParameter(argument, value, expected="dates without a time of day as keys")
+    if isinstance(value, float) and not math.isnan(value):
+        raise InvalidParameter(
+            argument,
+            value,
+            expected="text, whole numbers, booleans or dates; cut numbers into classes",
+        )
+    if value is None or isinstance(value, str | int | datetime.date):
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
+            raise InvalidParameter(argument, value, expected="whole numbers up to 2^53, or text")
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise InvalidParameter(argument, value, expected="text in valid Unicode") from None
+        return value
+    raise InvalidParameter(
+        argument, value, expected="text, a whole number, a boolean, a date or None"
+    )
+
+
+def _warn_of_twins(argument: str, keys: Sequence[Key]) -> None:
+    texts = [key for key in keys if isinstance(key, str)]
+    if len({unicodedata.normalize("NFC", text) for text in texts}) < len(texts):
+        warnings.warn(
+            f"{argument}: two keys look alike and differ in their code points (Unicode NFC); "
+            "they are counted as two.",
+            stacklevel=4,
+        )

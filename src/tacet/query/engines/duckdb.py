@@ -1,0 +1,285 @@
+"""The embedded engine: DuckDB, closed to the outside before the first question.
+
+Everything the engine raises while it answers leaves as one `EngineFailed` of constant text, since
+its own text may show a row. Counts and sums leave as integers; rows never do.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet import checks
+from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable
+from tacet.query.compile import Statement
+from tacet.query.engines.frames import columns_of
+from tacet.query.engines.protocol import Tallies
+from tacet.query.engines.sources import (
+    CsvFile,
+    DatabaseTable,
+    Fingerprint,
+    Frame,
+    Opened,
+    Parquet,
+    locate,
+)
+from tacet.query.sqltext import identifier, literal
+
+__all__ = ["DuckDB"]
+
+
+class DuckDB:
+    """Tables in DuckDB, in this process.
+
+    tables: names to sources. memory_limit: of the engine, as DuckDB writes it; beyond it the
+    engine spills, encrypted, into a private folder that is removed at the end.
+    threads: None for all cores.
+
+    Raises InvalidParameter, SourceUnreadable; reads schemas only, but copies frames.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Any],
+        *,
+        memory_limit: str = "2GB",
+        threads: int | None = None,
+    ) -> None:
+        sources = {name: locate(name, source) for name, source in tables.items()}
+        self._folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
+        self._lock = threading.Lock()
+        self._closed = False
+        self._connection = duckdb.connect(":memory:")
+        self._scans: dict[str, str] = {}
+        self._schema: dict[str, dict[str, str]] = {}
+        self._files: list[Fingerprint] = []
+        try:
+            self._configure(memory_limit=memory_limit, threads=threads)
+            for number, (name, source) in enumerate(sources.items()):
+                self._open(name, source, number)
+            self._lock_down()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table, the engine's type of each column: public."""
+        return self._schema
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        return self._scans[table]
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
+        for file in self._files:
+            file.check()
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        tallies: Tallies | None = None
+        interrupted = False
+        try:
+            with self._lock:
+                cursor = self._connection.cursor()
+            try:
+                tallies = _tally(cursor, statement, measures)
+            finally:
+                cursor.close()
+        except KeyboardInterrupt:
+            interrupted = True
+        except Exception:  # noqa: BLE001  # whatever it is, it may show a row
+            tallies = None
+        # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
+        if interrupted:
+            raise KeyboardInterrupt
+        if tallies is None:
+            raise EngineFailed
+        return tallies
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._connection.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _configure(self, *, memory_limit: str, threads: int | None) -> None:
+        options = {
+            "TimeZone": "'UTC'",
+            "temp_directory": literal(self._folder),
+            "temp_file_encryption": "true",
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "preserve_insertion_order": "false",
+            "memory_limit": literal(str(memory_limit)),
+        }
+        if threads is not None:
+            options["threads"] = str(checks.positive_integer(threads=threads))
+        for name, value in options.items():
+            try:
+                self._connection.execute(f"SET {name} = {value}")
+            except duckdb.Error as error:
+                if name != "memory_limit":
+                    raise
+                failed = error
+                break
+        else:
+            return
+        del failed
+        raise InvalidParameter("memory_limit", memory_limit, expected="a size such as '2GB'")
+
+    def _lock_down(self) -> None:
+        paths = ", ".join(literal(file.path) for file in self._files)
+        for setting in (
+            f"allowed_paths = [{paths}]",
+            f"allowed_directories = [{literal(self._folder + os.sep)}]",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            self._connection.execute(f"SET {setting}")
+
+    def _open(self, name: str, source: Opened, number: int) -> None:
+        match source:
+            case CsvFile(file=file, columns=columns):
+                self._files.append(file)
+                self._scans[name] = _csv_scan(source)
+                self._schema[name] = dict.fromkeys(columns, "VARCHAR")
+            case Parquet(files=files):
+                self._files += files
+                self._open_parquet(name, files)
+            case DatabaseTable(file=file, table=table):
+                self._files.append(file)
+                self._attach(name, file.path, table, number)
+            case Frame(value=value):
+                self._copy(name, value, number)
+
+    def _open_parquet(self, name: str, files: tuple[Fingerprint, ...]) -> None:
+        schemas = []
+        for file in files:
+            try:
+                schemas.append(self._describe(f"read_parquet({literal(file.path)})"))
+            except duckdb.Error:
+                schemas.append({})
+            if not schemas[-1]:
+                break
+        if not schemas[-1]:
+            path = files[len(schemas) - 1].path
+            raise SourceUnreadable(f"The file {path!r} has no readable Parquet footer.")
+        if any(schema != schemas[0] for schema in schemas):
+            raise SourceUnreadable(
+                f"The Parquet files of table {name!r} differ in their columns or types."
+            )
+        listed = ", ".join(literal(file.path) for file in files)
+        self._scans[name] = f"read_parquet([{listed}], hive_partitioning=false)"
+        self._schema[name] = schemas[0]
+
+    def _attach(self, name: str, path: str, table: str, number: int) -> None:
+        catalog = f"file{number}"
+        try:
+            self._connection.execute(f"ATTACH {literal(path)} AS {catalog} (READ_ONLY)")
+            opened = True
+        except duckdb.Error:
+            opened = False
+        if not opened:
+            raise SourceUnreadable(f"The file {path!r} is no DuckDB database that can be opened.")
+        schema, _, bare = table.rpartition(".")
+        query = "SELECT schema_name, {0}_name FROM duckdb_{0}s() WHERE database_name = $1"
+        wanted = (schema or "main", bare)
+        if wanted in self._connection.execute(query.format("view"), [catalog]).fetchall():
+            raise InvalidParameter(
+                f"tables[{name!r}]",
+                f"{path}::{table}",
+                expected="a base table. A view can hide random() or another table: materialise it "
+                "first (CREATE TABLE ... AS SELECT * FROM the_view)",
+            )
+        known = self._connection.execute(query.format("table"), [catalog]).fetchall()
+        if wanted not in known:
+            names = ", ".join(f"{s}.{t}" if s != "main" else t for s, t in known) or "none"
+            raise InvalidParameter(
+                f"tables[{name!r}]", f"{path}::{table}", expected=f"a table of that file: {names}"
+            )
+        self._scans[name] = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
+        self._schema[name] = self._describe(self._scans[name])
+
+    def _copy(self, name: str, value: Any, number: int) -> None:
+        """Copy a frame into the engine, so that what the caller changes later has no effect."""
+        frame, renamed = columns_of(name, value)
+        view, table = f"frame{number}", f"copy{number}"
+        self._connection.register(view, frame)
+        try:
+            columns = ", ".join(
+                f"{identifier(old)} AS {identifier(new)}" for old, new in renamed.items()
+            )
+            self._connection.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {view}")
+            copied = True
+        except duckdb.Error:
+            copied = False
+        finally:
+            self._connection.unregister(view)
+        if not copied:
+            raise SourceUnreadable(
+                f"The frame given for table {name!r} could not be copied into the engine."
+            )
+        self._scans[name] = f"main.{table}"
+        self._schema[name] = self._describe(self._scans[name])
+
+    def _describe(self, scan: str) -> dict[str, str]:
+        rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+        return {row[0]: row[1] for row in rows}
+
+
+def _csv_scan(source: CsvFile) -> str:
+    """Read every column as text and never stop: a line that is not readable is left out."""
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.columns)
+    quote = literal(source.quote)
+    return (
+        f"read_csv({literal(source.file.path)}, auto_detect=false, header=true, "
+        f"columns={{{columns}}}, delim={literal(source.delimiter)}, quote={quote}, "
+        f"escape={quote}, ignore_errors=true, strict_mode=false)"
+    )
+
+
+def _tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
+    if statement.histograms:
+        # One bounded table, read by several counts.
+        cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
+        first, rest = statement.counts, statement.histograms
+    else:
+        first, rest = f"WITH bounded AS ({statement.bounded}) {statement.counts}", ()
+    columns = cursor.execute(first).fetchnumpy()
+    cells = _integers(columns["cell"])
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    histograms = []
+    for query in rest:
+        found = cursor.execute(query).fetchnumpy()
+        histograms.append(
+            (_integers(found["cell"]), _integers(found["bin"]), _integers(found["n"]))
+        )
+    return Tallies(cells=cells, sums=sums, histograms=tuple(histograms))
+
+
+def _integers(column: Any) -> NDArray[np.int64]:
+    return np.ma.getdata(column).astype(np.int64)
+
+
+def _wholes(column: Any) -> list[int]:
+    """Integers of any size; NULL, the sum of nothing, is 0."""
+    missing = np.ma.getmaskarray(column)
+    values = np.ma.getdata(column)
+    return [0 if gone else int(value) for value, gone in zip(values, missing, strict=True)]

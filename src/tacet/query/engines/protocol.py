@@ -1,0 +1,62 @@
+"""What a session asks of an engine: the schema of its tables, and exact integers."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet.query.compile import Statement
+
+__all__ = ["Engine", "Tallies"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tallies:
+    """The exact answer of the engine. Private: nothing prints it.
+
+    cells: the numbers of the cells that have rows. sums: for each measure its integers, as the
+    engine wrote them, aligned with `cells`. histograms: for each set of bins the arrays
+    (cell, bin, rows).
+    """
+
+    cells: NDArray[np.int64]
+    sums: tuple[list[int], ...]
+    histograms: tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]
+
+    def __repr__(self) -> str:
+        return "Tallies(...)"
+
+
+class Engine(Protocol):
+    """Tables behind SQL. Safe to use from several threads."""
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table, the engine's type of each column: public."""
+        ...
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        ...
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
+        ...
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+        ...
+
+
+Source = Any
+"""What may stand for a table in a session: see `tacet.query.engines.sources`."""

@@ -1,0 +1,150 @@
+"""What a question would do, cost and err by, in plain words: functions of the question alone."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tacet.privacy.guarantees import Guarantee
+from tacet.privacy.neighbors import ReplaceOne
+from tacet.query.aggregates.answers import Assume, Forecast
+from tacet.query.allocation import Allocation
+from tacet.query.plan import Derive, Query
+from tacet.query.units import Person
+
+__all__ = ["Explanation", "explained", "provenance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The plan of a question before it is asked. Printing it gives a page for people.
+
+    rows: what happens to the rows, in order. forecasts: by aggregate, what is known of its error.
+    parts: each aggregate's part of the budget. request, cost: what was offered, and what the
+    account would be charged.
+    """
+
+    rows: tuple[str, ...]
+    forecasts: Mapping[str, Forecast]
+    parts: Mapping[str, float]
+    request: Guarantee
+    cost: Guarantee
+
+    def standard_error(self, name: str) -> float | None:
+        """The expected error of one aggregate, where it is known (see `Forecast`)."""
+        return self.forecasts[name].standard_error
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return {
+            "rows": list(self.rows),
+            "request": repr(self.request),
+            "cost": repr(self.cost),
+            "aggregates": {
+                name: {
+                    "part": self.parts[name],
+                    "noise": forecast.noise,
+                    "sensitivity": forecast.sensitivity,
+                    "standard_error": forecast.standard_error,
+                    "half_width": forecast.half_width,
+                    "rank_error": forecast.rank_error,
+                    "table": [list(line) for line in forecast.table],
+                    "notes": list(forecast.notes),
+                }
+                for name, forecast in self.forecasts.items()
+            },
+        }
+
+    def __str__(self) -> str:
+        lines = ["What happens to the rows"]
+        lines += [f"  {number}. {text}" for number, text in enumerate(self.rows, start=1)]
+        lines += ["", f"What it costs: {self.cost}, of the {self.request} that was offered"]
+        for name, forecast in self.forecasts.items():
+            share = f"{100 * self.parts[name]:.3g}% of the budget"
+            lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
+            lines += [f"  noise: {forecast.noise}"]
+            lines += [f"  {text}" for text in _errors(forecast)]
+            lines += [f"  {note}" for note in forecast.notes]
+        return "\n".join(lines)
+
+
+def explained(
+    query: Query, allocation: Allocation, cost: Guarantee, *, assuming: Assume | None
+) -> Explanation:
+    """The explanation of a question with this noise and price."""
+    forecasts = {}
+    for name, aggregate in query.aggregates.items():
+        noise: Any = allocation.noises[name]  # made by this very aggregate
+        forecasts[name] = aggregate.forecast(noise, allocation.reach, assuming)
+    return Explanation(
+        rows=_rows(query),
+        forecasts=forecasts,
+        parts={name: float(part) for name, part in query.parts().items()},
+        request=allocation.request,
+        cost=cost,
+    )
+
+
+def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[str, ...]:
+    """How a release was made, sentence by sentence: no part of it depends on the data."""
+    change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
+    noises = [
+        f"{name}: {aggregate.forecast(_any(allocation.noises[name]), allocation.reach, None).noise}"
+        for name, aggregate in query.aggregates.items()
+    ]
+    return (
+        f"Protects {query.unit}: whether it is in the table or {change} changes the law of this "
+        f"answer by no more than {cost} allows.",
+        *_rows(query),
+        *noises,
+        "Values are as released and may be below zero or out of range; .clamped() mends them. "
+        "Standard errors and intervals are about the exact answer on the bounded rows, and count "
+        "the noise, not what bounding, clamping or sampling did.",
+    )
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _rows(query: Query) -> tuple[str, ...]:
+    lines = []
+    for step in query.steps:
+        if isinstance(step, Derive):
+            lines.append(f"derive {step.label} = {step.expression.text}")
+        else:
+            lines.append(f"keep rows where {step.expression.text}")
+    if query.groups:
+        names = ", ".join(group.label for group in query.groups)
+        count = f"{len(query.keys):,} public key{'s' if len(query.keys) != 1 else ''}"
+        lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
+    if isinstance(query.unit, Person):
+        ids = ", ".join(query.unit.id)
+        most = query.unit.max_rows
+        lines.append(f"drop rows without {ids} (whether or not there are any)")
+        lines.append(
+            f"keep at most {most:,} row{'s' if most != 1 else ''} of each person, a random choice "
+            "of hers, over all groups together; how many rows go is not known"
+        )
+    return tuple(lines)
+
+
+def _errors(forecast: Forecast) -> list[str]:
+    lines = []
+    if forecast.standard_error is not None:
+        text = f"expected error: {forecast.standard_error:.4g} (standard deviation)"
+        if forecast.half_width is not None:
+            text += f"; 95% of answers are within {forecast.half_width:.4g} of the exact one"
+        lines.append(text)
+    if forecast.rank_error is not None:
+        lines.append(
+            f"expected error: off by at most {forecast.rank_error:,.0f} ranks (rows) with 95% "
+            "probability; in units of the column only under assuming="
+        )
+    if forecast.table:
+        lines.append("expected error by rows in the cell: ")
+        lines[-1] += ", ".join(f"{rows:,}: {error:.3g}" for rows, error in forecast.table)
+    return lines

@@ -1,0 +1,351 @@
+"""A question as a value: row-wise steps, public groups, aggregates. Nothing here reads data."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from tacet.errors import InvalidParameter
+from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.moments import Mean
+from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.aggregates.sums import Sum
+from tacet.query.columns import Categories, Key, check_keys
+from tacet.query.expressions.types import Column, Expression, Kind
+from tacet.query.scope import Leaf, Scope
+from tacet.query.units import Person, Unit
+
+__all__ = ["Aggregate", "Derive", "Filter", "Group", "Query"]
+
+Aggregate = Count | CountPeople | Sum | Mean | Quantile
+"""The closed union of what `agg` takes."""
+
+_MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Keep the rows for which the expression is true."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derive:
+    """Add a column. name: its SQL identifier; label: as the caller wrote it."""
+
+    name: str
+    label: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A column to group by. label: as the caller wrote it; column: the reading its keys fit."""
+
+    label: str
+    column: Column
+
+    @property
+    def name(self) -> str:
+        """Its SQL identifier."""
+        return self.column.name
+
+    @property
+    def type(self) -> str:
+        """The SQL type its keys are compared in."""
+        numeric = self.column.kind.numeric
+        return (
+            "DOUBLE"
+            if numeric
+            else "VARCHAR"
+            if self.column.kind is Kind.TEXT
+            else (self.column.kind.name)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question about one table, built step by step; every step returns a new value.
+
+    Made by `session.table(...)`. `where`, `derive` and `group_by` may stand in any sensible order;
+    `agg` ends it. Nothing is read and nothing is spent until `session.evaluate`.
+    """
+
+    table: str
+    unit: Unit
+    scope: Scope
+    steps: tuple[Filter | Derive, ...] = ()
+    groups: tuple[Group, ...] = ()
+    keys: tuple[tuple[Key, ...], ...] = ((),)
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    def where(self, condition: str) -> Query:
+        """Keep the rows for which a row-wise SQL condition is true (NULL is not true).
+
+        Raises UnsafeExpression or InvalidParameter, naming the mend.
+        """
+        self._open("where")
+        expression = self.scope.parse(condition, argument="where", expect=Kind.BOOLEAN)
+        return dataclasses.replace(self, steps=(*self.steps, Filter(expression=expression)))
+
+    def derive(self, **columns: str) -> Query:
+        """Add columns made by row-wise SQL expressions: `derive(bmi="weight / (height * height)")`.
+
+        Later ones may use earlier ones. A name that is taken already is refused.
+        """
+        self._open("derive")
+        if not columns:
+            raise InvalidParameter("derive", columns, expected="name='expression'")
+        query = self
+        for label, text in columns.items():
+            scope = query.scope
+            if label in scope.leaves or label in scope.derived:
+                raise InvalidParameter(
+                    label, text, expected="a new name: a column of that name exists"
+                )
+            expression = scope.parse(text, argument=label)
+            name = f"{label} derived {len(scope.derived)}"
+            query = dataclasses.replace(
+                query,
+                steps=(*query.steps, Derive(name=name, label=label, expression=expression)),
+                scope=scope.with_derived(label, expression, identifier=name),
+            )
+        return query
+
+    def group_by(
+        self,
+        *columns: str,
+        keys: Iterable[Key] | Iterable[tuple[Key, ...]] | Mapping[str, Iterable[Key]] | None = None,
+    ) -> Query:
+        """Answer once for each public key; every key is answered, also where it has no rows.
+
+        keys: for one column a list of values; for several a mapping of lists (all combinations)
+        or a list of tuples. May be left out for columns declared as `Categories`, and for boolean
+        columns. Rows with other values are left out of the question.
+        """
+        self._open("group_by")
+        if self.groups:
+            raise InvalidParameter("group_by", columns, expected="one group_by with all columns")
+        if not columns or not all(isinstance(name, str) for name in columns):
+            raise InvalidParameter("group_by", columns, expected="column names")
+        if len(set(columns)) < len(columns):
+            raise InvalidParameter("group_by", columns, expected="column names that differ")
+        listed = self._keys(columns, keys)
+        groups = tuple(
+            Group(label=name, column=self._group_column(name, [key[i] for key in listed]))
+            for i, name in enumerate(columns)
+        )
+        return dataclasses.replace(self, groups=groups, keys=listed)
+
+    def agg(self, **aggregates: Aggregate) -> Query:
+        """The aggregates to answer, by the names their columns get in the release.
+
+        The budget of the question is split over them by their weights.
+        """
+        self._open("agg")
+        if not aggregates:
+            raise InvalidParameter("agg", aggregates, expected="name=tacet.count(), ...")
+        taken = {group.label for group in self.groups}
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise InvalidParameter(
+                    name,
+                    aggregate,
+                    expected="tacet.count(), count_people(), sum(), mean(), median() or quantile()",
+                )
+            if name in taken:
+                raise InvalidParameter(name, name, expected="a name that no group column has")
+            taken |= {name, *(f"{name}{suffix}" for suffix in ("_se", "_low", "_high"))}
+        bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
+        return dataclasses.replace(self, aggregates=bound)
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The readings of source columns that the question uses, ids included."""
+        names = {leaf.name for leaf in self.id_leaves} | {group.name for group in self.groups}
+        for step in self.steps:
+            names |= step.expression.columns
+        for aggregate in self.aggregates.values():
+            if aggregate.input is not None:
+                names |= aggregate.input.columns
+        used = self.scope.used(names)
+        return (*used, *(leaf for leaf in self.id_leaves if leaf not in used))
+
+    @property
+    def id_leaves(self) -> tuple[Leaf, ...]:
+        """The columns that name a person, in their own types."""
+        if not isinstance(self.unit, Person):
+            return ()
+        return tuple(self.scope.ids[name] for name in self.unit.id)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """SQL of the aggregated expressions, each once."""
+        found = [a.input.sql for a in self.aggregates.values() if a.input is not None]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """SQL of the exact sums and counts over the bounded rows, each once."""
+        found = [sql for a in self.aggregates.values() for sql in self.measures_of(a)]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def bins(self) -> tuple[str, ...]:
+        """SQL of the bin numbers that quantiles need, each once."""
+        found = [
+            a.bins(self._value(a)) for a in self.aggregates.values() if isinstance(a, Quantile)
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def measures_of(self, aggregate: Aggregate) -> tuple[str, ...]:
+        """The measures that one aggregate reads."""
+        value = self._value(aggregate) if aggregate.input is not None else None
+        return aggregate.measures(value, self.unit)
+
+    def bin_of(self, aggregate: Quantile) -> int:
+        """Which of `bins` a quantile reads."""
+        return self.bins.index(aggregate.bins(self._value(aggregate)))
+
+    def parts(self) -> dict[str, Fraction]:
+        """Each aggregate's part of the budget; they add up to 1."""
+        whole = sum((a.weight for a in self.aggregates.values()), Fraction(0))
+        return {name: a.weight / whole for name, a in self.aggregates.items()}
+
+    def digest(self) -> str:
+        """SHA-256 of what is asked, a function of the question alone."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The question in plain values: what the digest is made of, and provenance shows."""
+        aggregates = {
+            name: {
+                "kind": type(a).__name__.lower(),
+                **{f.name: _plain(getattr(a, f.name)) for f in dataclasses.fields(a)},
+            }
+            for name, a in self.aggregates.items()
+        }
+        return {
+            "table": self.table,
+            "unit": str(self.unit),
+            "neighbors": str(self.unit.neighbors),
+            "steps": [
+                [step.label, step.expression.text]
+                if isinstance(step, Derive)
+                else step.expression.text
+                for step in self.steps
+            ],
+            "groups": [group.label for group in self.groups],
+            "keys": [[_plain(part) for part in key] for key in self.keys],
+            "aggregates": aggregates,
+        }
+
+    def _value(self, aggregate: Aggregate) -> str:
+        assert aggregate.input is not None
+        return f"v{self.inputs.index(aggregate.input.sql)}"
+
+    def _open(self, step: str) -> None:
+        if self.aggregates:
+            raise InvalidParameter(step, step, expected="it before agg(), which ends a question")
+
+    def _keys(self, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
+        if keys is None:
+            keys = {name: self._public_values(name) for name in columns}
+        if isinstance(keys, Mapping):
+            if set(keys) != set(columns):
+                raise InvalidParameter(
+                    "keys", sorted(map(str, keys)), expected=f"one list for each of {columns}"
+                )
+            lists = [check_keys(f"keys[{name!r}]", keys[name]) for name in columns]
+            _few(lists)
+            return tuple(itertools.product(*lists))
+        if len(columns) == 1:
+            listed = tuple((key,) for key in check_keys("keys", keys))
+            _few([listed])
+            return listed
+        return _tuples(columns, keys)
+
+    def _public_values(self, name: str) -> Sequence[Key]:
+        fact = self.scope.facts.get(self.scope.resolve(name, argument="group_by"))
+        if isinstance(fact, Categories):
+            return fact.values
+        readings = self.scope.column(name, argument="group_by")
+        if len(readings) == 1 and readings[0].kind is Kind.BOOLEAN:
+            return (False, True)
+        raise InvalidParameter(
+            "keys",
+            None,
+            expected=f"the public values of {name!r}: keys=[...], or declare "
+            f"columns={{{name!r}: tacet.Categories([...])}}. Values are never read off the data",
+        )
+
+    def _group_column(self, name: str, keys: Sequence[Key]) -> Column:
+        kinds = _key_kinds(keys)
+        readings = self.scope.column(name, argument="group_by")
+        for column in readings:
+            if column.kind in kinds:
+                return column
+        raise InvalidParameter(
+            "keys",
+            list(keys)[:3],
+            expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}",
+        )
+
+
+def _key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
+    sample = next((key for key in keys if key is not None), None)
+    match sample:
+        case None:
+            return tuple(Kind)
+        case bool():
+            return (Kind.BOOLEAN,)
+        case int():
+            return (Kind.INTEGER, Kind.NUMBER)
+        case str():
+            return (Kind.TEXT,)
+        case datetime.date():
+            return (Kind.DATE,)
+
+
+def _tuples(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
+    expected = f"a list of tuples, one value for each of {', '.join(columns)}"
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InvalidParameter("keys", keys, expected=expected)
+    rows = [tuple(key) if isinstance(key, tuple | list) else None for key in keys]
+    if not rows or any(row is None or len(row) != len(columns) for row in rows):
+        raise InvalidParameter("keys", keys, expected=expected)
+    whole = [row for row in rows if row is not None]
+    for index, name in enumerate(columns):
+        check_keys(f"keys[{name!r}]", dict.fromkeys(row[index] for row in whole))
+    if len(set(whole)) < len(whole):
+        raise InvalidParameter("keys", keys, expected="no key twice")
+    _few([whole])
+    return tuple(whole)
+
+
+def _few(lists: Sequence[Sequence[object]]) -> None:
+    cells = 1
+    for values in lists:
+        cells *= len(values)
+    if cells > _MOST_CELLS:
+        raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {_MOST_CELLS:,}")
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Fraction() | datetime.date():
+            return str(value)
+        case Expression(text=text):
+            return text
+        case _:
+            return value

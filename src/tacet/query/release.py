@@ -1,0 +1,177 @@
+"""The answer: estimates with their errors, what was spent, and how it was made."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tacet.errors import InvalidParameter
+from tacet.extras import require
+from tacet.privacy.events import Event
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.answers import Answer
+from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.sums import Sum
+from tacet.query.columns import Key
+from tacet.query.plan import Query
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+__all__ = ["Release"]
+
+_SHOWN_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A private answer. Everything in it may be published.
+
+    groups: names of the group columns; keys: one tuple a row, in the order they were listed.
+    answers: by name, values with standard errors and 95% intervals, which are functions of the
+    released values and public numbers. charge: what the account was debited; event: what was done,
+    for any accountant; remaining: what was left afterwards. provenance: how it was made, sentence
+    by sentence. reproducible: the noise came from a seed and protects nobody.
+    """
+
+    query: Query
+    groups: tuple[str, ...]
+    keys: tuple[tuple[Key, ...], ...]
+    answers: Mapping[str, Answer]
+    request: Guarantee
+    charge: Guarantee
+    remaining: Guarantee
+    event: Event
+    provenance: tuple[str, ...]
+    salt: str
+    reproducible: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the table, errors included."""
+        return tuple(self._table())
+
+    def clamped(self) -> Release:
+        """The same with impossible values mended: counts at least 0, means within their bounds.
+
+        Post-processing: it costs nothing, makes each number likelier to be near the truth, and
+        makes averages of many of them biased, which the values as released are not.
+        """
+        answers = {}
+        for name, answer in self.answers.items():
+            low, high = self._limits(name)
+            answers[name] = replace(
+                answer,
+                values=[min(max(value, low), high) for value in answer.values],
+                lower=[None if v is None else min(max(v, low), high) for v in answer.lower],
+                upper=[None if v is None else min(max(v, low), high) for v in answer.upper],
+            )
+        return replace(self, answers=answers)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary a row: group columns, then for each aggregate its value `name`, standard
+        error `name_se` and interval `name_low`, `name_high` (None where there is none).
+        """
+        table = self._table()
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas data frame (extra `frames`)."""
+        pandas = require("pandas", extra="frames")
+        return pandas.DataFrame(self._table())  # type: ignore[no-any-return]
+
+    def to_polars(self) -> polars.DataFrame:
+        """A polars data frame (extra `frames`)."""
+        polars = require("polars", extra="frames")
+        return polars.DataFrame(self._table(), strict=False)  # type: ignore[no-any-return]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table (extra `frames`)."""
+        arrow = require("pyarrow", extra="frames")
+        return arrow.table(self._table())  # type: ignore[no-any-return]
+
+    def to_json(self) -> str:
+        """The rows with everything that describes them, as JSON text."""
+        return json.dumps(
+            {
+                "rows": self.to_dicts(),
+                "request": repr(self.request),
+                "spent": repr(self.charge),
+                "remaining": repr(self.remaining),
+                "event": json.loads(self.event.to_json()),
+                "query": self.query.to_dict(),
+                "salt": self.salt,
+                "reproducible": self.reproducible,
+                "provenance": list(self.provenance),
+            },
+            default=str,
+            indent=2,
+        )
+
+    def __str__(self) -> str:
+        table = self._table(errors=False)
+        heads = list(table)
+        rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
+        cut = len(rows) - _SHOWN_ROWS
+        rows = rows[:_SHOWN_ROWS]
+        widths = [max(len(head), *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
+        lines = ["  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True))]
+        lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
+        lines += [f"... and {cut} more rows"] if cut > 0 else []
+        return "\n".join([*lines, f"spent {self.charge}, left {self.remaining}"])
+
+    def _table(self, *, errors: bool = True) -> dict[str, Sequence[Any]]:
+        table: dict[str, Sequence[Any]] = {
+            name: [key[index] for key in self.keys] for index, name in enumerate(self.groups)
+        }
+        for name, answer in self.answers.items():
+            if errors:
+                table[name] = list(answer.values)
+                table[f"{name}_se"] = list(answer.standard_errors)
+                table[f"{name}_low"] = list(answer.lower)
+                table[f"{name}_high"] = list(answer.upper)
+            else:
+                table[name] = [
+                    f"{_shown(value)}{_margin(value, low, high)}"
+                    for value, low, high in zip(
+                        answer.values, answer.lower, answer.upper, strict=True
+                    )
+                ]
+        return table
+
+    def _limits(self, name: str) -> tuple[float, float]:
+        aggregate = self.query.aggregates[name]
+        if isinstance(aggregate, Count | CountPeople):
+            return 0, float("inf")
+        if aggregate.lower is None or aggregate.upper is None:
+            raise InvalidParameter("release", name, expected="an aggregate with bounds")
+        lower, upper = float(aggregate.lower), float(aggregate.upper)
+        if isinstance(aggregate, Sum):
+            # A sum has no bound of its own; its sign may be known.
+            return 0 if lower >= 0 else float("-inf"), 0 if upper <= 0 else float("inf")
+        return lower, upper
+
+
+def _margin(value: float, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    below, above = value - low, high - value
+    if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
+        return f" ± {_shown(max(below, above))}"
+    return f" ({_shown(low)} to {_shown(high)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        if value == round(value) and abs(value) < 1e15:
+            return f"{value:,.0f}"
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    if isinstance(value, bool) or value is None:
+        return "NULL" if value is None else str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)

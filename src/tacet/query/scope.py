@@ -1,0 +1,268 @@
+"""What a column name means: the readings of a source column, and the columns derived from them.
+
+The schema is public or it is text. A column of a typed source has one reading, its own. A column
+of a text source (CSV, object columns of frames) has the type that `columns=` declares; without a
+declaration it has as many readings as its use may need: text, number, date, boolean, instant. A
+value that does not convert is NULL, in every reading, and no reading ever raises.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tacet.errors import InvalidParameter, UnsafeExpression
+from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
+from tacet.query.expressions.parse import parse
+from tacet.query.expressions.types import Column, Expression, Kind
+from tacet.query.sqltext import double
+
+__all__ = ["Leaf", "Scope", "id_reading", "readings"]
+
+_INTEGERS = {
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
+}
+_TEXTS = {"VARCHAR", "UUID"}
+_MOST_TRIES = 250
+_ENGINE_TYPES = {
+    Kind.NUMBER: "DOUBLE",
+    Kind.INTEGER: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One reading of a source column: `sql` over the source, known further up as `column`."""
+
+    sql: str
+    column: Column
+
+    @property
+    def name(self) -> str:
+        """The identifier under which the rest of the SQL knows it."""
+        return self.column.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """All names that may be used at one point of a query.
+
+    table: the table's name, for messages. leaves: the readings of each source column, best first
+    (empty for a column of a type that has none). ids: the columns that name a person, in the type
+    in which people are told apart. derived: columns made by `derive`.
+    facts: what the curator declared.
+    """
+
+    table: str
+    leaves: Mapping[str, tuple[Leaf, ...]]
+    ids: Mapping[str, Leaf]
+    derived: Mapping[str, Column]
+    facts: Mapping[str, Fact]
+
+    def parse(self, text: str, *, argument: str, expect: Kind | None = None) -> Expression:
+        """The expression, with each untyped column read as its use needs.
+
+        Raises UnsafeExpression or InvalidParameter as `expressions.parse` does, from the reading
+        that takes untyped columns as text.
+        """
+        if not isinstance(text, str):
+            raise InvalidParameter(argument, text, expected="an expression in SQL, as text")
+        lowered = text.lower()
+        open_names = [
+            name
+            for name, choices in self.leaves.items()
+            if len(choices) > 1 and name.lower() in lowered and name not in self.derived
+        ]
+        first: InvalidParameter | None = None
+        for picks in itertools.islice(_picks([self.leaves[n] for n in open_names]), _MOST_TRIES):
+            chosen = dict(zip(open_names, picks, strict=True))
+            try:
+                return parse(text, columns=self._columns(chosen), argument=argument, expect=expect)
+            except UnsafeExpression:
+                raise
+            except InvalidParameter as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.leaves or name in self.derived
+
+    def resolve(self, name: str, *, argument: str) -> str:
+        """The column a name means: exactly, or else without regard to capitals.
+
+        Raises InvalidParameter with the columns there are.
+        """
+        if isinstance(name, str):
+            if name in self:
+                return name
+            alike = [n for n in (*self.leaves, *self.derived) if n.casefold() == name.casefold()]
+            if len(alike) == 1:
+                return alike[0]
+        raise self._unknown(name, argument)
+
+    def column(self, name: str, *, argument: str) -> tuple[Column, ...]:
+        """The readings of one column by name, best first; raises InvalidParameter if unknown."""
+        found = self.resolve(name, argument=argument)
+        if found in self.derived:
+            return (self.derived[found],)
+        if not self.leaves[found]:
+            raise self._unknown(found, argument)
+        return tuple(leaf.column for leaf in self.leaves[found])
+
+    def with_derived(self, name: str, expression: Expression, *, identifier: str) -> Scope:
+        """The scope after `derive(name=expression)`."""
+        column = Column(identifier, expression.kind, expression.lower, expression.upper)
+        return Scope(
+            table=self.table,
+            leaves=self.leaves,
+            ids=self.ids,
+            derived={**self.derived, name: column},
+            facts={known: fact for known, fact in self.facts.items() if known != name},
+        )
+
+    def used(self, names: Iterable[str]) -> tuple[Leaf, ...]:
+        """The leaves behind these SQL identifiers, each once, in a fixed order."""
+        wanted = set(names)
+        every = itertools.chain.from_iterable(self.leaves.values())
+        return tuple(leaf for leaf in every if leaf.name in wanted)
+
+    def _columns(self, chosen: Mapping[str, Leaf]) -> dict[str, Column]:
+        columns = {n: leaves[0].column for n, leaves in self.leaves.items() if leaves}
+        columns |= {name: leaf.column for name, leaf in chosen.items()}
+        return columns | dict(self.derived)
+
+    def _unknown(self, name: object, argument: str) -> InvalidParameter:
+        known = [*self.derived, *(n for n, choices in self.leaves.items() if choices)]
+        if isinstance(name, str) and name in self.leaves:
+            return InvalidParameter(
+                argument, name, expected="a column of numbers, text, booleans, dates or instants"
+            )
+        close = difflib.get_close_matches(str(name), known, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        return InvalidParameter(
+            argument, name, expected=f"a column of table {self.table!r}: {', '.join(known)}{hint}"
+        )
+
+
+def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[Leaf, ...]:
+    """The readings of one source column, best first.
+
+    sql_type: the engine's type; fact: what the curator declared, which then fixes the type;
+    sql: the column as the source knows it. Raises InvalidParameter where the declared type and
+    the column's own can not meet.
+    """
+    base = sql_type.split("(")[0].strip().upper()
+    text = base in _TEXTS or base == "ENUM"
+    kinds: tuple[Kind, ...]
+    match fact:
+        case Bounds():
+            kinds = (Kind.INTEGER if base in _INTEGERS else Kind.NUMBER,)
+        case Categories(values=values):
+            kinds = (_kind_of(values),)
+        case Dates():
+            kinds = (Kind.DATE,)
+        case Text():
+            kinds = (Kind.TEXT,)
+        case None if text:
+            kinds = (Kind.TEXT, Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP)
+        case None:
+            kinds = _native(base)
+    if not _native(base) and not text:
+        return ()
+    if not text and kinds and not _convertible(base, kinds[0]):
+        raise InvalidParameter(
+            f"columns[{name!r}]", fact, expected=f"a declaration that fits the type {sql_type}"
+        )
+    return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
+
+
+def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
+    """The column in which people are told apart: whole numbers, text, UUIDs, dates.
+
+    A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
+    Raises InvalidParameter for columns of other types.
+    """
+    base = sql_type.split("(")[0].strip().upper()
+    identifier = Column(f"{name} as id", Kind.TEXT)
+    if base in {"DOUBLE", "FLOAT", "REAL"}:
+        number = f"{sql}::DOUBLE"
+        whole = f"{number} = floor({number}) AND abs({number}) < 9007199254740992.0e0"
+        return Leaf(
+            sql=f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)", column=identifier
+        )
+    if base == "ENUM":
+        return Leaf(sql=f"TRY_CAST({sql} AS VARCHAR)", column=identifier)
+    if base in _INTEGERS | _TEXTS | {"DATE"} or base == "DECIMAL":
+        return Leaf(sql=sql, column=identifier)
+    raise InvalidParameter(
+        "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {sql_type}"
+    )
+
+
+def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf:
+    lower, upper = float("-inf"), float("inf")
+    identifier = f"{name} as {kind.value}"
+    if not kind.numeric:
+        # TIMESTAMP and DATE infinities, and what does not convert, are absent.
+        return Leaf(
+            sql=f"TRY_CAST({sql} AS {_ENGINE_TYPES[kind]})", column=Column(identifier, kind)
+        )
+    number = f"TRY_CAST({sql} AS DOUBLE)"
+    if base not in _INTEGERS:
+        number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
+    if isinstance(fact, Bounds):
+        lower, upper = fact.lower, fact.upper
+        present = f"{number} IS NOT NULL"  # LEAST and GREATEST ignore NULL
+        clamped = f"greatest(least({number}, {double(upper)}), {double(lower)})"
+        number = f"CASE WHEN {present} THEN {clamped} END"
+    return Leaf(sql=f"({number} + 0.0e0)", column=Column(identifier, kind, lower, upper))
+
+
+def _kind_of(values: Iterable[object]) -> Kind:
+    sample = next((value for value in values if value is not None), "")
+    if isinstance(sample, bool):
+        return Kind.BOOLEAN
+    if isinstance(sample, str):
+        return Kind.TEXT
+    return Kind.INTEGER if isinstance(sample, int) else Kind.DATE
+
+
+def _native(base: str) -> tuple[Kind, ...]:
+    if base in _INTEGERS:
+        return (Kind.INTEGER,)
+    if base in {"DOUBLE", "FLOAT", "REAL", "DECIMAL"}:
+        return (Kind.NUMBER,)
+    if base in _TEXTS or base == "ENUM":
+        return (Kind.TEXT,)
+    if base in {"BOOLEAN", "DATE"}:
+        return (Kind[base],)
+    return (Kind.TIMESTAMP,) if base.startswith("TIMESTAMP") else ()
+
+
+def _convertible(base: str, kind: Kind) -> bool:
+    (native,) = _native(base)
+    if kind is Kind.TEXT or native is kind or (native.numeric and kind.numeric):
+        return True
+    return native is Kind.TIMESTAMP and kind is Kind.DATE
+
+
+def _picks(choices: list[tuple[Leaf, ...]]) -> Iterable[tuple[Leaf, ...]]:
+    """Every way to read the open columns, those nearest to the first readings first."""
+    ranked = [list(enumerate(choice)) for choice in choices]
+    ways = (
+        sorted(itertools.product(*ranked), key=lambda way: sum(index for index, _ in way))
+        if len(choices) <= 4
+        else itertools.product(*ranked)
+    )
+    for way in ways:
+        yield tuple(leaf for _, leaf in way)

@@ -1,0 +1,104 @@
+"""The privacy unit: whose presence the noise hides, and how far one unit can reach."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tacet import checks
+from tacet.errors import InvalidParameter
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["Person", "Reach", "Row", "Unit"]
+
+_MOST_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Protect a person with all her rows; at most `max_rows` of them enter any question.
+
+    id: the column that names the person, or several columns that do so together. Every table of
+    the session has it. Rows without an id (NULL in any of the columns) are dropped.
+    max_rows: how many rows a person may bring into one question, over all groups together.
+    Where she has more, a pseudo-random choice of that many is used, every row as likely as the
+    other, fixed by a salt that is drawn anew for every question.
+    neighbors: `AddRemove` compares the table with the one without her; `ReplaceOne` with the one
+    in which her rows are another person's.
+
+    >>> Person("patient", max_rows=10)
+    Person(id=('patient',), max_rows=10, neighbors=AddRemove)
+    """
+
+    id: tuple[str, ...]
+    max_rows: int
+    neighbors: Neighbors = AddRemove
+
+    def __init__(
+        self, id: str | tuple[str, ...], *, max_rows: int, neighbors: Neighbors = AddRemove
+    ) -> None:
+        names = (id,) if isinstance(id, str) else tuple(id)
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise InvalidParameter("id", id, expected="a column name, or several in a tuple")
+        if len(set(names)) < len(names):
+            raise InvalidParameter("id", id, expected="column names that differ")
+        if checks.positive_integer(max_rows=max_rows) > _MOST_ROWS:
+            raise InvalidParameter("max_rows", max_rows, expected=f"at most {_MOST_ROWS:,}")
+        object.__setattr__(self, "id", names)
+        object.__setattr__(self, "max_rows", int(max_rows))
+        object.__setattr__(self, "neighbors", _relation(neighbors))
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.max_rows == 1 else f"{self.max_rows:,} rows"
+        return f"a person ({', '.join(self.id)}) with at most {rows} in a question"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Protect single rows: right only where no person owns more than one.
+
+    neighbors: as in `Person`.
+
+    >>> Row()
+    Row(neighbors=AddRemove)
+    """
+
+    neighbors: Neighbors = field(default=AddRemove, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _relation(self.neighbors)
+
+    def __str__(self) -> str:
+        return "a single row"
+
+
+Unit = Person | Row
+"""What a session protects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far one unit reaches into one question: what every sensitivity is computed from.
+
+    rows: the most rows one unit brings; cells: into how many disjoint groups they may fall (1
+    without groups); replaced: whether neighbours replace a unit instead of removing it.
+    """
+
+    rows: int
+    cells: int
+    replaced: bool
+
+    @staticmethod
+    def of(unit: Unit, *, cells: int) -> Reach:
+        """The reach of one unit into a question with this many groups."""
+        rows = unit.max_rows if isinstance(unit, Person) else 1
+        return Reach(rows=rows, cells=cells, replaced=unit.neighbors is ReplaceOne)
+
+
+def _relation(neighbors: object) -> Neighbors:
+    if neighbors is AddRemove or neighbors is ReplaceOne:
+        return neighbors
+    raise InvalidParameter(
+        "neighbors", neighbors, expected="tacet.AddRemove or tacet.ReplaceOne for a table"
+    )
