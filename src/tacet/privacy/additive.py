@@ -55,7 +55,7 @@ class Additive(abc.ABC):
             raise WrongUnit(self, other, mend=mend)
         return list(zip(self.additive, other.additive, strict=True))
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: Additive) -> Self:
         return self.with_additive([mine + theirs for mine, theirs in self._pairs(other)])
 
     def __radd__(self, other: object) -> Self:
@@ -63,7 +63,7 @@ class Additive(abc.ABC):
             return self
         return self.with_additive([mine + theirs for mine, theirs in self._pairs(other)])
 
-    def __sub__(self, other: Self) -> Self:
+    def __sub__(self, other: Additive) -> Self:
         left = [mine - theirs for mine, theirs in self._pairs(other)]
         if min(left) < 0:
             raise InvalidParameter("other", other, expected=f"at most {self!r}")
@@ -83,16 +83,16 @@ class Additive(abc.ABC):
             raise InvalidParameter("divisor", divisor, expected="a number above 0")
         return self.with_additive([number / scale for number in self.additive])
 
-    def __le__(self, other: Self) -> bool:
+    def __le__(self, other: Additive) -> bool:
         return all(mine <= theirs for mine, theirs in self._pairs(other))
 
-    def __lt__(self, other: Self) -> bool:
+    def __lt__(self, other: Additive) -> bool:
         return self <= other and self != other
 
-    def __ge__(self, other: Self) -> bool:
+    def __ge__(self, other: Additive) -> bool:
         return all(mine >= theirs for mine, theirs in self._pairs(other))
 
-    def __gt__(self, other: Self) -> bool:
+    def __gt__(self, other: Additive) -> bool:
         return self >= other and self != other
 
     def to_json(self) -> str:
