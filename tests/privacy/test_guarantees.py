@@ -214,7 +214,7 @@ def test_text_is_readable(guarantee: Guarantee, text: str) -> None:
 def test_a_part_taken_often_enough_is_the_whole(guarantee: Guarantee, parts: int) -> None:
     total: Any = sum([guarantee / parts] * parts)
     assert total == guarantee
-    assert guarantee / parts <= guarantee  # type: ignore[operator]
+    assert guarantee / parts <= guarantee
 
 
 def test_values_are_frozen() -> None:

@@ -71,18 +71,20 @@ class Filter:
         """
         if not self.limit.comparable_with(cost):
             raise self._wrong(cost)
+        denominator, capacity, sums = self._denominator, self._capacity, self._spent
         numbers = cost.additive
-        denominator = math.lcm(self._denominator, *(number.denominator for number in numbers))
-        grown = denominator // self._denominator
-        return Filter(
-            self.limit,
-            denominator,
-            tuple(
-                spent * grown + number.numerator * (denominator // number.denominator)
-                for spent, number in zip(self._spent, numbers, strict=True)
-            ),
-            tuple(capacity * grown for capacity in self._capacity),
+        needed = math.lcm(denominator, *[number.denominator for number in numbers])
+        if needed != denominator:  # rare: the first charge on a finer grid than all before
+            grown = needed // denominator
+            denominator, sums = needed, tuple([spent * grown for spent in sums])
+            capacity = tuple([number * grown for number in capacity])
+        sums = tuple(
+            [
+                spent + number.numerator * (denominator // number.denominator)
+                for spent, number in zip(sums, numbers, strict=True)
+            ]
         )
+        return Filter(self.limit, denominator, sums, capacity)
 
     @property
     def spent(self) -> Guarantee:

@@ -132,16 +132,15 @@ def verify_entries(account: Account, entries: Iterable[Entry]) -> int:
     previous, count = _account_digest(account), 0
     sums = Filter(account.budget)
     for count, entry in enumerate(entries, start=1):
-        if entry.state == "reserved":
-            sums = sums.spend(guarantee_from_json(entry.charge))
         honest = (
             entry.sequence == count
             and entry.dataset == account.dataset
             and entry.previous == previous
             and entry.digest == _entry_digest(entry)
-            and guarantee_from_json(entry.spent) == sums.spent
         )
-        if not honest:
+        if honest and entry.state == "reserved":
+            sums = sums.spend(guarantee_from_json(entry.charge))
+        if not honest or guarantee_from_json(entry.spent) != sums.spent:
             raise LedgerMismatch(
                 f"Entry {count} of account {account.dataset!r} was changed, or one is missing."
             )

@@ -1,0 +1,248 @@
+"""One contract for all ledgers: nothing reserved is ever forgotten, and no budget is passed."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from tacet.ledger.opening import open_ledger
+from tacet.ledger.protocol import Ledger, Reservation
+from tacet.privacy.event_codec import from_json
+from tacet.privacy.events import Laplace
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_json
+
+TERMS = {"unit": "person", "neighbors": "AddRemove"}
+EVENT = Laplace(noise_multiplier=Fraction(10, 3))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    url = None if request.param == "memory" else f"sqlite:///{tmp_path}/budget.db"
+    opened = open_ledger(url)
+    yield opened
+    opened.close()
+
+
+def reserve(ledger: Ledger, charge: Guarantee, **changes: Any) -> Reservation:
+    arguments: dict[str, Any] = {
+        "dataset": "visits",
+        "event": EVENT,
+        "request": charge,
+        "plan_digest": "ab12",
+        "salt": b"\x00\x01\xff",
+        "analyst": "ana",
+        "purpose": None,
+        "reproducible": False,
+    }
+    return ledger.reserve(charge=charge, **{**arguments, **changes})
+
+
+def test_an_account_starts_with_its_whole_budget(ledger: Ledger) -> None:
+    account = ledger.open_account("visits", ZCDP(0.5, 1e-8), TERMS)
+    assert account.budget == ledger.account("visits").budget == ZCDP(0.5, 1e-8)
+    assert dict(account.terms) == TERMS
+    assert ledger.spent("visits") == ZCDP(0)
+    assert ledger.remaining("visits") == ZCDP(0.5, 1e-8)
+    assert ledger.entries("visits") == ()
+    assert ledger.verify("visits") == 0
+    assert ledger.datasets() == ("visits",)
+
+
+def test_it_is_found_again_without_or_with_an_equal_budget(ledger: Ledger) -> None:
+    first = ledger.open_account("visits", PureDP(1), TERMS)
+    assert ledger.open_account("visits", None, TERMS) == first
+    assert ledger.open_account("visits", PureDP("1.0"), dict(reversed(TERMS.items()))) == first
+
+
+@pytest.mark.parametrize(
+    ("budget", "terms"),
+    [
+        (PureDP(2), TERMS),
+        (ZCDP(1), TERMS),
+        (None, {}),
+        (None, {**TERMS, "unit": "row"}),
+        (None, {**TERMS, "max_rows": "3"}),
+    ],
+)
+def test_other_terms_are_a_mismatch(
+    ledger: Ledger, budget: Guarantee | None, terms: dict[str, str]
+) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    with pytest.raises(LedgerMismatch, match="visits"):
+        ledger.open_account("visits", budget, terms)
+
+
+def test_the_first_opening_needs_a_budget_and_a_name(ledger: Ledger) -> None:
+    with pytest.raises(InvalidParameter, match="budget"):
+        ledger.open_account("visits", None, TERMS)
+    with pytest.raises(InvalidParameter, match="dataset"):
+        ledger.open_account("", PureDP(1), TERMS)
+    assert ledger.datasets() == ()
+
+
+def test_an_unknown_account_is_a_mismatch(ledger: Ledger) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: ledger.account("visits"),
+        lambda: ledger.spent("visits"),
+        lambda: ledger.remaining("visits"),
+        lambda: ledger.entries("visits"),
+        lambda: ledger.verify("visits"),
+        lambda: reserve(ledger, PureDP(1)),
+        lambda: ledger.commit(Reservation(dataset="visits", sequence=1, charge=PureDP(1))),
+    ]
+    for call in calls:
+        with pytest.raises(LedgerMismatch, match="visits"):
+            call()
+
+
+def test_a_reservation_is_spent_whether_or_not_it_is_committed(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    first, second = reserve(ledger, PureDP(0.1)), reserve(ledger, PureDP(0.2))
+    assert ledger.spent("visits") == PureDP(0.3)
+    ledger.commit(second)
+    assert ledger.spent("visits") == PureDP(0.3)
+    assert ledger.remaining("visits") == PureDP(0.7)
+    assert (first.sequence, second.sequence) == (1, 2)
+
+
+def test_entries_say_what_was_done(ledger: Ledger) -> None:
+    ledger.open_account("visits", GDP(1), TERMS)
+    reservation = reserve(ledger, GDP(0.5), request=PureDP(0.3), purpose="report")
+    ledger.commit(reservation)
+    reserved, committed = ledger.entries("visits")
+    assert reserved.state == "reserved"
+    assert reserved.sequence == reserved.reservation == committed.reservation == 1
+    assert from_json(reserved.event) == EVENT
+    assert guarantee_from_json(reserved.request) == PureDP(0.3)
+    assert guarantee_from_json(reserved.charge) == reservation.charge == GDP(0.5)
+    assert guarantee_from_json(committed.spent) == GDP(0.5)
+    assert (reserved.plan_digest, reserved.salt) == ("ab12", "0001ff")
+    assert (reserved.analyst, reserved.purpose) == ("ana", "report")
+    assert reserved.reproducible is False
+    assert committed.state == "committed"
+    assert committed.sequence == 2
+    assert (committed.event, committed.request, committed.charge) == ("", "", "")
+    assert committed.previous == reserved.digest
+    for entry in (reserved, committed):
+        assert datetime.fromisoformat(entry.time).utcoffset() == timedelta(0)
+
+
+def test_ten_tenths_fit_and_nothing_more(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for _ in range(10):
+        reserve(ledger, PureDP(0.1))
+    before = ledger.entries("visits")
+    with pytest.raises(BudgetExceeded) as caught:
+        reserve(ledger, PureDP("1e-30"))
+    assert caught.value.left == PureDP(0)
+    assert caught.value.account == "visits"
+    assert ledger.entries("visits") == before
+
+
+def test_delta_has_its_own_limit(ledger: Ledger) -> None:
+    ledger.open_account("visits", ApproxDP(1, 1e-6), TERMS)
+    reserve(ledger, ApproxDP(0.1, 1e-6))
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, ApproxDP(0.1, 1e-9))
+    reserve(ledger, ApproxDP(0.9, 0))
+
+
+def test_a_charge_in_another_unit_is_refused_and_not_written(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    with pytest.raises(WrongUnit):
+        reserve(ledger, ZCDP(0.1))
+    assert ledger.entries("visits") == ()
+
+
+def test_a_reservation_is_committed_once(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    reservation = reserve(ledger, PureDP(0.1))
+    ledger.commit(reservation)
+    with pytest.raises(InvalidParameter, match="reservation"):
+        ledger.commit(reservation)
+    for sequence in (0, 2, 3, -1):  # 2 is the commit itself
+        with pytest.raises(InvalidParameter, match="reservation"):
+            ledger.commit(Reservation(dataset="visits", sequence=sequence, charge=PureDP(0.1)))
+    assert len(ledger.entries("visits")) == 2
+
+
+def test_accounts_do_not_share(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_account("births", ZCDP(1), TERMS)
+    reserve(ledger, PureDP(1))
+    reserve(ledger, ZCDP(0.25), dataset="births")
+    assert ledger.remaining("visits") == PureDP(0)
+    assert ledger.remaining("births") == ZCDP(0.75)
+    assert ledger.datasets() == ("births", "visits")
+    assert ledger.entries("births")[0].sequence == 1
+    assert ledger.verify("births") == ledger.verify("visits") == 1
+
+
+def test_the_chain_holds(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for _ in range(5):
+        ledger.commit(reserve(ledger, PureDP(0.1)))
+    entries = ledger.entries("visits")
+    assert ledger.verify("visits") == len(entries) == 10
+    assert len({entry.digest for entry in entries}) == 10
+    for before, after in itertools.pairwise(entries):
+        assert after.previous == before.digest
+
+
+def test_threads_never_overspend(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    made, refused = [], []
+
+    def work() -> None:
+        for _ in range(5):
+            try:
+                reservation = reserve(ledger, PureDP(0.1))
+            except BudgetExceeded:
+                refused.append(1)
+            else:
+                ledger.commit(reservation)
+                made.append(reservation.sequence)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(made), len(refused)) == (10, 10)
+    assert len(set(made)) == 10
+    assert ledger.remaining("visits") == PureDP(0)
+    assert ledger.verify("visits") == 20
+
+
+def test_seeded_noise_is_for_ledgers_that_forget(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    if ledger.durable:
+        with pytest.raises(InvalidParameter, match="seed"):
+            reserve(ledger, PureDP(0.1), reproducible=True)
+        assert ledger.entries("visits") == ()
+    else:
+        reserve(ledger, PureDP(0.1), reproducible=True)
+        assert ledger.entries("visits")[0].reproducible is True
+
+
+def test_names_are_text_and_nothing_else(ledger: Ledger) -> None:
+    name = "visits'; DROP TABLE tacet_entries; -- ü"
+    ledger.open_account(name, PureDP(1), {"unit": 'person\'s "id"'})
+    reserve(ledger, PureDP(0.5), dataset=name, analyst="o'hara", purpose="")
+    assert ledger.entries(name)[0].analyst == "o'hara"
+    assert ledger.verify(name) == 1
+
+
+def test_closing_twice_is_harmless(ledger: Ledger) -> None:
+    ledger.close()
+    ledger.close()

@@ -1,0 +1,102 @@
+"""Addresses of ledgers, and what an in-memory ledger refuses to be."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacet.errors import InvalidParameter
+from tacet.ledger.memory import MemoryLedger
+from tacet.ledger.opening import open_ledger
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "budget.db",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///a.db?mode=ro",
+        "postgresql://localhost/budgets",
+        "mysql://x",
+        "file:///tmp/x",
+    ],
+)
+def test_other_addresses_are_refused_with_what_there_is(url: str) -> None:
+    with pytest.raises(InvalidParameter, match="sqlite:///FILE") as caught:
+        open_ledger(url)
+    assert caught.value.argument == "ledger"
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="folder"):
+        open_ledger(f"sqlite:///{tmp_path}/missing/budget.db")
+
+
+def test_relative_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_ledger("sqlite:///budget.db")
+    assert (tmp_path / "budget.db").exists()
+
+
+def test_memory_forgets_and_says_so() -> None:
+    assert not open_ledger(None).durable
+    assert open_ledger(None) is not open_ledger(None)
+
+
+def test_a_ledger_in_memory_is_not_copied() -> None:
+    ledger = MemoryLedger()
+    for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="copied"):
+            way(ledger)
+
+
+FORK = """
+import os
+from tacet.errors import LedgerMismatch
+from tacet.ledger.opening import open_ledger
+from tacet.privacy.events import Pure
+from tacet.privacy.guarantees import PureDP
+ledger = open_ledger(URL)
+ledger.open_account("visits", PureDP(1), {})
+def reserve():
+    ledger.reserve("visits", charge=PureDP("0.6"), event=Pure(epsilon=0.6), request=PureDP("0.6"),
+        plan_digest="", salt=b"", analyst=None, purpose=None, reproducible=False)
+child = os.fork()
+if child == 0:
+    try:
+        reserve()
+    except LedgerMismatch:
+        os._exit(7)
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+code = os.waitstatus_to_exitcode(status)
+assert ledger.spent("visits") == PureDP("0.6" if code == 0 else "0"), code
+raise SystemExit(code)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize(("durable", "status"), [(False, 7), (True, 0)])
+def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, status: int) -> None:
+    url = repr(f"sqlite:///{tmp_path}/budget.db" if durable else None)
+    code = FORK.replace("URL", url)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
+
+
+def test_memory_needs_no_database_package() -> None:
+    code = (
+        "import sys; from tacet.ledger.opening import open_ledger; open_ledger(None); "
+        "sys.exit('sqlalchemy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

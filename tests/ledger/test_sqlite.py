@@ -1,0 +1,181 @@
+"""What only a file can be asked: processes, crashes, tampering, permissions, versions."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from tacet.ledger.opening import open_ledger
+from tacet.ledger.protocol import Ledger, Reservation
+from tacet.privacy.events import Pure
+from tacet.privacy.guarantees import PureDP
+
+TERMS = {"unit": "person"}
+
+
+def reserve(ledger: Ledger, epsilon: str = "0.1") -> Reservation:
+    return ledger.reserve(
+        "visits",
+        charge=PureDP(epsilon),
+        event=Pure(epsilon=0.1),
+        request=PureDP(epsilon),
+        plan_digest="ab",
+        salt=b"salt",
+        analyst=None,
+        purpose=None,
+        reproducible=False,
+    )
+
+
+def spend_until_refused(url: str, attempts: int) -> int:
+    """Runs in a process of its own: open, reserve so many times, count what was granted."""
+    ledger = open_ledger(url)
+    ledger.open_account("visits", PureDP(1), TERMS)
+    granted = 0
+    for _ in range(attempts):
+        with contextlib.suppress(BudgetExceeded):
+            ledger.commit(reserve(ledger))
+            granted += 1
+    return granted
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_never_overspend(tmp_path: Path, processes: int) -> None:
+    url = f"sqlite:///{tmp_path}/budget.db"  # a new file: they also race to make it
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        granted = pool.starmap(spend_until_refused, [(url, 20)] * processes)
+    ledger = open_ledger(url)
+    assert sum(granted) == 10
+    assert ledger.remaining("visits") == PureDP(0)
+    assert ledger.verify("visits") == 20
+
+
+def test_a_crash_between_reserve_and_commit_keeps_the_charge(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/budget.db"
+    code = f"""
+import os
+from tacet.ledger.opening import open_ledger
+from tacet.privacy.events import Pure
+from tacet.privacy.guarantees import PureDP
+ledger = open_ledger({url!r})
+ledger.open_account("visits", PureDP(1), {TERMS!r})
+ledger.reserve("visits", charge=PureDP("0.3"), event=Pure(epsilon=0.3), request=PureDP("0.3"),
+    plan_digest="", salt=b"", analyst=None, purpose=None, reproducible=False)
+os._exit(9)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    ledger = open_ledger(url)
+    ledger.open_account("visits", None, TERMS)
+    assert ledger.remaining("visits") == PureDP("0.7")
+    assert [entry.state for entry in ledger.entries("visits")] == ["reserved"]
+    assert ledger.verify("visits") == 1
+
+
+def test_the_spend_outlives_the_ledger(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/budget.db"
+    first = open_ledger(url)
+    assert first.durable
+    first.open_account("visits", PureDP(1), TERMS)
+    reservation = reserve(first)
+    first.close()
+    second = open_ledger(url)
+    assert second.spent("visits") == PureDP(0.1)
+    second.commit(reservation)
+    assert second.verify("visits") == 2
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    open_ledger(f"sqlite:///{tmp_path}/budget.db").open_account("visits", PureDP(1), TERMS)
+    assert stat.S_IMODE((tmp_path / "budget.db").stat().st_mode) == 0o600
+
+
+def test_the_file_waits_for_the_disk(tmp_path: Path) -> None:
+    from tacet.ledger.sqlite import SqliteLedger
+
+    ledger = SqliteLedger(tmp_path / "budget.db")
+    with ledger._reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    ledger = open_ledger(f"sqlite:///{tmp_path}/budget.db")
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for _ in range(3):
+        ledger.commit(reserve(ledger))
+    return tmp_path / "budget.db"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tacet_entries SET spent = ''",
+        "DELETE FROM tacet_entries",
+        "UPDATE tacet_accounts SET budget = ''",
+        "DELETE FROM tacet_accounts",
+        "DELETE FROM tacet_schema",
+    ],
+)
+def test_nothing_is_updated_or_deleted(filled: Path, statement: str) -> None:
+    with (
+        contextlib.closing(sqlite3.connect(filled)) as connection,
+        pytest.raises(sqlite3.DatabaseError, match="append-only"),
+    ):
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tacet_entries SET analyst = 'eve' WHERE sequence = 2",
+        """UPDATE tacet_entries SET charge = '{"guarantee": "PureDP", "epsilon": "0"}'
+           WHERE sequence = 3""",
+        """UPDATE tacet_entries SET spent = '{"guarantee": "PureDP", "epsilon": "0"}'
+           WHERE sequence = 6""",
+        "UPDATE tacet_entries SET spent = 'nothing', charge = 'nothing' WHERE sequence = 5",
+        "DELETE FROM tacet_entries WHERE sequence = 2",
+        "DELETE FROM tacet_entries WHERE sequence = 1",
+        """UPDATE tacet_accounts SET budget = '{"guarantee": "PureDP", "epsilon": "100"}'""",
+        "UPDATE tacet_accounts SET terms = '{}'",
+        "UPDATE tacet_entries SET time = '2000-01-01T00:00:00+00:00' WHERE sequence = 1",
+    ],
+)
+def test_verify_finds_what_was_changed_by_force(filled: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(filled)) as connection:
+        for table in ("tacet_entries", "tacet_accounts"):
+            for verb in ("update", "delete"):
+                connection.execute(f"DROP TRIGGER {table}_no_{verb}")
+        connection.execute(statement)
+        connection.commit()
+    ledger = open_ledger(f"sqlite:///{filled}")
+    with pytest.raises(LedgerMismatch, match="was changed, or one is missing"):
+        ledger.verify("visits")
+
+
+def test_another_schema_version_is_refused(filled: Path) -> None:
+    with contextlib.closing(sqlite3.connect(filled)) as connection:
+        connection.execute("DROP TRIGGER tacet_schema_no_update")
+        connection.execute("UPDATE tacet_schema SET version = 99")
+        connection.commit()
+    with pytest.raises(LedgerMismatch, match="version 99"):
+        open_ledger(f"sqlite:///{filled}")
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but long enough to look at twice" * 40)
+    before = path.read_bytes()
+    with pytest.raises(InvalidParameter, match="SQLite"):
+        open_ledger(f"sqlite:///{path}")
+    assert path.read_bytes() == before
