@@ -15,6 +15,7 @@ __all__ = [
     "Number",
     "exact",
     "finite",
+    "is_text",
     "non_negative",
     "positive",
     "positive_integer",
@@ -50,6 +51,11 @@ def exact(argument: str, value: Number) -> Fraction:
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
     raise InvalidParameter(argument, value, expected=expected)
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is text that is not empty, whatever the caller's types promised."""
+    return isinstance(value, str) and value != ""
 
 
 def finite(**arguments: float) -> float:

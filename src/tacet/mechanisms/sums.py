@@ -127,8 +127,11 @@ def _steps_of_integers(
     wide: NDArray[Any] = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
     if unit_log2 > 0:
         # floor(x / 2^s + 1/2), without an addition that could overflow.
-        wide = np.right_shift(wide, wide.dtype.type(min(unit_log2 - 1, 63)))
-        wide = np.right_shift(wide + wide.dtype.type(1), wide.dtype.type(1))
+        whole_type = wide.dtype.type
+        if unit_log2 > 64:  # not even half a step
+            return np.clip(np.zeros(wide.shape, np.int64), low, high)
+        wide = np.right_shift(wide, whole_type(unit_log2 - 1))
+        wide = np.right_shift(wide + whole_type(1), whole_type(1))
     if wide.dtype == np.uint64:
         wide = np.minimum(wide, np.uint64(_LARGEST))
     whole = wide.astype(np.int64)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 import unicodedata
 import warnings
@@ -18,7 +18,7 @@ from tacet.errors import InvalidParameter
 
 __all__ = ["Bounds", "Categories", "Dates", "Fact", "Key", "Text", "check_keys", "interval"]
 
-Key = str | int | bool | datetime.date | None
+Key = str | int | bool | dt.date | None
 """A value that a group may have; None stands for rows where the column is NULL."""
 
 _LARGEST = 2.0**500
@@ -115,7 +115,7 @@ def _plain(argument: str, value: object) -> Key:
     """A key as a plain Python value, whatever array it came from."""
     if hasattr(value, "item") and callable(value.item) and not isinstance(value, str):
         value = value.item()  # NumPy scalars
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         raise InvalidParameter(argument, value, expected="dates without a time of day as keys")
     if isinstance(value, float) and not math.isnan(value):
         raise InvalidParameter(
@@ -123,7 +123,7 @@ def _plain(argument: str, value: object) -> Key:
             value,
             expected="text, whole numbers, booleans or dates; cut numbers into classes",
         )
-    if value is None or isinstance(value, str | int | datetime.date):
+    if value is None or isinstance(value, str | int | dt.date):
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
             raise InvalidParameter(argument, value, expected="whole numbers up to 2^53, or text")
         if isinstance(value, str):

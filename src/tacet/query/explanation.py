@@ -17,6 +17,12 @@ from tacet.query.units import Person
 
 __all__ = ["Explanation", "explained", "provenance"]
 
+_READING = (
+    "Values are as released and may be below zero or out of range; .clamped() mends them. "
+    "Standard errors and intervals are about the exact answer on the bounded rows, and count "
+    "the noise, not what bounding, clamping or sampling did."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -91,18 +97,19 @@ def explained(
 def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[str, ...]:
     """How a release was made, sentence by sentence: no part of it depends on the data."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
+    protects = (
+        f"Protects {query.unit}: whether it is in the table or {change} changes the law of this "
+        f"answer by no more than {cost} allows."
+    )
     noises = [
         f"{name}: {aggregate.forecast(_any(allocation.noises[name]), allocation.reach, None).noise}"
         for name, aggregate in query.aggregates.items()
     ]
     return (
-        f"Protects {query.unit}: whether it is in the table or {change} changes the law of this "
-        f"answer by no more than {cost} allows.",
+        protects,
         *_rows(query),
         *noises,
-        "Values are as released and may be below zero or out of range; .clamped() mends them. "
-        "Standard errors and intervals are about the exact answer on the bounded rows, and count "
-        "the noise, not what bounding, clamping or sampling did.",
+        _READING,
     )
 
 

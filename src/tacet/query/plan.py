@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import hashlib
 import itertools
 import json
@@ -313,7 +313,7 @@ def _key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
             return (Kind.INTEGER, Kind.NUMBER)
         case str():
             return (Kind.TEXT,)
-        case datetime.date():
+        case dt.date():
             return (Kind.DATE,)
 
 
@@ -343,7 +343,7 @@ def _few(lists: Sequence[Sequence[object]]) -> None:
 
 def _plain(value: Any) -> Any:
     match value:
-        case Fraction() | datetime.date():
+        case Fraction() | dt.date():
             return str(value)
         case Expression(text=text):
             return text

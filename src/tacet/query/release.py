@@ -75,26 +75,30 @@ class Release:
         return replace(self, answers=answers)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """One dictionary a row: group columns, then for each aggregate its value `name`, standard
-        error `name_se` and interval `name_low`, `name_high` (None where there is none).
+        """One dictionary a row.
+
+        Group columns, then for each aggregate its value `name`, its standard error `name_se` and
+        interval `name_low`, `name_high` (None where there is none).
         """
         table = self._table()
         return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas data frame (extra `frames`)."""
-        pandas = require("pandas", extra="frames")
-        return pandas.DataFrame(self._table())  # type: ignore[no-any-return]
+        frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self._table())
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         """A polars data frame (extra `frames`)."""
-        polars = require("polars", extra="frames")
-        return polars.DataFrame(self._table(), strict=False)  # type: ignore[no-any-return]
+        library = require("polars", extra="frames")
+        frame: polars.DataFrame = library.DataFrame(self._table(), strict=False)
+        return frame
 
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table (extra `frames`)."""
         arrow = require("pyarrow", extra="frames")
-        return arrow.table(self._table())  # type: ignore[no-any-return]
+        table: pyarrow.Table = arrow.table(self._table())
+        return table
 
     def to_json(self) -> str:
         """The rows with everything that describes them, as JSON text."""

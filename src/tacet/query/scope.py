@@ -161,7 +161,7 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     sql: the column as the source knows it. Raises InvalidParameter where the declared type and
     the column's own can not meet.
     """
-    base = sql_type.split("(")[0].strip().upper()
+    base = sql_type.split("(", maxsplit=1)[0].strip().upper()
     text = base in _TEXTS or base == "ENUM"
     kinds: tuple[Kind, ...]
     match fact:
@@ -192,7 +192,7 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
     A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
     Raises InvalidParameter for columns of other types.
     """
-    base = sql_type.split("(")[0].strip().upper()
+    base = sql_type.split("(", maxsplit=1)[0].strip().upper()
     identifier = Column(f"{name} as id", Kind.TEXT)
     if base in {"DOUBLE", "FLOAT", "REAL"}:
         number = f"{sql}::DOUBLE"

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from tacet import checks
 from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter, LedgerMismatch
@@ -33,6 +34,7 @@ from tacet.query.plan import Query
 from tacet.query.release import Release
 from tacet.query.scope import Scope, id_reading, readings
 from tacet.query.select import ordered, question
+from tacet.query.sql.types import Select
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Row, Unit
 
@@ -210,7 +212,7 @@ class Session:
         query, select = self.read_sql(text, keys=keys)
         return ordered(self.evaluate(query, budget=budget), select)
 
-    def read_sql(self, text: str, *, keys: Mapping[str, Any] | None = None) -> Any:
+    def read_sql(self, text: str, *, keys: Mapping[str, Any] | None = None) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
         return question(text, start=self.table, keys=keys or {})
 
@@ -265,11 +267,15 @@ class Session:
 
 def _check_tables(tables: Mapping[str, Any]) -> None:
     expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
-    if not isinstance(tables, Mapping) or not tables:
+    if not _is_mapping(tables) or len(tables) == 0:
         raise InvalidParameter("tables", tables, expected=expected)
     for name in tables:
-        if not isinstance(name, str) or not name or "\x00" in name:
+        if not checks.is_text(name) or "\x00" in name:
             raise InvalidParameter("tables", name, expected=expected)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _account_name(dataset: str | None, *, durable: bool) -> str:
@@ -277,7 +283,7 @@ def _account_name(dataset: str | None, *, durable: bool) -> str:
         raise InvalidParameter(
             "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
         )
-    if dataset is not None and (not isinstance(dataset, str) or not dataset.strip()):
+    if dataset is not None and not (checks.is_text(dataset) and dataset.strip()):
         raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
     return "session" if dataset is None else dataset
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 
 from sqlglot import exp
 
@@ -34,7 +34,7 @@ def literal(value: Key) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
     return exp.Literal.string(value).sql(dialect="duckdb")
 

@@ -39,7 +39,7 @@ class Person:
         self, id: str | tuple[str, ...], *, max_rows: int, neighbors: Neighbors = AddRemove
     ) -> None:
         names = (id,) if isinstance(id, str) else tuple(id)
-        if not names or not all(isinstance(name, str) and name for name in names):
+        if not names or not all(checks.is_text(name) for name in names):
             raise InvalidParameter("id", id, expected="a column name, or several in a tuple")
         if len(set(names)) < len(names):
             raise InvalidParameter("id", id, expected="column names that differ")

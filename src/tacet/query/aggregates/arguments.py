@@ -35,7 +35,7 @@ def expression_of(column: str, scope: Scope, *, numeric: bool = True) -> Express
     is needed. Raises InvalidParameter for what is neither, or not a number where one is needed.
     """
     text = column
-    if isinstance(column, str) and column in scope:
+    if checks.is_text(column) and column in scope:
         text = '"' + column.replace('"', '""') + '"'
     return scope.parse(text, argument="column", expect=Kind.NUMBER if numeric else None)
 

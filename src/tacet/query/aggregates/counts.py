@@ -115,7 +115,7 @@ def count_people(*, weight: Number = 1) -> CountPeople:
 
 
 def released(exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-    """Exact integers plus noise, with the standard error and interval that the noise alone gives."""
+    """Exact integers plus noise, with the standard error and interval of the noise alone."""
     noisy = noise.release(exact.sums[0], bits=bits)
     values = [value if isinstance(value, int) else float(value) for value in noisy]
     width = noise.half_width(CONFIDENCE)

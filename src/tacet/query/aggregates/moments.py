@@ -133,8 +133,7 @@ class Mean:
             table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
             notes=(
                 clamping_note(self.lower, self.upper),
-                "the table holds for a mean at one end of the range; in the middle it is "
-                "1.4 times less",
+                "the table is for a mean at an end of the range; in the middle, 1.4 times less",
             ),
         )
 

@@ -27,6 +27,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +135,7 @@ class Quantile:
         low, high, steps = self._grid()
         grid = low + np.arange(steps + 1) * ((high - low) / steps)
         rows = max(1, _MOST_ENTRIES // (steps + 1))
-        drawn: list[list[NDArray[np.float64]]] = [[], [], []]
+        drawn: list[list[NDArray[Any]]] = [[], [], []]
         reach = 0
         if noise.end is not None:
             reach = math.floor(self._rank_error(noise.end, miss=0.025)) + 1

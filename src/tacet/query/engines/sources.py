@@ -36,12 +36,8 @@ class Csv:
 
     def __post_init__(self) -> None:
         for name, sign in (("delimiter", self.delimiter), ("quote", self.quote)):
-            if (
-                not isinstance(sign, str)
-                or len(sign) != 1
-                or not sign.isascii()
-                or sign in "\r\n\0"
-            ):
+            single = checks.is_text(sign) and len(sign) == 1 and sign.isascii()
+            if not single or sign in "\r\n\0":
                 raise InvalidParameter(name, sign, expected="one ASCII character")
         if self.delimiter == self.quote:
             raise InvalidParameter("quote", self.quote, expected="another sign than the delimiter")

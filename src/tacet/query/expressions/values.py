@@ -74,7 +74,7 @@ def number(
     sql: str,
     *,
     node: Node,
-    range: Range,  # noqa: A002  (the field's name)
+    range: Range,
     integer: bool = False,
     nullable: bool = True,
     nan: bool = False,
