@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 Real: TypeAlias = int | float | Fraction
-"""A number in an event, kept as it was given: accountants read a float as it prints."""
+"""Kept as given; accountants read a float as it prints. Round noise up, or give a Fraction."""
 
 
 class _Operators:
-    """Composition, sampling and the codec: sentences about events that hold for every one."""
+    """Composition, sampling and the codec: what holds for every event."""
 
     __slots__ = ()
 
