@@ -226,10 +226,9 @@ class Repeated(_Operators):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Composed(_Operators):
-    """Several events on the same data; written ``first + second``.
+    """Several different events, or Repeated ones, on the same data; written ``first + second``.
 
-    parts: different events and Repeated ones, none of them Composed. Neither the grouping nor
-    the order matters to equality, and equal events are counted:
+    Neither the grouping nor the order matters to equality, and equal events are counted:
 
     >>> a, b = Laplace(noise_multiplier=1.0), Pure(epsilon=0.5)
     >>> (a + b) + a == b + a * 2
@@ -262,8 +261,7 @@ class Composed(_Operators):
 class PoissonSampled(_Operators):
     """The event on a sample that holds each unit independently with probability `rate`.
 
-    rate: above 0, at most 1. The noise multipliers inside are relative to the sensitivity under
-    adding or removing one unit.
+    rate: above 0, at most 1. Noise multipliers inside refer to adding or removing one unit.
     """
 
     event: Event
