@@ -1,0 +1,256 @@
+"""What an analyst's SELECT may ask, in which parts it is handed on, and what is refused."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from tacet.errors import InvalidParameter, UnsafeExpression
+from tacet.query.expressions.parse import parse
+from tacet.query.expressions.types import Column, Kind
+from tacet.query.sql.parse import parse_select
+from tacet.query.sql.types import Aggregate, Derived, Group, Item, Ordering, Select
+
+_ROWS = Item(alias="count", aggregate=Aggregate.COUNT_ROWS)
+
+
+def items(text: str) -> tuple[Item | Group, ...]:
+    return parse_select(f"SELECT {text} FROM visits").items
+
+
+def quantile(alias: str, level: Fraction) -> Item:
+    return Item(alias=alias, aggregate=Aggregate.QUANTILE, argument='"x"', quantile=level)
+
+
+def test_a_whole_select_in_parts() -> None:
+    text = """
+        SELECT v.county AS area, FLOOR(v.age / 10) * 10 AS decade,
+               COUNT(*) AS n, AVG(v.income / 12)  -- a month
+        FROM visits AS v
+        WHERE v.age >= 18 AND v.sex IN ('F', 'M')
+        GROUP BY county, decade
+        ORDER BY n DESC, area NULLS FIRST, 2
+        LIMIT 5;
+    """
+    assert parse_select(text) == Select(
+        table="visits",
+        where="\"age\" >= 18 AND \"sex\" IN ('F', 'M')",
+        derived=(Derived(name="decade", expression='FLOOR("age" / 10) * 10'),),
+        groups=("county", "decade"),
+        items=(
+            Group(alias="area", column="county"),
+            Group(alias="decade", column="decade"),
+            Item(alias="n", aggregate=Aggregate.COUNT_ROWS),
+            Item(alias="avg_income", aggregate=Aggregate.MEAN, argument='"income" / 12'),
+        ),
+        order_by=(
+            Ordering(alias="n", descending=True),
+            Ordering(alias="area", nulls_first=True),
+            Ordering(alias="decade"),
+        ),
+        limit=5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("COUNT(*)", _ROWS),
+        ("COUNT()", _ROWS),
+        ("COUNT(1)", _ROWS),
+        ("count(x)", Item(alias="count_x", aggregate=Aggregate.COUNT, argument='"x"')),
+        (
+            "COUNT(DISTINCT person)",
+            Item(
+                alias="count_distinct_person",
+                aggregate=Aggregate.COUNT_DISTINCT,
+                argument="person",
+            ),
+        ),
+        (
+            'COUNT(DISTINCT "person id") AS people',
+            Item(alias="people", aggregate=Aggregate.COUNT_DISTINCT, argument="person id"),
+        ),
+        ("SUM(x)", Item(alias="sum_x", aggregate=Aggregate.SUM, argument='"x"')),
+        (
+            "SUM(CASE WHEN x > 1 THEN y ELSE 0 END)",
+            Item(
+                alias="sum_x_y",
+                aggregate=Aggregate.SUM,
+                argument='CASE WHEN "x" > 1 THEN "y" ELSE 0 END',
+            ),
+        ),
+        ("AVG(x) AS m", Item(alias="m", aggregate=Aggregate.MEAN, argument='"x"')),
+        ("MEAN(x)", Item(alias="avg_x", aggregate=Aggregate.MEAN, argument='"x"')),
+        ("MEDIAN(x)", quantile("median_x", Fraction(1, 2))),
+        ("QUANTILE(x, 0.1)", quantile("quantile_x", Fraction(1, 10))),
+        ("QUANTILE_CONT(x, 0.25)", quantile("quantile_x", Fraction(1, 4))),
+        (
+            "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)",
+            quantile("quantile_x", Fraction(9, 10)),
+        ),
+    ],
+)
+def test_aggregates(text: str, expected: Item) -> None:
+    assert items(text) == (expected,)
+
+
+def test_names_that_nobody_gave_are_numbered_where_they_repeat() -> None:
+    found = items("COUNT(*), COUNT(*), SUM(x), SUM(x), AVG(y) AS sum_x_2")
+    assert [item.alias for item in found] == ["count", "count_2", "sum_x", "sum_x_3", "sum_x_2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "groups", "derived"),
+    [
+        ("SELECT county, COUNT(*) FROM t GROUP BY county", ("county",), ()),
+        ("SELECT County, COUNT(*) FROM t GROUP BY county", ("county",), ()),
+        ("SELECT county, sex, COUNT(*) FROM t GROUP BY ALL", ("county", "sex"), ()),
+        ("SELECT COUNT(*) FROM t GROUP BY county", ("county",), ()),
+        ("SELECT COUNT(*), county FROM t GROUP BY 2", ("county",), ()),
+        ("SELECT county AS a, COUNT(*) FROM t GROUP BY a", ("county",), ()),
+        ('SELECT t."the county", COUNT(*) FROM t GROUP BY "the county"', ("the county",), ()),
+        (
+            "SELECT UPPER(county) AS c, COUNT(*) FROM t GROUP BY UPPER(county)",
+            ("c",),
+            (Derived(name="c", expression='UPPER("county")'),),
+        ),
+        (
+            "SELECT YEAR(day) y, COUNT(*) FROM t GROUP BY 1 ORDER BY YEAR(day)",
+            ("y",),
+            (Derived(name="y", expression='EXTRACT(YEAR FROM "day")'),),
+        ),
+    ],
+)
+def test_groups(text: str, groups: tuple[str, ...], derived: tuple[Derived, ...]) -> None:
+    found = parse_select(text)
+    assert (found.groups, found.derived) == (groups, derived)
+
+
+@pytest.mark.parametrize("key", ["n", "N", "COUNT(*)", "2", "count( * )"])
+def test_order_by_means_an_output_column(key: str) -> None:
+    found = parse_select(f"SELECT county, COUNT(*) AS n FROM t GROUP BY county ORDER BY {key} DESC")
+    assert found.order_by == (Ordering(alias="n", descending=True),)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT * FROM t", "rows (*)"),
+        ("SELECT t.* FROM t", "uses *"),
+        ("SELECT age FROM t", "no aggregate"),
+        ("SELECT age, COUNT(*) FROM t", "GROUP BY"),
+        ("SELECT COUNT(*)", "no FROM"),
+        ("SELECT COUNT(*) FROM a, b", "second table"),
+        ("SELECT COUNT(*) FROM a JOIN b ON a.x = b.x", "JOIN"),
+        ("SELECT COUNT(*) FROM a NATURAL JOIN b", "JOIN"),
+        ("SELECT COUNT(*) FROM a ASOF JOIN b USING (x)", "JOIN"),
+        ("SELECT COUNT(*) FROM (SELECT 1) AS s", "plain table"),
+        ("SELECT COUNT(*) FROM read_csv('x.csv')", "plain table"),
+        ("SELECT COUNT(*) FROM range(3)", "plain table"),
+        ("SELECT COUNT(*) FROM other.t", "plain table"),
+        ("SELECT COUNT(*) FROM t TABLESAMPLE 10%", "plain table"),
+        ("SELECT COUNT(*) FROM t AS v(x)", "plain table"),
+        ("SELECT COUNT(*) FROM (VALUES (1)) v", "plain table"),
+        ("SELECT COUNT(*) FROM t USING SAMPLE 5", "sample"),
+        ("SELECT DISTINCT COUNT(*) FROM t", "DISTINCT"),
+        ("SELECT county, COUNT(*) FROM t GROUP BY county HAVING COUNT(*) > 5", "HAVING"),
+        ("SELECT COUNT(*) FROM t QUALIFY TRUE", "QUALIFY"),
+        ("SELECT COUNT(*) FROM t LIMIT 5 OFFSET 5", "OFFSET"),
+        ("SELECT COUNT(*) INTO x FROM t", "INTO"),
+        ("SELECT COUNT(*) FROM t FOR UPDATE", "LOCKS"),
+        ("SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t", "UNION"),
+        ("SELECT COUNT(*) FROM t EXCEPT SELECT 1", "EXCEPT"),
+        ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM x", "SELECT"),
+        ("(SELECT COUNT(*) FROM t)", "SELECT"),
+        ("FROM t SELECT COUNT(*)", "SELECT"),
+        ("DROP TABLE t", "SELECT"),
+        ("EXPLAIN SELECT COUNT(*) FROM t", "SELECT"),
+        ("SELECT COUNT(*) FROM t; SELECT 1", "semicolon"),
+        ("SELECT COUNT(*) FROM t;;", "semicolon"),
+        ("SELECT COUNT(*) FROM t WHERE x IN (SELECT 1)", "subquery"),
+        ("SELECT COUNT(*) FROM t WHERE SUM(x) > 1", "aggregate SUM"),
+        ("SELECT COUNT(*) FROM t WHERE u.x > 1", "column's name"),
+        ("SELECT COUNT(*) FROM t AS v WHERE t.x > 1", "column's name"),
+        ("SELECT COUNT(*) FROM t WHERE random() < 0.1", "random"),
+        ("SELECT SUM(x) / COUNT(*) FROM t", "expression over an aggregate"),
+        ("SELECT ROUND(AVG(x)) FROM t", "expression over an aggregate"),
+        ("SELECT CAST(COUNT(*) AS INTEGER) FROM t", "expression over an aggregate"),
+        ("SELECT SUM(AVG(x)) FROM t", "aggregate AVG"),
+        ("SELECT COUNT(*) OVER () FROM t", "window"),
+        ("SELECT RANK() OVER (ORDER BY x), COUNT(*) FROM t", "window"),
+        ("SELECT MIN(x) FROM t", "MIN"),
+        ("SELECT MAX(x) FROM t", "MAX"),
+        ("SELECT VAR_SAMP(x) FROM t", "not offered"),
+        ("SELECT STDDEV(x) FROM t", "STDDEV"),
+        ("SELECT STRING_AGG(x, ',') FROM t", "not offered"),
+        ("SELECT LIST(x) FROM t", "not offered"),
+        ("SELECT ARG_MAX(x, y) FROM t", "not offered"),
+        ("SELECT FIRST(x) FROM t", "FIRST"),
+        ("SELECT APPROX_COUNT_DISTINCT(x) FROM t", "not offered"),
+        ("SELECT QUANTILE_DISC(x, 0.5) FROM t", "not offered"),
+        ("SELECT COUNT(*) FILTER (WHERE x > 1) FROM t", "FILTER"),
+        ("SELECT SUM(DISTINCT x) FROM t", "DISTINCT x"),
+        ("SELECT SUM(x ORDER BY y) FROM t", "ORDER BY y"),
+        ("SELECT COUNT(DISTINCT LOWER(x)) FROM t", "more than a column"),
+        ("SELECT COUNT(DISTINCT x, y) FROM t", "more than a column"),
+        ("SELECT QUANTILE(x, 0) FROM t", "between 0 and 1"),
+        ("SELECT QUANTILE(x, 1) FROM t", "between 0 and 1"),
+        ("SELECT QUANTILE(x, y) FROM t", "between 0 and 1"),
+        ("SELECT QUANTILE(x, TRUE) FROM t", "between 0 and 1"),
+        ("SELECT QUANTILE(x, [0.1, 0.2]) FROM t", "list"),
+        ("SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x DESC) FROM t", "ascending"),
+        ("SELECT county, COUNT(*) FROM t GROUP BY ROLLUP (county)", "ROLLUP"),
+        ("SELECT county, COUNT(*) FROM t GROUP BY CUBE (county)", "CUBE"),
+        ("SELECT county, COUNT(*) FROM t GROUP BY GROUPING SETS ((county), ())", "GROUPING"),
+        ("SELECT county, COUNT(*) FROM t GROUP BY county, County", "twice"),
+        ("SELECT COUNT(*) FROM t GROUP BY 1", "constant"),
+        ("SELECT COUNT(*) FROM t GROUP BY LOWER(x)", "no name"),
+        ("SELECT LOWER(x), COUNT(*) FROM t GROUP BY 1", "no name"),
+        ("SELECT 'a' AS k, COUNT(*) FROM t GROUP BY k", "no name"),
+        ("SELECT YEAR(day) AS day, COUNT(*) FROM t GROUP BY 1", "both a column"),
+        ("SELECT YEAR(day) AS x, SUM(x) FROM t GROUP BY 1", "both a column"),
+        ("SELECT YEAR(day) AS x, COUNT(*) FROM t WHERE X > 1 GROUP BY 1", "both a column"),
+        ("SELECT COUNT(*) AS n, SUM(x) AS N FROM t", "two output columns"),
+        ("SELECT COUNT(*) FROM t ORDER BY x", "no output column"),
+        ("SELECT COUNT(*) FROM t ORDER BY SUM(x)", "no output column"),
+        ("SELECT COUNT(*) FROM t ORDER BY 2", "no output column"),
+        ("SELECT COUNT(*) FROM t ORDER BY ALL", "VAR"),
+        ("SELECT COUNT(*) FROM t LIMIT 10%", "LIMIT"),
+        ("SELECT COUNT(*) FROM t LIMIT -1", "LIMIT"),
+        ("SELECT COUNT(*) FROM t LIMIT (SELECT 1)", "subquery"),
+        ("SELECT COUNT(*) FROM t LIMIT n", "LIMIT"),
+    ],
+)
+def test_refusals_name_the_clause(text: str, word: str) -> None:
+    with pytest.raises(UnsafeExpression) as refusal:
+        parse_select(text)
+    assert word.lower() in refusal.value.reason.lower() + refusal.value.mend.lower()
+    assert refusal.value.mend
+
+
+def test_text_that_is_no_text_is_an_invalid_parameter() -> None:
+    with pytest.raises(InvalidParameter):
+        parse_select(None)  # type: ignore[arg-type]
+
+
+def test_every_part_can_be_parsed_again() -> None:
+    columns = {name: Column(name, Kind.NUMBER) for name in ("x", "y")}
+    columns["s"] = Column("s", Kind.TEXT)
+    found = parse_select(
+        "SELECT FLOOR(x) % 7 AS k, SUM(LEAST(x * -y, 3) - (1 - x)), COUNT(NULLIF(s, 'it''s')) "
+        "FROM t WHERE NOT (x > 1 OR y IS NULL) AND s || 'a' NOT LIKE '%b' GROUP BY k"
+    )
+    texts = [found.where, *(entry.expression for entry in found.derived)]
+    texts += [item.argument for item in found.items if isinstance(item, Item)]
+    for text in texts:
+        assert text is not None
+        assert parse(text, columns=columns).text == text
+
+
+def test_a_quoted_file_is_only_the_name_of_a_table() -> None:
+    # The session looks the name up among its own tables; nothing is opened.
+    assert parse_select("SELECT COUNT(*) FROM 'x.csv'").table == "x.csv"
