@@ -1,0 +1,59 @@
+"""What docs/sql.md shows can be written, and what it states is so."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tacet.query.expressions.parse import parse
+from tacet.query.expressions.refusals import FUNCTIONS
+from tacet.query.expressions.types import Column, Kind
+from tacet.query.sql.parse import parse_select
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+_BLOCKS = re.findall(r"```sql\n(.*?)```", _PAGE, flags=re.DOTALL)
+_NUMBERS = ("age", "income", "weight", "height", "hours", "rate")
+_COLUMNS = {
+    **{name: Column(name, Kind.NUMBER, 0, 100) for name in _NUMBERS},
+    **{name: Column(name, Kind.TEXT) for name in ("sex", "county", "answer", "city")},
+    **{name: Column(name, Kind.DATE) for name in ("day", "admitted", "discharged")},
+}
+
+
+@pytest.mark.parametrize("line", _BLOCKS[0].splitlines())
+def test_each_expression_that_is_shown_is_read(line: str) -> None:
+    found = parse(line, columns=_COLUMNS)
+    assert parse(found.text, columns=_COLUMNS) == found
+
+
+def test_the_select_that_is_shown_is_read() -> None:
+    found = parse_select(_BLOCKS[1])
+    assert len(found.items) == 8
+    assert found.groups == ("county", "decade")
+    assert found.limit == 10
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_that_a_refusal_offers_is_on_the_page_and_is_read(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _PAGE)
+    calls = {
+        "TRY_CAST": "TRY_CAST(age AS DOUBLE)",
+        "EXTRACT": "EXTRACT(YEAR FROM day)",
+        "DATE_DIFF": "DATE_DIFF('day', day, day)",
+        "IF": "IF(TRUE, 1, 2)",
+        "SUBSTRING": "SUBSTRING(city, 1, 3)",
+        "HOUR": "HOUR(TIMESTAMP '2024-01-01 12:00:00')",
+    }
+    texts = ("age", "age, age", "city", "city, city", "day")
+    choices = [calls[name]] if name in calls else [f"{name}({text})" for text in texts]
+    kinds = []
+    for choice in choices:
+        try:
+            kinds.append(parse(choice, columns=_COLUMNS).kind)
+        except ValueError:
+            continue
+    assert kinds
