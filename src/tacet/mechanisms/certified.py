@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -73,6 +73,7 @@ def _trigonometric_table() -> tuple[Floats, Floats]:
     return np.concatenate([half_cosine, -half_cosine]), np.concatenate([half_sine, -half_sine])
 
 
+@lru_cache(maxsize=256)
 def laplace_shift(scale: Fraction) -> float:
     """ln(2 / (1 + e^(-1/scale))) to within 2^-53."""
     low, high = log_ratio_bounds(scale, 128)

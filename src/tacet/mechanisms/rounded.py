@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, SupportsIndex
 
 import numpy as np
@@ -145,13 +146,17 @@ def grid_ratio(
 
     argument: what the scale is called where it was written.
     """
-    exact = exact_scale(argument, scale)
+    return _grid_ratio(argument, exact_scale(argument, scale), grid_log2)
+
+
+@lru_cache(maxsize=256)
+def _grid_ratio(argument: str, exact: Fraction, grid_log2: int | None) -> tuple[int, Fraction]:
     default = floor_log2(exact) - _GRID_BITS
     grid = default if grid_log2 is None else _whole("grid_log2", grid_log2)
     if abs(grid) > _GRID_REACH:
         raise InvalidParameter(
             argument if grid_log2 is None else "grid_log2",
-            scale if grid_log2 is None else grid_log2,
+            exact if grid_log2 is None else grid_log2,
             expected=f"a grid from 2^-{_GRID_REACH} to 2^{_GRID_REACH}",
         )
     ratio = exact / _power(grid)
