@@ -1,0 +1,59 @@
+"""The exception tree: what its docstring draws is what there is, and every text helps."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from tacet import errors
+from tacet.extras import require
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = {}
+    path: list[str] = []
+    for line in (inspect.getdoc(errors) or "").splitlines():
+        found = re.match(r"^([│├└─ ]*)([A-Z]\w+)", line.removeprefix("    "))
+        if not found or found[2] not in errors.__all__:
+            continue
+        depth = len(found[1]) // 4
+        path[depth:] = [found[2]]
+        drawn[found[2]] = path[depth - 1] if depth else None
+    assert set(drawn) == set(errors.__all__)
+    for name, parent in drawn.items():
+        bases = [base.__name__ for base in getattr(errors, name).__bases__]
+        assert bases[0] == (parent or "Exception")
+
+
+def test_every_error_is_a_tacet_error_and_exported() -> None:
+    classes = {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    assert classes == set(errors.__all__)
+    assert all(issubclass(getattr(errors, name), errors.TacetError) for name in classes)
+
+
+def test_a_long_value_is_cut_in_the_message() -> None:
+    message = str(errors.InvalidParameter("keys", "x" * 10_000, expected="less"))
+    assert len(message) < 400
+    assert "keys=" in message
+    assert "less" in message
+
+
+def test_the_engine_s_failure_has_one_text() -> None:
+    assert str(errors.EngineFailed()) == str(errors.EngineFailed())
+    with pytest.raises(TypeError):
+        errors.EngineFailed("a row")  # type: ignore[call-arg]
+
+
+def test_a_missing_package_comes_with_its_command() -> None:
+    with pytest.raises(errors.MissingExtra, match=r"pip install 'tacet\[frames\]'") as caught:
+        require("no_such_package_anywhere", extra="frames")
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
