@@ -10,6 +10,7 @@
     ├── UnsupportedEvent                  no theorem here prices this event in that kind
     ├── BudgetExceeded                    a request costs more than is left
     ├── LedgerMismatch                    the account was opened with other terms
+    ├── LedgerFailed                      the ledger could not be read or written
     ├── SourceChanged                     a table's file moved, grew or vanished since it was opened
     ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
     ├── EngineFailed                      the engine stopped; constant text, the spend stays
@@ -27,6 +28,7 @@ __all__ = [
     "BudgetExceeded",
     "EngineFailed",
     "InvalidParameter",
+    "LedgerFailed",
     "LedgerMismatch",
     "MissingBound",
     "MissingExtra",
@@ -105,6 +107,20 @@ class BudgetExceeded(TacetError):
 
 class LedgerMismatch(TacetError):
     """The account exists with other terms than those that were given."""
+
+
+class LedgerFailed(TacetError):
+    """The ledger could not be read or written: locked for long, full disk, damaged file.
+
+    A reservation that fails so may or may not have been written; if it was, it stays spent.
+    """
+
+    def __init__(self, ledger: str, *, reason: str) -> None:
+        self.ledger, self.reason = ledger, reason
+        super().__init__(
+            f"The ledger {ledger!r} could not be used: {reason}. No answer was given. Look at its "
+            "entries to see whether the question was charged."
+        )
 
 
 class SourceChanged(TacetError):

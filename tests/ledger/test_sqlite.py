@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
 from tacet.ledger.opening import open_ledger
 from tacet.ledger.protocol import Ledger, Reservation
+from tacet.ledger.sqlite import SqliteLedger
 from tacet.privacy.events import Pure
 from tacet.privacy.guarantees import PureDP
 
@@ -179,3 +180,14 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     with pytest.raises(InvalidParameter, match="SQLite"):
         open_ledger(f"sqlite:///{path}")
     assert path.read_bytes() == before
+
+
+def test_a_damaged_ledger_is_one_of_our_errors(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    ledger = SqliteLedger(path)
+    ledger.open_account("d", PureDP(1), {})
+    for name in (path, tmp_path / "budget.db-wal"):
+        if name.exists():
+            name.write_bytes(b"no database " * 500)
+    with pytest.raises(LedgerFailed, match="No answer was given"):
+        ledger.remaining("d")

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy import Boolean, Column, Integer, MetaData, String, Table, UniqueConstraint, select
 
-from tacet.errors import InvalidParameter, LedgerMismatch
+from tacet.errors import InvalidParameter, LedgerFailed, LedgerMismatch
 from tacet.ledger import chain
 from tacet.ledger.protocol import Account, Entry, Reservation
 from tacet.privacy.events import Event
@@ -90,9 +90,7 @@ class SqliteLedger:
         sqlalchemy.event.listen(self._engine, "begin", _begin)
         try:
             self._prepare()
-        except sqlalchemy.exc.DatabaseError as error:
-            if isinstance(error, sqlalchemy.exc.OperationalError):
-                raise
+        except _NotALedger:
             expected = "a SQLite file, or a name for a new one"
             raise InvalidParameter("ledger", str(path), expected=expected) from None
 
@@ -221,13 +219,28 @@ class SqliteLedger:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlalchemy.Connection]:
         """One transaction that holds the write lock from its first statement."""
-        with self._engine.execution_options(tacet_writes=True).begin() as connection:
+        with self._transaction(self._engine.execution_options(tacet_writes=True)) as connection:
             yield connection
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlalchemy.Connection]:
-        with self._engine.begin() as connection:
+        with self._transaction(self._engine) as connection:
             yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self, engine: sqlalchemy.Engine) -> Iterator[sqlalchemy.Connection]:
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except sqlalchemy.exc.DBAPIError as error:
+            reason = str(error.orig)
+            if not isinstance(error, sqlalchemy.exc.OperationalError) and "database" in reason:
+                raise _NotALedger(str(self._path), reason=reason) from None
+            raise LedgerFailed(str(self._path), reason=reason) from None
+
+
+class _NotALedger(LedgerFailed):
+    """The file is there and is no SQLite database."""
 
 
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
