@@ -8,8 +8,8 @@ turns: each round asks every tool once for every law and size, so that a change 
 speed meets all alike. A tool releases an array of zeros of the given size through its public
 interface, noise of scale (or sigma) 10, bits from its own secure source; the best round counts. A
 tool that would need longer than --limit seconds for a size is timed on as many values as fit,
-marked with a star; of small sizes several releases are timed together. NumPy is the floor: ``Generator.laplace`` and ``Generator.normal`` on PCG64,
-one thread.
+marked with a star; of small sizes several releases are timed together. NumPy is the floor:
+``Generator.laplace`` and ``Generator.normal`` on PCG64, one thread.
 """
 
 # SPDX-License-Identifier: Apache-2.0
