@@ -78,7 +78,7 @@ def test_random_expressions_never_raise(connections: _Connections, drawn: tuple[
 
 @pytest.mark.slow
 @seed(21)
-@settings(_RELAXED, max_examples=5_000)
+@settings(_RELAXED, max_examples=1_500)
 @given(drawn=expressions(levels=6))
 def test_many_random_expressions_never_raise(
     connections: _Connections, drawn: tuple[Kind, str]
