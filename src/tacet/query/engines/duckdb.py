@@ -9,6 +9,7 @@ its own text may show a row. Counts and sums leave as integers; rows never do.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -36,6 +37,10 @@ from tacet.query.engines.sources import (
 from tacet.query.sqltext import identifier, literal
 
 __all__ = ["DuckDB"]
+
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
+_UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
+_LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
 
 
 class DuckDB:
@@ -127,22 +132,13 @@ class DuckDB:
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
             "preserve_insertion_order": "false",
-            "memory_limit": literal(str(memory_limit)),
+            "memory_limit": literal(_size(memory_limit)),
         }
         if threads is not None:
             options["threads"] = str(checks.positive_integer(threads=threads))
         for name, value in options.items():
-            try:
-                self._connection.execute(f"SET {name} = {value}")
-            except duckdb.Error as error:
-                if name != "memory_limit":
-                    raise
-                failed = error
-                break
-        else:
-            return
-        del failed
-        raise InvalidParameter("memory_limit", memory_limit, expected="a size such as '2GB'")
+            # A cursor inherits what is set globally, and nothing else.
+            self._connection.execute(f"SET GLOBAL {name} = {value}")
 
     def _lock_down(self) -> None:
         paths = ", ".join(literal(file.path) for file in self._files)
@@ -242,6 +238,16 @@ class DuckDB:
     def _describe(self, scan: str) -> dict[str, str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         return {row[0]: row[1] for row in rows}
+
+
+def _size(memory_limit: object) -> str:
+    """A memory limit that the engine can read and open with."""
+    found = isinstance(memory_limit, str) and _SIZE.fullmatch(memory_limit.strip())
+    if not found or float(found[1]) * _UNITS[found[2].upper()] < _LEAST_MEMORY:
+        raise InvalidParameter(
+            "memory_limit", memory_limit, expected="a size such as '2GB', at least '10MB'"
+        )
+    return found[0]
 
 
 def _csv_scan(source: CsvFile) -> str:
