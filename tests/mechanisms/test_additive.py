@@ -151,6 +151,17 @@ def test_other_dtypes_are_refused_without_their_values(mechanism: Any, x: Any) -
 def test_floats_are_no_integers(mechanism: Any) -> None:
     with pytest.raises(InvalidParameter, match="integers"):
         mechanism.release([1.0])
+    with pytest.raises(TypeError):
+        mechanism.release_exact([1.5])
+
+
+def test_the_room_shows_its_mechanisms() -> None:
+    from tacet import mechanisms
+
+    assert mechanisms.Laplace is Laplace
+    assert {getattr(mechanisms, name).__name__ for name in mechanisms.__all__} == {*dir(mechanisms)}
+    with pytest.raises(AttributeError, match="Laplacian"):
+        mechanisms.Laplacian  # noqa: B018  # the access is what is tested
 
 
 @pytest.mark.parametrize("mechanism", REAL)
@@ -183,11 +194,11 @@ def test_large_neighbouring_integers_stay_neighbours() -> None:
 
 @pytest.mark.parametrize("mechanism", REAL)
 def test_integers_and_floats_get_the_same_noise(mechanism: Laplace | Gaussian) -> None:
-    x = [3, -4, 10**6]
-    as_integers = mechanism.release(np.array(x), bits=SeededBits(3))
-    as_floats = mechanism.release(np.array(x, float), bits=SeededBits(3))
-    exact = mechanism.release_exact(x, unit_log2=0, bits=SeededBits(3))
-    assert as_integers.tolist() == as_floats.tolist() == [float(value) for value in exact]
+    for x in ([3, -4, 10**6], [2**53, -(2**53), 0], [2**60 + 2**10, 5, -(2**62)]):
+        as_integers = mechanism.release(np.array(x), bits=SeededBits(3))
+        as_floats = mechanism.release(np.array(x, float), bits=SeededBits(3))
+        exact = mechanism.release_exact(x, unit_log2=0, bits=SeededBits(3))
+        assert as_integers.tolist() == as_floats.tolist() == [float(value) for value in exact]
 
 
 @pytest.mark.parametrize("mechanism", [*REAL, *WHOLE])

@@ -49,6 +49,19 @@ def test_a_sampler_has_its_law(law: str, scale: Fraction) -> None:
         assert sign_p(draws) > 1e-8
 
 
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [*SCALES, Fraction(201), Fraction(1000)])
+@pytest.mark.parametrize("law", LAWS)
+def test_a_sampler_has_its_law_in_many_draws(law: str, scale: Fraction) -> None:
+    # Five million draws tell a scale apart that is half a percent off.
+    sampler, name, tail = LAWS[law]
+    draws = sampler(**{name: scale}, size=5_000_000, bits=SeededBits(23))
+    width = float(scale)
+    assert chi_square_p(abs(draws), tail(scale), width=width) > 1e-8
+    assert chi_square_p(abs(draws), tail(scale * Fraction(201, 200)), width=width) < 1e-9
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", SCALES[:5])
 @pytest.mark.parametrize("law", LAWS)

@@ -1,3 +1,36 @@
-"""Package."""
+"""Mechanisms: how a number, an array or a choice is released.
+
+Each is a frozen value with an `event`, which says what a release costs, and a `release`. They are
+loaded when they are first named.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from tacet.mechanisms.selection import Exponential
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Exponential", "Gaussian", "Laplace"]
+
+_HOMES = {
+    "DiscreteGaussian": "additive",
+    "DiscreteLaplace": "additive",
+    "Exponential": "selection",
+    "Gaussian": "additive",
+    "Laplace": "additive",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tacet.mechanisms' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"tacet.mechanisms.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,6 +10,7 @@ and in the event alike.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -271,10 +272,11 @@ class DiscreteLaplace:
         )
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size."""
+        """Noisy values of exact integers of any size; TypeError for other numbers."""
         scale = checks.exact("scale", self.scale)
-        noise = samplers.discrete_laplace(scale=scale, size=len(values), bits=bits or _SECURE)
-        return [int(value) + draw for value, draw in zip(values, noise.tolist(), strict=True)]
+        exact = [operator.index(value) for value in values]
+        noise = samplers.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
+        return list(map(operator.add, exact, noise.tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,10 +321,11 @@ class DiscreteGaussian:
         )
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size."""
+        """Noisy values of exact integers of any size; TypeError for other numbers."""
         sigma = checks.exact("sigma", self.sigma)
-        noise = samplers.discrete_gaussian(sigma=sigma, size=len(values), bits=bits or _SECURE)
-        return [int(value) + draw for value, draw in zip(values, noise.tolist(), strict=True)]
+        exact = [operator.index(value) for value in values]
+        noise = samplers.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
+        return list(map(operator.add, exact, noise.tolist()))
 
 
 def _set_up(mechanism: Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 from mpmath.libmp import (
@@ -24,7 +25,6 @@ from mpmath.libmp import (
     mpf_neg,
     mpf_sqrt,
 )
-from scipy.special import ndtri
 
 from tacet import checks
 from tacet.checks import Number
@@ -161,7 +161,7 @@ def _normal_quantile(confidence: Fraction) -> Fraction:
         )
         return bool(mpf_lt(mpf_erfc(argument, _PRECISION), goal))
 
-    z = -float(ndtri(max(float(miss / 2), 5e-324)))
+    z = -NormalDist().inv_cdf(max(float(miss / 2), 5e-324))  # a first guess
     z = max(z * (1 - 2.0**-49), 0.0)
     while not covers(z):
         z = math.nextafter(z, math.inf)
