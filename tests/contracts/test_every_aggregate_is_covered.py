@@ -1,0 +1,72 @@
+"""A new aggregate, unit or relation cannot escape the tests on neighbouring tables."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import pytest
+from tests.query import neighbor_moves, neighbor_tables, test_neighbors
+
+import tacet
+from tacet.query import plan, units
+
+MEMBERS = typing.get_args(plan.Aggregate)
+
+
+def missing(members: typing.Iterable[type], registry: typing.Mapping[type, object]) -> set[str]:
+    return {member.__name__ for member in members if not registry.get(member)}
+
+
+def test_the_union_has_members() -> None:
+    assert len(MEMBERS) >= 5
+
+
+def test_no_aggregate_is_missing_from_the_neighbour_tests() -> None:
+    assert missing(MEMBERS, neighbor_tables.AGGREGATES) == set()
+
+
+def test_a_missing_aggregate_would_be_named() -> None:
+    class Variance:
+        """An aggregate that nobody registered."""
+
+    assert missing([*MEMBERS, Variance], neighbor_tables.AGGREGATES) == {"Variance"}
+    assert missing(MEMBERS, {**neighbor_tables.AGGREGATES, MEMBERS[0]: {}}) == {MEMBERS[0].__name__}
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_every_registered_question_is_asked(member: type) -> None:
+    for name, make in neighbor_tables.AGGREGATES[member].items():
+        assert isinstance(make(), member)
+        assert neighbor_moves.EVERY[name] is make
+
+
+def test_every_public_aggregate_is_in_the_union() -> None:
+    """What `tacet` offers as a function that makes an aggregate is one of the union's members."""
+    makers = (tacet.count, tacet.count_people, tacet.sum, tacet.mean, tacet.median, tacet.quantile)
+    arguments = ((), (), ("x", 0, 1), ("x", 0, 1), ("x", 0, 1), ("x", 0.5, 0, 1))
+    made = {type(make(*given)) for make, given in zip(makers, arguments, strict=True)}  # type: ignore[operator]
+    assert made == set(MEMBERS)
+
+
+def test_every_unit_is_covered() -> None:
+    covered = {
+        type(neighbor_tables.unit_of(("id",), max_rows=rows, neighbors=tacet.AddRemove))
+        for _, rows in neighbor_moves.UNITS.values()
+    }
+    assert covered == set(typing.get_args(units.Unit))
+
+
+def test_every_relation_of_tables_is_covered() -> None:
+    function: Any = test_neighbors.test_no_neighbour_moves_an_answer_further_than_told
+    (relations,) = (mark.args[1] for mark in function.pytestmark if mark.args[0] == "neighbors")
+    allowed = set()
+    for relation in type(tacet.AddRemove):
+        try:
+            tacet.Row(neighbors=relation)
+        except tacet.errors.InvalidParameter:
+            continue
+        allowed.add(relation)
+    assert set(relations) == allowed

@@ -1,0 +1,191 @@
+"""How far neighbouring tables lie apart where noise is added, against what it was told."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from tests.query.neighbor_tables import (
+    AGGREGATES,
+    DERIVED,
+    PIPELINES,
+    REGIONS,
+    Pairs,
+    make_pairs,
+    sensitivity_of,
+    statement_of,
+    unit_of,
+    vectors,
+)
+
+import tacet
+from tacet.privacy.neighbors import Neighbors
+from tacet.query.aggregates.quantiles import Selection
+from tacet.query.allocation import allocate
+from tacet.query.noise import AdditiveNoise
+from tacet.query.plan import Aggregate, Query
+
+__all__ = ["EVERY", "UNITS", "Moves", "moves_of", "open_session", "rows_of_others", "sweep"]
+
+UNITS = {
+    "one row": ("integer", 1),
+    "two rows": ("float", 2),
+    "three rows": ("text", 3),
+    "six rows of two ids": ("two", 6),
+    "single rows": ("integer", None),
+}
+# The first of each pair gives the draws of intervals a far aim, the second a near one.
+BUDGETS = (
+    (tacet.PureDP(1), tacet.ZCDP(0.5)),
+    (tacet.PureDP(60), tacet.ZCDP(900)),
+)
+EVERY = {name: make for family in AGGREGATES.values() for name, make in family.items()}
+
+Moves = dict[tuple[str, str], Fraction]
+"""By aggregate and norm the largest move found, as a share of what the mechanism was told."""
+
+
+def open_session(
+    pairs: Pairs, *, max_rows: int | None, neighbors: Neighbors, **options: Any
+) -> tacet.Session:
+    unit = unit_of(pairs.ids, max_rows=max_rows, neighbors=neighbors)
+    return tacet.Session(dict(pairs.tables), unit=unit, budget=tacet.PureDP(1), **options)
+
+
+def question(
+    session: tacet.Session,
+    side: str,
+    *,
+    pipeline: str,
+    grouped: bool,
+    aggregates: Mapping[str, Callable[[], Aggregate]],
+    pairs: int | None,
+) -> Query:
+    """One question about all small tables, or with pairs=None about one of them."""
+    query = PIPELINES[pipeline](session.table(side))
+    keys: dict[str, Any] = {} if pairs is None else {"pair": range(pairs)}
+    if grouped:
+        keys["region"] = REGIONS
+    if keys:
+        query = query.group_by(*keys, keys=keys)
+    return query.agg(**{name: make() for name, make in aggregates.items()})
+
+
+def moves_of(
+    session: tacet.Session,
+    *,
+    pipeline: str,
+    grouped: bool,
+    aggregates: Mapping[str, Callable[[], Aggregate]],
+    pairs: int | None,
+    salt: int,
+) -> Moves:
+    """How far the worst of these neighbours moves each aggregate, exactly, in both norms."""
+    single, left, right = (
+        question(
+            session,
+            side,
+            pipeline=pipeline,
+            grouped=grouped,
+            aggregates=aggregates,
+            pairs=count,
+        )
+        for side, count in (("left", None), ("left", pairs), ("right", pairs))
+    )
+    pure, concentrated = (allocate(single, budget).noises for budget in BUDGETS[salt % 2])
+    before, after = (vectors(session, query, pure, salt=salt) for query in (left, right))
+    found: Moves = {}
+    for name, noise in pure.items():
+        if isinstance(noise, Selection):
+            told = [sensitivity_of(draw) for draw in (noise.point, noise.end or noise.point)]
+            found[name, "range"] = max(
+                _range(x, y, pairs=pairs or 1) / told[draw > 0]
+                for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))
+            )
+            continue
+        ((x,), (y,)) = before[name], after[name]
+        for norm, other in (("l1", noise), ("l2", concentrated[name])):
+            assert isinstance(other, AdditiveNoise)
+            moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=noise.unit_log2)
+            told_exactly = sensitivity_of(other.mechanism)
+            found[name, norm] = moved / (told_exactly**2 if norm == "l2" else told_exactly)
+    return found
+
+
+def _norm(x: Any, y: Any, norm: str, *, pairs: int, unit_log2: int) -> Fraction:
+    delta = np.abs(x - y).reshape(pairs, -1)
+    if norm == "l1":
+        return int(delta.sum(axis=1).max()) * Fraction(2) ** unit_log2
+    return int((delta * delta).sum(axis=1).max()) * Fraction(4) ** unit_log2
+
+
+def _range(x: Any, y: Any, *, pairs: int) -> Fraction:
+    """The largest change of any one loss in a cell, or half their range, summed over cells."""
+    delta = (x - y).reshape(pairs, -1, x.shape[-1])
+    largest = np.abs(delta).max(axis=2).sum(axis=1).max()
+    spread = (delta.max(axis=2) - delta.min(axis=2)).sum(axis=1).max()
+    return max(Fraction(int(largest)), Fraction(int(spread), 2))
+
+
+def sweep(
+    *, kinds: Mapping[str, tuple[str, int | None]], neighbors: Neighbors, count: int, seed: int
+) -> Iterator[tuple[Moves, str]]:
+    """The moves of all aggregates over units, sources, pipelines and groupings."""
+    salts = itertools.count(seed << 70)
+    for kind, (ids, max_rows) in kinds.items():
+        for text in (False, True) if ids != "float" else (False,):
+            pairs = make_pairs(
+                count=count,
+                ids=ids,
+                neighbors=neighbors,
+                rows=max_rows is None,
+                text=text,
+                seed=next(salts),
+            )
+            with open_session(pairs, max_rows=max_rows, neighbors=neighbors) as session:
+                for pipeline, grouped in itertools.product(PIPELINES, (False, True)):
+                    derived = DERIVED if pipeline == "derive" else {}
+                    where = f"{kind}, text={text}, {pipeline}, grouped={grouped}"
+                    yield (
+                        moves_of(
+                            session,
+                            pipeline=pipeline,
+                            grouped=grouped,
+                            aggregates={**EVERY, **derived},
+                            pairs=count,
+                            salt=next(salts),
+                        ),
+                        where,
+                    )
+
+
+def rows_of_others(
+    kind: str, neighbors: Neighbors, *, pipeline: str = "plain"
+) -> tuple[Counter[str], Counter[str]]:
+    """The rows that count, on both sides, of those who are on both."""
+    ids, max_rows = UNITS[kind]
+    pairs = make_pairs(
+        count=120, ids=ids, neighbors=neighbors, rows=False, text=False, seed=len(pipeline)
+    )
+    found = []
+    with open_session(pairs, max_rows=max_rows, neighbors=neighbors) as session:
+        for side in pairs.tables:
+            query = question(
+                session,
+                side,
+                pipeline=pipeline,
+                grouped=True,
+                aggregates=EVERY,
+                pairs=pairs.count,
+            )
+            bounded = statement_of(session, query, salt=2**127 + 5).bounded
+            rows = session._engine._connection.execute(bounded).fetchall()  # type: ignore[attr-defined]
+            width = len(pairs.ids)
+            found.append(Counter(repr(row) for row in rows if row[-width:] not in pairs.gone))
+    return found[0], found[1]

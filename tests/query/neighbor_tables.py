@@ -1,0 +1,311 @@
+"""Thousands of small nasty tables and a neighbour of each, and what a release adds noise to.
+
+All small tables lie in one wide table, told apart by the column `pair`; their neighbours lie in
+another. People's ids are different in different pairs and the same on both sides, so that one
+question, grouped by `pair`, asks every small table at once under the same salt.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import tacet
+from tacet.bits import SeededBits
+from tacet.mechanisms.selection import Exponential
+from tacet.privacy.neighbors import Neighbors, ReplaceOne
+from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.moments import Mean
+from tacet.query.aggregates.quantiles import Quantile, Selection
+from tacet.query.aggregates.sums import Sum
+from tacet.query.compile import Statement, compile_query
+from tacet.query.plan import Aggregate, Query
+from tacet.query.session import Session, _exact
+from tacet.query.units import Person
+
+__all__ = ["AGGREGATES", "DERIVED", "PIPELINES", "Pairs", "Recorder", "make_pairs", "vectors"]
+
+AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
+    Count: {
+        "rows": tacet.count,
+        "present": lambda: tacet.count("x"),
+        "notes": lambda: tacet.count("note"),
+        "conditions": lambda: tacet.count("CASE WHEN whole > 2 THEN 1 END"),
+    },
+    CountPeople: {"people": tacet.count_people},
+    Sum: {
+        "sum_from_zero": lambda: tacet.sum("x", 0, 10),
+        "sum_across_zero": lambda: tacet.sum("x", -3, 10),
+        "sum_below_zero": lambda: tacet.sum("x", -10, -2),
+        "sum_no_dyadic": lambda: tacet.sum("x", "-1/3", 0.7),
+        "sum_huge": lambda: tacet.sum("x", -(2**499), 2**500),
+        "sum_tiny": lambda: tacet.sum("x", 0, "1e-150"),
+        "sum_whole": lambda: tacet.sum("whole", -4, 9),
+        "sum_whole_in_parts": lambda: tacet.sum("whole", -0.25, 2.5),
+        "sum_text": lambda: tacet.sum("note", -2, 3),
+        "sum_expression": lambda: tacet.sum("x * whole - 1", -5, 1),
+    },
+    Mean: {
+        "mean_from_zero": lambda: tacet.mean("x", 0, 10),
+        "mean_across_zero": lambda: tacet.mean("x", -3, 10),
+        "mean_no_dyadic": lambda: tacet.mean("x", "0.1", "0.7"),
+        "mean_huge": lambda: tacet.mean("x", -(2**500), 2**499),
+        "mean_whole": lambda: tacet.mean("whole", -4, 9),
+        "mean_text": lambda: tacet.mean("note", -2, 3),
+    },
+    Quantile: {
+        "median": lambda: tacet.median("x", -10, 10, steps=8),
+        "low": lambda: tacet.quantile("x", 0.1, 0, 10, steps=5, interval=0.5),
+        "third": lambda: tacet.quantile("whole", "1/3", -4, 9, interval=0.9),
+        "high": lambda: tacet.quantile("note", 0.97, -2, 3, steps=1, interval=0.3),
+        "least": lambda: tacet.quantile("x", 0, -10, 10, steps=4, interval=0.5),
+        "most": lambda: tacet.quantile("x", 1, -10, 10, steps=4, interval=0.5),
+    },
+}
+"""For every aggregate there is, the questions its sensitivity is tested on."""
+
+PIPELINES: Mapping[str, Callable[[Query], Query]] = {
+    "plain": lambda query: query,
+    "where": lambda query: query.where("x > -2 OR whole IS NULL OR note = 'z'"),
+    "derive": lambda query: query.derive(z="x * 2 - whole").where("z < 8 OR z IS NULL"),
+}
+
+DERIVED: Mapping[str, Callable[[], Aggregate]] = {
+    "sum_derived": lambda: tacet.sum("z", -5, 5),
+    "mean_derived": lambda: tacet.mean("z", 0, 5),
+    "median_derived": lambda: tacet.median("z", -5, 5, steps=6),
+}
+
+REGIONS = ("a", "b", None)  # the public keys; rows of other regions are left out
+
+_NUMBERS = (
+    *(None, math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, -5e-324, 1e308, -1e308),
+    *(0.1, 0.7, 1 / 3, -1 / 3, 1.0, 1.5, 2.5, -2.5, 3.0, 3.0, 3.0, 7.0, 9.999999999999998, 10.0),
+    *(1e-150, -3.0, -10.0, 1e16, 0.30000000000000004),
+)
+_WHOLES = (None, 0, 1, 1, 2, 3, 5, 9, -1, -4, -5, 2**53 + 1, -(2**63), 2**63 - 1)
+_TEXTS = (
+    None,
+    "",
+    "z",
+    "abc",
+    "nan",
+    "inf",
+    "-inf",
+    "1e999",
+    " 2 ",
+    "3",
+    "3.0",
+    "-2",
+    "1,5",
+    "0x1",
+)
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """Small tables and their neighbours. gone: the ids, by pair, of those who differ."""
+
+    count: int
+    tables: Mapping[str, pa.Table]
+    ids: tuple[str, ...]
+    gone: frozenset[tuple[Any, ...]]
+
+
+def make_pairs(
+    *, count: int, ids: str, neighbors: Neighbors, rows: bool, text: bool, seed: int
+) -> Pairs:
+    """Random small tables.
+
+    ids: 'integer', 'float', 'text' or 'two'. rows: neighbours differ in one row, else in one
+    person. text: all columns are text, as in a CSV file.
+    """
+    source = random.Random(seed)
+    left: list[Line] = []
+    right: list[Line] = []
+    gone: set[tuple[Any, ...]] = set()
+    names = ("who", "part") if ids == "two" else ("who",)
+    for pair in range(count):
+        table = [
+            line
+            for local in range(source.randint(1, 5))
+            for line in _person(source, pair, _identity(source, ids, pair, local))
+        ][:40]
+        source.shuffle(table)
+        victim = source.choice(table)
+        key = _key(victim, names)
+        gone.add(key)
+        kept = [line for line in table if line is not victim]
+        if not rows:
+            kept = [line for line in table if _key(line, names) != key]
+        if neighbors is ReplaceOne:
+            fresh = {n: victim[n] for n in ("who", "part")}
+            if source.random() < 0.5:
+                fresh = _identity(source, ids, pair, 9)
+            newcomer = _person(source, pair, fresh)
+            gone.add(_key(newcomer[0], names))
+            kept += newcomer[:1] if rows else newcomer
+            source.shuffle(kept)
+        left += table
+        right += kept
+    tables = {"left": _arrow(left, ids, text=text), "right": _arrow(right, ids, text=text)}
+    written = frozenset(_as_engine(key, ids, text=text) for key in gone)
+    return Pairs(count=count, tables=tables, ids=names, gone=written)
+
+
+def _identity(source: random.Random, ids: str, pair: int, local: int) -> Line:
+    number = pair * 10 + local
+    missing = source.random() < 0.08
+    match ids:
+        case "integer":
+            who: Any = number - 5
+        case "float":
+            who = source.choice([float(number), float(number), number + 0.5, -0.0 + number])
+            who = math.nan if source.random() < 0.05 else who
+        case _:
+            who = source.choice([f"{number}", f" {number}", f"é{number}'", f"{number}\n"])
+    part = None if source.random() < 0.08 else source.choice(["", "L", "l"])
+    return {"who": None if missing else who, "part": part}
+
+
+def _person(source: random.Random, pair: int, identity: Line) -> list[Line]:
+    owned = source.choice([1, 1, 2, 3, 5, 12])
+    extreme = source.choice([None, None, None, (1e308, 9, "3"), (-1e308, -4, "-2"), (10.0, 5, "z")])
+    home = source.choice([None, "a", "b", "other", "any"])
+    lines: list[Line] = []
+    for _ in range(owned):
+        x, whole, note = extreme or (
+            source.choice([source.choice(_NUMBERS), source.gauss(0, 5)]),
+            source.choice(_WHOLES),
+            source.choice(_TEXTS),
+        )
+        region = source.choice(["a", "b", None, "other"]) if home == "any" else home
+        lines.append(
+            {"pair": pair, **identity, "region": region, "x": x, "whole": whole, "note": note}
+        )
+    if source.random() < 0.3:
+        lines += [dict(lines[0]) for _ in range(source.randint(1, 4))]  # identical rows
+    return lines
+
+
+def _key(line: Line, names: tuple[str, ...]) -> tuple[Any, ...]:
+    # NaN differs from itself; as an id it is no id.
+    values = (line[name] for name in names)
+    return tuple(None if isinstance(v, float) and math.isnan(v) else v for v in values)
+
+
+def _as_engine(key: tuple[Any, ...], ids: str, *, text: bool) -> tuple[Any, ...]:
+    if text:
+        return tuple(None if value is None else str(value) for value in key)
+    if ids == "float" and key[0] is not None:
+        return (int(key[0]) if key[0] == int(key[0]) else None,)
+    return key
+
+
+def _arrow(lines: list[Line], ids: str, *, text: bool) -> pa.Table:
+    kinds = {
+        "pair": pa.int64(),
+        "who": {"integer": pa.int64(), "float": pa.float64()}.get(ids, pa.string()),
+        "part": pa.string(),
+        "region": pa.string(),
+        "x": pa.float64(),
+        "whole": pa.int64(),
+        "note": pa.string(),
+    }
+    columns = {}
+    for name, kind in kinds.items():
+        values = [line[name] for line in lines]
+        if text:
+            values = [None if v is None else str(v) for v in values]
+        columns[name] = pa.array(values, type=pa.string() if text else kind, from_pandas=False)
+    return pa.table(columns)
+
+
+class _Seen(Exception):
+    """The numbers have been recorded."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorder:
+    """Stands where noise would stand, and keeps the numbers that it is given."""
+
+    factor: Fraction = Fraction(1)
+    seen: list[Any] = field(default_factory=list)
+
+    def release(self, values: list[int], *, bits: object) -> NoReturn:
+        self.seen.append(list(values))
+        raise _Seen  # what an aggregate does with noisy sums has no part in this
+
+    def release_rows(self, scores: NDArray[np.int64], *, bits: object) -> NDArray[np.int64]:
+        self.seen.append(-scores)
+        return np.zeros(len(scores), dtype=np.int64)
+
+
+def statement_of(session: Session, query: Query, *, salt: int) -> Statement:
+    return compile_query(
+        query, unit=session.unit, scan=session._engine.scan(query.table), salt=salt
+    )
+
+
+def vectors(
+    session: Session, query: Query, noises: Mapping[str, Any], *, salt: int
+) -> dict[str, list[NDArray[Any]]]:
+    """What each aggregate's release hands to its mechanisms, the noise left out.
+
+    noises: as `allocate` gives them, for the numbers a mechanism is asked about. Integers of any
+    size for sums and counts, one matrix of losses for every draw of a quantile.
+    """
+    statement = statement_of(session, query, salt=salt)
+    tallies = session._engine.run(statement, measures=len(query.measures))
+    found = {}
+    for name, aggregate in query.aggregates.items():
+        recorder, noise = Recorder(), noises[name]
+        stand_in: Any = recorder
+        if isinstance(noise, Selection):
+            end = None if noise.end is None else Recorder(factor=noise.end.factor)
+            stand_in = _Draws(point=recorder, end=end)
+        with contextlib.suppress(_Seen):
+            aggregate.release(_exact(query, name, tallies), stand_in, SeededBits(0))
+        kept = recorder.seen
+        if isinstance(stand_in, _Draws) and stand_in.end is not None:
+            kept = kept + stand_in.end.seen
+        dtype = None if isinstance(noise, Selection) else object
+        found[name] = [np.array(values, dtype=dtype) for values in kept]
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draws:
+    """In place of `Selection`."""
+
+    point: Recorder
+    end: Recorder | None
+
+
+def sensitivity_of(mechanism: Any) -> Fraction:
+    """The number a mechanism was told, exactly."""
+    value = (
+        mechanism.sensitivity
+        if isinstance(mechanism, Exponential)
+        else getattr(mechanism, "l1_sensitivity", None) or mechanism.l2_sensitivity
+    )
+    return Fraction(value) if isinstance(value, int | Fraction) else Fraction(repr(value))
+
+
+def unit_of(ids: tuple[str, ...], *, max_rows: int | None, neighbors: Neighbors) -> Any:
+    if max_rows is None:
+        return tacet.Row(neighbors=neighbors)
+    return Person(ids, max_rows=max_rows, neighbors=neighbors)

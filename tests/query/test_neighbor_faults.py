@@ -1,0 +1,159 @@
+"""The tests on neighbouring tables find what they are for: faults that are planted."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.query.neighbor_moves import (
+    EVERY,
+    UNITS,
+    Moves,
+    moves_of,
+    open_session,
+    rows_of_others,
+)
+from tests.query.neighbor_tables import (
+    make_pairs,
+)
+
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.query import compile as compiler
+from tacet.query.aggregates import quantiles
+from tacet.query.aggregates.sums import Clamp
+from tacet.query.sensitivity import of_ranks
+from tacet.query.sqltext import double
+from tacet.query.units import Person, Reach
+
+
+def _one_row_too_many(patch: pytest.MonkeyPatch) -> None:
+    right = compiler._bound
+
+    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
+        more = Person(unit.id, max_rows=unit.max_rows + 1, neighbors=unit.neighbors)
+        return right(rows, unit=more, columns=columns, salt=salt)
+
+    patch.setattr(compiler, "_bound", wrong)
+
+
+def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
+    right = compiler._bound
+
+    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
+        text = right(rows, unit=unit, columns=columns, salt=salt)
+        return text.replace("PARTITION BY ", "PARTITION BY cell, ")
+
+    patch.setattr(compiler, "_bound", wrong)
+
+
+def _every_key_for_every_row(patch: pytest.MonkeyPatch) -> None:
+    right = compiler._join_keys
+    patch.setattr(
+        compiler,
+        "_join_keys",
+        lambda query: right(query).replace('AND steps."region', 'OR steps."region'),
+    )
+
+
+def _rounding_after_clamping(patch: pytest.MonkeyPatch) -> None:
+    def wrong(clamp: Clamp, value: str) -> str:
+        # The bounds as the caller wrote them, 2.5 of whole numbers: it becomes 3.
+        inside = f"greatest(least({value}, 2.5e0), {double(-0.25)})"
+        return f"CASE WHEN {value} IS NOT NULL THEN CAST(round({inside}) AS BIGINT) END"
+
+    patch.setattr("tacet.query.aggregates.sums.grid_unit", lambda *_, **__: 0)
+    patch.setattr(Clamp, "sql", wrong)
+
+
+def _a_replaced_person_counts_once(patch: pytest.MonkeyPatch) -> None:
+    right = Reach.of
+
+    def wrong(unit: Any, *, cells: int) -> Reach:
+        return Reach(rows=right(unit, cells=cells).rows, cells=cells, replaced=False)
+
+    patch.setattr(Reach, "of", staticmethod(wrong))
+
+
+def _the_flatter_side_of_a_quantile(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        quantiles,
+        "of_ranks",
+        lambda reach, *, quantile: of_ranks(
+            Reach(rows=reach.rows, cells=1, replaced=False),
+            quantile=Fraction(1, 2) + abs(quantile - Fraction(1, 2)) / 2,
+        ),
+    )
+
+
+def _distance_to_the_lower_rank_alone(patch: pytest.MonkeyPatch) -> None:
+    def wrong(counts: Any, q: Fraction, *, shift: int = 0) -> Any:
+        below = (np.cumsum(counts, axis=1) - counts) * q.denominator
+        return below * 2  # a score that a row moves by more than one rank
+
+    patch.setattr(quantiles, "rank_losses", wrong)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "neighbors", "names"),
+    [
+        (_one_row_too_many, "two rows", AddRemove, ["rows", "sum_whole", "mean_whole", "median"]),
+        (_bound_by_cell, "three rows", AddRemove, ["rows", "present", "sum_text", "third"]),
+        (_every_key_for_every_row, "single rows", AddRemove, ["rows", "people", "mean_text"]),
+        (_rounding_after_clamping, "one row", AddRemove, ["sum_whole_in_parts"]),
+        (_a_replaced_person_counts_once, "one row", ReplaceOne, ["rows", "people", "sum_tiny"]),
+        (_the_flatter_side_of_a_quantile, "one row", AddRemove, ["low", "high", "least"]),
+        (_distance_to_the_lower_rank_alone, "one row", AddRemove, ["median"]),
+    ],
+)
+def test_planted_faults_are_found(
+    fault: Callable[[pytest.MonkeyPatch], None],
+    kind: str,
+    neighbors: Neighbors,
+    names: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids, max_rows = UNITS[kind]
+    pairs = make_pairs(
+        count=80, ids=ids, neighbors=neighbors, rows=max_rows is None, text=False, seed=3
+    )
+    aggregates = {name: EVERY[name] for name in names}
+
+    def worst() -> Moves:
+        with open_session(pairs, max_rows=max_rows, neighbors=neighbors) as session:
+            return moves_of(
+                session, pipeline="plain", grouped=True, aggregates=aggregates, pairs=80, salt=9
+            )
+
+    assert max(worst().values()) <= 1
+    fault(monkeypatch)
+    found = worst()
+    for name in names:
+        assert max(share for (known, _), share in found.items() if known == name) > 1, name
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("PARTITION BY u0 ", "PARTITION BY hash(u0) % 64 "),  # two people share one bound
+        ("/ 4503599627370496.0e0", "* 0 + random()"),  # drawn anew whenever it is read
+        ("count(*) OVER (PARTITION BY u0)", "count(*) OVER ()"),  # what others own decides
+    ],
+)
+def test_planted_couplings_of_people_are_found(
+    was: str, becomes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = compiler._bound
+
+    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
+        text = right(rows, unit=unit, columns=columns, salt=salt)
+        assert was in text
+        return text.replace(was, becomes)
+
+    monkeypatch.setattr(compiler, "_bound", wrong)
+    before, after = rows_of_others("three rows", AddRemove)
+    assert before != after
