@@ -4,13 +4,18 @@ The order is the guarantee. Row-wise steps come first; then rows without an id o
 dropped; then each person is bound to her rows; nothing after that multiplies a row. What leaves
 the engine is one line of exact integers a cell (and, for quantiles, one a cell and bin).
 
-**How a person is bound.** Her rows are put in an order given by a salted hash of her id and of
-every column in use, with those columns as tie-breaks, so that rows which are still level are
-identical and their order is without effect. Of her n rows the k that follow a salted start in
-that order are kept, round the end. The choice is a function of her own rows and the salt alone:
-removing another person changes nothing of it, and computing it again gives the same rows. It keeps
-exactly min(k, n) rows whatever the start is, and every row with the same chance k/n, also where
-rows are identical (the k least hashes would prefer rare rows to repeated ones).
+**How a person is bound.** Her n rows are put in the order of every column in use; rows that are
+level are identical, so that their order is without effect. Of more than k rows, the systematic
+sample with step n / k is kept: row i of 0, ..., n - 1 stays where floor((i + 1) r + u) passes
+floor(i r + u), with r = k / n and u in (0, 1) from a salted hash of her id. The choice is a function
+of her own rows and the salt alone: removing another person changes nothing of it, and computing it
+again gives the same rows. Every row is kept with the same chance k / n, also where rows are
+identical, and the rows kept are spread over her groups and values as her rows are.
+
+**It keeps exactly min(k, n).** In doubles, i r and i r + u are rounded, which is monotone in i, so
+that no row counts below zero, and the counts of all rows add up to floor(n r + u) - floor(u). With
+k <= 2^20 the error of n r + u is below 2^-30, while u = (j + 1/2) / 2^20 keeps a distance of 2^-21
+from 0 and 1: the sum is k. Where n <= k, r is at least 1 also after rounding, and every row stays.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -21,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacet.query.plan import Derive, Filter, Query
-from tacet.query.sqltext import identifier, literal
+from tacet.query.sqltext import double, identifier, literal
 from tacet.query.units import Person, Unit
 
 __all__ = ["Statement", "compile_query"]
@@ -96,14 +101,15 @@ def _join_keys(query: Query) -> str:
     )
     names = [f"k{index}" for index in range(len(query.groups))]
     width = "UTINYINT" if len(query.keys) < 256 else "UINTEGER"
-    casts = ", ".join([*names, f"cell::{width} AS cell"])
+    typed = [
+        f"{name}::{group.type} AS {name}" for name, group in zip(names, query.groups, strict=True)
+    ]
+    casts = ", ".join([*typed, f"cell::{width} AS cell"])
     conditions = []
     for index, group in enumerate(query.groups):
         nullable = any(key[index] is None for key in query.keys)
         same = "IS NOT DISTINCT FROM" if nullable else "="
-        conditions.append(
-            f"steps.{identifier(group.name)} {same} {_typed(group.type, names[index])}"
-        )
+        conditions.append(f"steps.{identifier(group.name)} {same} keys.{names[index]}")
     return (
         f" JOIN (SELECT {casts} FROM (VALUES {lines}) AS listed({', '.join(names)}, cell)) AS keys "
         f"ON {' AND '.join(conditions)}"
@@ -114,21 +120,14 @@ def _bound(rows: str, *, unit: Person, columns: Sequence[str], salt: int) -> str
     k = unit.max_rows
     ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
     high, low = salt >> 64, salt & (2**64 - 1)
-    keyed = f"{high}::UBIGINT, {low}::UBIGINT, {ids}"
     content = ", ".join(columns)
-    start = f"floor((hash({keyed}) >> 12)::DOUBLE / 4503599627370496.0e0 * owned)"
+    start = f"((hash({ids}, {high}::UBIGINT, {low}::UBIGINT) >> 44)::DOUBLE + 0.5e0) / 1048576e0"
     ranked = (
-        f"SELECT {content}, {ids}, row_number() OVER (PARTITION BY {ids} "
-        f"ORDER BY hash({keyed}, {content}), {content}) - 1 AS place, "
-        f"count(*) OVER (PARTITION BY {ids}) AS owned FROM ({rows})"
+        f"SELECT {content}, {ids}, row_number() OVER (PARTITION BY {ids} ORDER BY {content}) - 1 "
+        f"AS place, count(*) OVER (PARTITION BY {ids}) AS owned FROM ({rows})"
     )
-    placed = f"SELECT *, {start} AS first FROM ({ranked})"
-    # Places 0 .. owned - 1, each once; for any first in [0, owned] this keeps min(k, owned).
+    placed = f"SELECT *, {double(k)} / owned AS r, {start} AS u FROM ({ranked})"
     return (
-        f"SELECT {content}, {ids} FROM ({placed}) WHERE CASE WHEN place >= first "
-        f"THEN place < first + {k} ELSE place + owned < first + {k} END"
+        f"SELECT {content}, {ids} FROM ({placed}) "
+        "WHERE r >= 1e0 OR floor((place + 1) * r + u) > floor(place * r + u)"
     )
-
-
-def _typed(sql_type: str, name: str) -> str:
-    return f"keys.{name}::{sql_type}"
