@@ -68,8 +68,11 @@ def add_integers(x: ArrayLike, draw: Callable[[int], NDArray[np.int64]]) -> Any:
         )
     if array.dtype.kind == "u":
         array = np.minimum(array, np.uint64(_END)).astype(np.int64)
-    values = np.clip(array.astype(np.int64).reshape(-1), -_END, _END)
-    noise = np.clip(draw(values.size), -_END, _END - 1)
+    values = array.astype(np.int64).reshape(-1)
+    noise = draw(values.size)
+    for part, end in ((values, _END), (noise, _END - 1)):
+        np.maximum(part, -_END, out=part)
+        np.minimum(part, end, out=part)
     noise += values
     return shaped(noise, None if isinstance(x, np.generic) else array.shape)
 

@@ -212,8 +212,9 @@ def _release_floats(
     for start in range(0, flat.size, CHUNK):
         part = flat[start : start + CHUNK]
         scaled = np.ldexp(part, -grid)
-        np.nan_to_num(scaled, copy=False, nan=0.0, posinf=end, neginf=-end)
-        np.clip(scaled, -end, end, out=scaled)
+        np.copyto(scaled, 0.0, where=np.isnan(scaled))
+        np.maximum(scaled, -end, out=scaled)
+        np.minimum(scaled, end, out=scaled)
         wholes = np.rint(scaled)
         offsets = np.subtract(scaled, wholes)
         offsets += 0.5
