@@ -18,14 +18,13 @@ from typing import Any
 from mpmath.libmp import (
     from_man_exp,
     from_rational,
-    ln2_fixed,
     mpf_cos_sin_pi,
     mpf_exp,
     mpf_log,
-    pi_fixed,
     to_fixed,
 )
 
+from tacet import numerics
 from tacet.bits import RandomBits
 
 __all__ = [
@@ -42,11 +41,7 @@ __all__ = [
 _GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
 _SPARE = 64  # fixed-point digits kept beyond the bits read, so that the unread bits dominate
 
-# mpmath keeps pi and ln 2 in a memo that two threads which both lengthen it can read half-written.
-# Lengthened here, while the module is imported, it is long enough for whatever is asked below.
-_MEMO_PLACES = 4096
-pi_fixed(_MEMO_PLACES)
-ln2_fixed(_MEMO_PLACES)
+numerics.lengthen_constants()
 
 
 class LazyUniform:

@@ -13,6 +13,8 @@ from typing import Any
 
 import mpmath
 
+from tacet import numerics
+
 __all__ = ["BITS", "boundary", "context", "float_down", "float_up", "mpf", "near", "sum_up"]
 
 BITS = 256
@@ -21,6 +23,7 @@ BITS = 256
 _SLACK = 100
 """Results are widened by 2^-100, relative, before they are rounded to a float."""
 
+numerics.lengthen_constants()
 _local = threading.local()
 
 
