@@ -47,6 +47,7 @@ Floats = NDArray[np.float64]
 
 _TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _STEPS = 512
+_CELLS = 2_000  # whose intervals are searched at once
 _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 
 
@@ -172,8 +173,10 @@ def ratio_interval(
         # The outermost grid point that is explained, then bisection towards the next one out.
         d, t = side * difference, total
         inside = side * guess
-        for u in grid:
-            inside = np.where(explained(np.full_like(d, u), d, t) & (u > inside), u, inside)
+        for start in range(0, len(d), _CELLS):
+            part = slice(start, start + _CELLS)
+            seen = np.where(explained(grid[:, None], d[part], t[part]), grid[:, None], -1.0)
+            inside[part] = np.maximum(inside[part], seen.max(axis=0))
         outside = np.minimum(inside + 2.0 / _STEPS, 1.0)
         for _ in range(40):
             middle = (inside + outside) / 2
