@@ -1,0 +1,102 @@
+"""One question with thousands of groups: every group is a draw of the same noise."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tests.query.neighbor_tables import statement_of
+
+import tacet
+from tacet.bits import SeededBits
+from tacet.query.explanation import Explanation
+from tacet.query.plan import Aggregate
+from tacet.query.release import Release
+from tacet.query.session import _exact
+
+__all__ = ["Asked", "ask", "repeated", "sums_of", "values_of"]
+
+Floats = NDArray[np.float64]
+
+
+_LARGE: dict[Any, Any] = {
+    tacet.PureDP: tacet.PureDP(10**6),
+    tacet.ZCDP: tacet.ZCDP(10**6),
+    tacet.GDP: tacet.GDP(10**4),
+    tacet.ApproxDP: tacet.ApproxDP(10**6, 0.5),
+}
+
+
+class Asked:
+    """A release with what was promised before it and what it is about."""
+
+    def __init__(self, release: Release, promise: Explanation, exact: Mapping[str, Any]) -> None:
+        self.release, self.promise, self.exact = release, promise, exact
+
+    def errors(self, name: str, truth: Sequence[float] | Floats | float) -> Floats:
+        return values_of(self.release, name) - np.asarray(truth, dtype=np.float64)
+
+    def covered(self, name: str, truth: Sequence[float] | Floats | float) -> NDArray[np.bool_]:
+        answer = self.release.answers[name]
+        low, high = (np.array(end, dtype=np.float64) for end in (answer.lower, answer.upper))
+        true = np.asarray(truth, dtype=np.float64)
+        return np.asarray((low <= true) & (true <= high))
+
+
+def values_of(release: Release, name: str) -> Floats:
+    return np.array(release.answers[name].values, dtype=np.float64)
+
+
+def repeated(values: Sequence[float | None], *, cells: int) -> dict[str, Any]:
+    """A table in which every one of so many cells holds these values, each of its own person."""
+    n = len(values)
+    return {
+        "id": np.arange(n * cells),
+        "cell": np.repeat(np.arange(cells), n),
+        "x": pa.array(list(values) * cells, type=pa.float64()),
+    }
+
+
+def ask(
+    table: Mapping[str, Any],
+    aggregates: Mapping[str, Aggregate],
+    *,
+    budget: Any,
+    seed: int,
+    cells: int,
+    unit: Any = None,
+    assuming: tacet.Assume | None = None,
+    exactly: bool = False,
+) -> Asked:
+    """Evaluate once. exactly: with the exact bounded answers that the release is about."""
+    account: Any = (
+        tacet.RenyiDP(budget.alpha, 10**6)
+        if isinstance(budget, tacet.RenyiDP)
+        else _LARGE[type(budget)]
+    )
+    with tacet.Session(
+        {"t": pa.table(dict(table))},
+        unit=unit or tacet.Person("id", max_rows=1),
+        budget=account,
+        bits=SeededBits(seed),
+    ) as session:
+        query = session.table("t").group_by("cell", keys=range(cells)).agg(**aggregates)
+        promise = session.explain(query, budget=budget, assuming=assuming)
+        release = session.evaluate(query, budget=budget)
+        if not exactly:
+            return Asked(release, promise, {})
+        statement = statement_of(session, query, salt=int(release.salt, 16))
+        tallies = session._engine.run(statement, measures=len(query.measures))
+        exact = {name: _exact(query, name, tallies) for name in query.aggregates}
+    return Asked(release, promise, exact)
+
+
+def sums_of(asked: Asked, name: str, *, unit_log2: int = 0) -> Floats:
+    """The exact bounded counts or sums of an aggregate."""
+    integers = asked.exact[name].sums[0]
+    return np.array([float(value) for value in integers]) * 2.0**unit_log2
