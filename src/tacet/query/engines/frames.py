@@ -4,18 +4,27 @@
 
 from __future__ import annotations
 
+import numbers
+import re
 from typing import Any
 
 from tacet.errors import InvalidParameter, MissingExtra
 
 __all__ = ["columns_of"]
 
+_ENGINE_READS = re.compile(
+    r"bool(ean)?|u?int\d+|U?Int\d+|float(16|32|64)|Float\d+"
+    r"|(datetime|timedelta)64\[.*\]|.*\[pyarrow\]"
+)
+"""Types of pandas columns that the engine copies as they are; all others become text."""
+
 
 def columns_of(table: str, value: Any) -> tuple[Any, dict[str, str]]:
     """A frame to register with the engine, and its columns' names there and in the session.
 
     Object columns of pandas hold anything: each value becomes text, or is missing. (The engine
-    would guess a type from a sample of them, and fail on a row that does not fit it.) Raises
+    would guess a type from a sample of them, and fail on a row that does not fit it.) So do the
+    types that the engine does not know: categories, periods, sparse columns. Raises
     InvalidParameter for column names that are no text, empty, or equal but for capitals.
     """
     kind = type(value).__module__.split(".")[0]
@@ -39,8 +48,7 @@ def _pandas(frame: Any, names: list[str]) -> Any:
     copied.index = range(len(copied))
     for name in names:
         column = copied[name]
-        kind = str(column.dtype)
-        if kind in {"object", "category"} or kind.startswith(("string", "str")):
+        if not _ENGINE_READS.fullmatch(str(column.dtype)):
             copied[name] = _texts(column)
     return copied
 
@@ -62,14 +70,14 @@ def _texts(column: Any) -> Any:
 
 def _text(value: Any) -> str | None:
     """The value as text; None where it is missing or cannot be written in valid Unicode."""
-    if value is None or (isinstance(value, float) and value != value):  # noqa: PLR0124  # NaN
-        return None
     try:
-        if type(value).__name__ in {"NAType", "NaTType"}:
+        if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+            return None
+        if isinstance(value, numbers.Number) and value != value:  # noqa: PLR0124  # NaN
             return None
         text = str(value)
         text.encode()
-    except Exception:  # noqa: BLE001  # a value's own __str__ may raise anything
+    except Exception:  # noqa: BLE001  # a value's own methods may raise anything
         return None
     return text
 
