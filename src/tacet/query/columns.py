@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
+import itertools
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,29 @@ from fractions import Fraction
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.query.expressions.types import encodable
 
-__all__ = ["Bounds", "Categories", "Dates", "Fact", "Key", "Text", "check_keys", "interval"]
+__all__ = [
+    "MOST_KEYS",
+    "Bounds",
+    "Categories",
+    "Dates",
+    "Fact",
+    "Key",
+    "Text",
+    "check_keys",
+    "interval",
+    "plain_key",
+]
 
 Key = str | int | bool | dt.date | None
 """A value that a group may have; None stands for rows where the column is NULL."""
 
+MOST_KEYS = 1_000_000
+"""In one question, all combinations counted."""
+
 _LARGEST = 2.0**500
+_PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -95,7 +111,9 @@ def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InvalidParameter(argument, values, expected="a list of public values")
-    keys = tuple(_plain(argument, value) for value in values)
+    keys = tuple(plain_key(argument, value) for value in itertools.islice(values, MOST_KEYS + 1))
+    if len(keys) > MOST_KEYS:
+        raise InvalidParameter(argument, "a longer list", expected=f"at most {MOST_KEYS:,} values")
     if not keys:
         raise InvalidParameter(argument, list(keys), expected="at least one value")
     kinds = {type(key) for key in keys if key is not None}
@@ -111,30 +129,34 @@ def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
     return keys
 
 
-def _plain(argument: str, value: object) -> Key:
-    """A key as a plain Python value, whatever array it came from."""
-    if hasattr(value, "item") and callable(value.item) and not isinstance(value, str):
+def plain_key(argument: str, value: object) -> Key:
+    """A key as a plain Python value, whatever array or enumeration it came from.
+
+    Raises InvalidParameter for what no key can be: floats (NaN too), instants, bytes, lists, text
+    that the engine cannot hold.
+    """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()  # NumPy scalars
-    if isinstance(value, dt.datetime):
-        raise InvalidParameter(argument, value, expected="dates without a time of day as keys")
-    if isinstance(value, float) and not math.isnan(value):
-        raise InvalidParameter(
-            argument,
-            value,
-            expected="text, whole numbers, booleans or dates; cut numbers into classes",
-        )
-    if value is None or isinstance(value, str | int | dt.date):
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
-            raise InvalidParameter(argument, value, expected="whole numbers up to 2^53, or text")
-        if isinstance(value, str):
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise InvalidParameter(argument, value, expected="text in valid Unicode") from None
-        return value
-    raise InvalidParameter(
-        argument, value, expected="text, a whole number, a boolean, a date or None"
-    )
+    match value:
+        case None | bool():
+            return value
+        case str() if encodable(value):
+            return str.__str__(value)
+        case str():
+            expected = "text in valid Unicode, without U+0000"
+        case int() if abs(value) < _PAST_EXACT:
+            return int(value)
+        case int():
+            expected = "whole numbers below 2^53, or text"
+        case dt.datetime():
+            expected = "dates without a time of day as keys"
+        case dt.date():
+            return value
+        case float():
+            expected = "text, whole numbers, booleans or dates; cut numbers into classes"
+        case _:
+            expected = "text, a whole number, a boolean, a date or None"
+    raise InvalidParameter(argument, value, expected=expected)
 
 
 def _warn_of_twins(argument: str, keys: Sequence[Key]) -> None:

@@ -19,7 +19,7 @@ from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.sums import Sum
-from tacet.query.columns import Categories, Key, check_keys
+from tacet.query.columns import MOST_KEYS, Categories, Key, check_keys, plain_key
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.scope import Leaf, Scope
 from tacet.query.units import Person, Unit
@@ -28,8 +28,6 @@ __all__ = ["Aggregate", "Derive", "Filter", "Group", "Query"]
 
 Aggregate = Count | CountPeople | Sum | Mean | Quantile
 """The closed union of what `agg` takes."""
-
-_MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +161,15 @@ class Query:
                     aggregate,
                     expected="tacet.count(), count_people(), sum(), mean(), median() or quantile()",
                 )
-            if name in taken:
-                raise InvalidParameter(name, name, expected="a name that no group column has")
-            taken |= {name, *(f"{name}{suffix}" for suffix in ("_se", "_low", "_high"))}
+            columns = {name, *(f"{name}{suffix}" for suffix in ("_se", "_low", "_high"))}
+            if columns & taken:
+                raise InvalidParameter(
+                    name,
+                    sorted(columns & taken),
+                    expected="a name whose columns (name, name_se, name_low, name_high) no group "
+                    "and no other aggregate has",
+                )
+            taken |= columns
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
         return dataclasses.replace(self, aggregates=bound)
 
@@ -321,15 +325,21 @@ def _tuples(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
     expected = f"a list of tuples, one value for each of {', '.join(columns)}"
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise InvalidParameter("keys", keys, expected=expected)
-    rows = [tuple(key) if isinstance(key, tuple | list) else None for key in keys]
+    rows = [
+        tuple(key) if isinstance(key, tuple | list) else None
+        for key in itertools.islice(keys, MOST_KEYS + 1)
+    ]
+    _few([rows])
     if not rows or any(row is None or len(row) != len(columns) for row in rows):
         raise InvalidParameter("keys", keys, expected=expected)
-    whole = [row for row in rows if row is not None]
-    for index, name in enumerate(columns):
-        check_keys(f"keys[{name!r}]", dict.fromkeys(row[index] for row in whole))
+    names = [f"keys[{name!r}]" for name in columns]
+    whole = [tuple(map(plain_key, names, row)) for row in rows if row is not None]
+    for index, name in enumerate(names):
+        # Told apart by type too: 1 and True are equal.
+        found = dict.fromkeys((type(row[index]), row[index]) for row in whole)
+        check_keys(name, [key for _, key in found])
     if len(set(whole)) < len(whole):
         raise InvalidParameter("keys", keys, expected="no key twice")
-    _few([whole])
     return tuple(whole)
 
 
@@ -337,8 +347,8 @@ def _few(lists: Sequence[Sequence[object]]) -> None:
     cells = 1
     for values in lists:
         cells *= len(values)
-    if cells > _MOST_CELLS:
-        raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {_MOST_CELLS:,}")
+    if cells > MOST_KEYS:
+        raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")
 
 
 def _plain(value: Any) -> Any:

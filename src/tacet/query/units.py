@@ -38,7 +38,7 @@ class Person:
     def __init__(
         self, id: str | tuple[str, ...], *, max_rows: int, neighbors: Neighbors = AddRemove
     ) -> None:
-        names = (id,) if isinstance(id, str) else tuple(id)
+        names = tuple(id) if isinstance(id, tuple | list) else (id,)
         if not names or not all(checks.is_text(name) for name in names):
             raise InvalidParameter("id", id, expected="a column name, or several in a tuple")
         if len(set(names)) < len(names):
