@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ _INTEGERS = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
 }
-_TEXTS = {"VARCHAR", "UUID"}
+_TEXTS = {"VARCHAR", "UUID", '"NULL"'}
 _MOST_TRIES = 250
 _ENGINE_TYPES = {
     Kind.NUMBER: "DOUBLE",
@@ -91,6 +92,9 @@ class Scope:
                 raise
             except InvalidParameter as error:
                 first = first or error
+        for name in self.leaves:
+            if not self.leaves[name] and re.search(rf"\b{re.escape(name)}\b", text):
+                raise self._unknown(name, argument)
         assert first is not None
         raise first
 
@@ -161,7 +165,7 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     sql: the column as the source knows it. Raises InvalidParameter where the declared type and
     the column's own can not meet.
     """
-    base = sql_type.split("(", maxsplit=1)[0].strip().upper()
+    base = _base(sql_type)
     text = base in _TEXTS or base == "ENUM"
     kinds: tuple[Kind, ...]
     match fact:
@@ -192,7 +196,7 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
     A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
     Raises InvalidParameter for columns of other types.
     """
-    base = sql_type.split("(", maxsplit=1)[0].strip().upper()
+    base = _base(sql_type)
     identifier = Column(f"{name} as id", Kind.TEXT)
     if base in {"DOUBLE", "FLOAT", "REAL"}:
         number = f"{sql}::DOUBLE"
@@ -200,10 +204,10 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
         return Leaf(
             sql=f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)", column=identifier
         )
-    if base == "ENUM":
+    if base in {"ENUM", '"NULL"'}:
         return Leaf(sql=f"TRY_CAST({sql} AS VARCHAR)", column=identifier)
     if base in _INTEGERS | _TEXTS | {"DATE"} or base == "DECIMAL":
-        return Leaf(sql=sql, column=identifier)
+        return Leaf(sql=_by_code_point(sql) if base == "VARCHAR" else sql, column=identifier)
     raise InvalidParameter(
         "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {sql_type}"
     )
@@ -212,11 +216,15 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
 def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf:
     lower, upper = float("-inf"), float("inf")
     identifier = f"{name} as {kind.value}"
+    if base == "TIMESTAMPTZ_NS":
+        sql = f"TRY_CAST({sql} AS TIMESTAMPTZ)"  # the engine knows no direct way
     if not kind.numeric:
-        # TIMESTAMP and DATE infinities, and what does not convert, are absent.
-        return Leaf(
-            sql=f"TRY_CAST({sql} AS {_ENGINE_TYPES[kind]})", column=Column(identifier, kind)
-        )
+        value = f"TRY_CAST({sql} AS {_ENGINE_TYPES[kind]})"
+        if kind in (Kind.DATE, Kind.TIMESTAMP):
+            value = f"CASE WHEN isfinite({value}) THEN {value} END"
+        if kind is Kind.TEXT:
+            value = _by_code_point(value)
+        return Leaf(sql=value, column=Column(identifier, kind))
     number = f"TRY_CAST({sql} AS DOUBLE)"
     if base not in _INTEGERS:
         number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
@@ -226,6 +234,21 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
         clamped = f"greatest(least({number}, {double(upper)}), {double(lower)})"
         number = f"CASE WHEN {present} THEN {clamped} END"
     return Leaf(sql=f"({number} + 0.0e0)", column=Column(identifier, kind, lower, upper))
+
+
+def _base(sql_type: str) -> str:
+    """The engine's type without its parameters; a list's keeps its brackets and so is no other."""
+    return (
+        sql_type.upper() if sql_type.endswith("]") else sql_type.partition("(")[0].strip().upper()
+    )
+
+
+def _by_code_point(sql: str) -> str:
+    """Text that compares by code point, whatever collation its column brings along.
+
+    Under a collation two people could share one bound, and one row could fit two keys.
+    """
+    return f"({sql} COLLATE C)"
 
 
 def _kind_of(values: Iterable[object]) -> Kind:
@@ -246,7 +269,7 @@ def _native(base: str) -> tuple[Kind, ...]:
         return (Kind.TEXT,)
     if base in {"BOOLEAN", "DATE"}:
         return (Kind[base],)
-    return (Kind.TIMESTAMP,) if base.startswith("TIMESTAMP") else ()
+    return (Kind.TIMESTAMP,) if base.startswith("TIMESTAMP") and base[-1] != "]" else ()
 
 
 def _convertible(base: str, kind: Kind) -> bool:
