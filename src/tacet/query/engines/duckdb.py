@@ -8,6 +8,7 @@ its own text may show a row. Counts and sums leave as integers; rows never do.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet import checks
-from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable
+from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable, TacetError
 from tacet.query.compile import Statement
 from tacet.query.engines.frames import columns_of
 from tacet.query.engines.protocol import Tallies
@@ -141,7 +142,9 @@ class DuckDB:
             self._connection.execute(f"SET GLOBAL {name} = {value}")
 
     def _lock_down(self) -> None:
-        paths = ", ".join(literal(file.path) for file in self._files)
+        # The engine asks about a pattern before it asks about the file that matches it.
+        names = dict.fromkeys(name for file in self._files for name in _names(file.path))
+        paths = ", ".join(map(literal, names))
         for setting in (
             f"allowed_paths = [{paths}]",
             f"allowed_directories = [{literal(self._folder + os.sep)}]",
@@ -169,7 +172,7 @@ class DuckDB:
         schemas = []
         for file in files:
             try:
-                schemas.append(self._describe(f"read_parquet({literal(file.path)})"))
+                schemas.append(self._describe(f"read_parquet({_pattern(file.path)})"))
             except duckdb.Error:
                 schemas.append({})
             if not schemas[-1]:
@@ -181,7 +184,7 @@ class DuckDB:
             raise SourceUnreadable(
                 f"The Parquet files of table {name!r} differ in their columns or types."
             )
-        listed = ", ".join(literal(file.path) for file in files)
+        listed = ", ".join(_pattern(file.path) for file in files)
         self._scans[name] = f"read_parquet([{listed}], hive_partitioning=false)"
         self._schema[name] = schemas[0]
 
@@ -210,27 +213,44 @@ class DuckDB:
             raise InvalidParameter(
                 f"tables[{name!r}]", f"{path}::{table}", expected=f"a table of that file: {names}"
             )
+        written = (
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = $1"
+        )
+        if any(
+            (schema, table) == wanted and "GENERATED ALWAYS AS" in sql
+            for schema, table, sql in self._connection.execute(written, [catalog]).fetchall()
+        ):
+            raise InvalidParameter(
+                f"tables[{name!r}]",
+                f"{path}::{table}",
+                expected="a table without generated columns, which can hide random(): materialise "
+                "it first (CREATE TABLE ... AS SELECT * FROM the_table)",
+            )
         self._scans[name] = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
         self._schema[name] = self._describe(self._scans[name])
 
     def _copy(self, name: str, value: Any, number: int) -> None:
         """Copy a frame into the engine, so that what the caller changes later has no effect."""
-        frame, renamed = columns_of(name, value)
         view, table = f"frame{number}", f"copy{number}"
-        self._connection.register(view, frame)
+        copied = False
         try:
+            frame, renamed = columns_of(name, value)
             columns = ", ".join(
                 f"{identifier(old)} AS {identifier(new)}" for old, new in renamed.items()
             )
+            self._connection.register(view, frame)
             self._connection.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {view}")
-            copied = True
-        except duckdb.Error:
-            copied = False
-        finally:
             self._connection.unregister(view)
+            copied = True
+        except TacetError:
+            raise
+        except Exception:  # noqa: BLE001  # its text may show a value
+            copied = False
         if not copied:
             raise SourceUnreadable(
-                f"The frame given for table {name!r} could not be copied into the engine."
+                f"The frame given for table {name!r} could not be copied into the engine: it is "
+                "beyond memory_limit, or a column has a type that the engine does not know (cast "
+                "it, or leave the column out)."
             )
         self._scans[name] = f"main.{table}"
         self._schema[name] = self._describe(self._scans[name])
@@ -238,6 +258,15 @@ class DuckDB:
     def _describe(self, scan: str) -> dict[str, str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         return {row[0]: row[1] for row in rows}
+
+
+def _names(path: str) -> tuple[str, str]:
+    """A path, and the pattern that only this file matches."""
+    return path, glob.escape(path)
+
+
+def _pattern(path: str) -> str:
+    return literal(_names(path)[1])
 
 
 def _size(memory_limit: object) -> str:
@@ -255,7 +284,7 @@ def _csv_scan(source: CsvFile) -> str:
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.columns)
     quote = literal(source.quote)
     return (
-        f"read_csv({literal(source.file.path)}, auto_detect=false, header=true, "
+        f"read_csv({_pattern(source.file.path)}, auto_detect=false, header=true, "
         f"columns={{{columns}}}, delim={literal(source.delimiter)}, quote={quote}, "
         f"escape={quote}, ignore_errors=true, strict_mode=false)"
     )

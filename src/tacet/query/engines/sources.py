@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import gzip
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tacet import checks
 from tacet.errors import InvalidParameter, SourceChanged, SourceUnreadable
 
 __all__ = ["Csv", "CsvFile", "DatabaseTable", "Fingerprint", "Frame", "Opened", "Parquet", "locate"]
@@ -56,14 +59,18 @@ class Fingerprint:
     def of(path: str) -> Fingerprint:
         """The fingerprint of a file that is there; SourceUnreadable if it is not."""
         try:
-            with open(path, "rb"):
-                found = os.stat(path)
-        except OSError as error:
-            reason = error.strerror or "it cannot be opened"
-        else:
-            return Fingerprint(
-                path=path, size=found.st_size, modified=found.st_mtime_ns, inode=found.st_ino
-            )
+            found = os.stat(path)
+            if stat.S_ISREG(found.st_mode):  # opening a pipe would wait for its writer
+                with open(path, "rb"):
+                    return Fingerprint(
+                        path=path,
+                        size=found.st_size,
+                        modified=found.st_mtime_ns,
+                        inode=found.st_ino,
+                    )
+            reason = "it is no regular file"
+        except (OSError, ValueError) as error:  # ValueError: U+0000 in the name
+            reason = getattr(error, "strerror", None) or "it cannot be opened"
         raise SourceUnreadable(f"The file {path!r} cannot be read: {reason}.")
 
     def check(self) -> None:
@@ -139,15 +146,27 @@ def locate(name: str, source: object) -> Opened:
     if kind in {"pandas.DataFrame", "polars.DataFrame", "pyarrow.Table"}:
         return Frame(value=source)
     if kind == "polars.LazyFrame":
-        return Frame(value=source.collect())  # type: ignore[attr-defined]  # known by its name
+        return _computed(name, source.collect)  # type: ignore[attr-defined]  # known by its name
     if kind.startswith("ibis."):
-        return Frame(value=source.to_pyarrow())  # type: ignore[attr-defined]  # executed once
+        return _computed(name, source.to_pyarrow)  # type: ignore[attr-defined]  # executed once
     raise InvalidParameter(
         f"tables[{name!r}]",
         type(source),
         expected="a path to .csv, .tsv or .parquet (globs too), 'file.duckdb::table', tacet.Csv, "
         "or a pandas, polars or Arrow table",
     )
+
+
+def _computed(name: str, compute: Callable[[], Any]) -> Frame:
+    value = None
+    with contextlib.suppress(Exception):  # its text may show a value
+        value = compute()
+    if value is None:
+        raise SourceUnreadable(
+            f"The lazy table given for {name!r} failed when it was computed. The cause is not "
+            "shown, because it may depend on the data. Compute it first and give its result."
+        )
+    return Frame(value=value)
 
 
 def _from_text(name: str, text: str) -> Opened:
