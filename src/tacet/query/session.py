@@ -30,6 +30,7 @@ from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.compile import compile_query
 from tacet.query.engines.protocol import Engine, Tallies
 from tacet.query.explanation import Explanation, explained, provenance
+from tacet.query.expressions.types import encodable
 from tacet.query.plan import Query
 from tacet.query.release import Release
 from tacet.query.scope import Scope, id_reading, readings
@@ -90,7 +91,12 @@ class Session:
             raise InvalidParameter(
                 "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
             )
+        _check_options(budget, columns, ledger, bits)
+        for argument, note in (("analyst", analyst), ("purpose", purpose)):
+            if note is not None and not (checks.is_text(note) and encodable(note)):
+                raise InvalidParameter(argument, note, expected="text, or None")
         self.unit = unit
+        self._closed = False
         self._bits: RandomBits = SecureBits() if bits is None else bits
         self._process = os.getpid()
         self._analyst, self._purpose = analyst, purpose
@@ -138,7 +144,7 @@ class Session:
 
     def table(self, name: str) -> Query:
         """Begin a question about one table."""
-        if name not in self._scopes:
+        if not checks.is_text(name) or name not in self._scopes:
             known = ", ".join(self._scopes)
             raise InvalidParameter("table", name, expected=f"one of the session's tables: {known}")
         return Query(table=name, unit=self.unit, scope=self._scopes[name])
@@ -166,6 +172,9 @@ class Session:
         self._engine.check_sources()
         salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
         event, reproducible = allocation.event, not self._bits.secure
+        statement = compile_query(
+            query, unit=self.unit, scan=self._engine.scan(query.table), salt=salt
+        )
         reservation = self._ledger.reserve(
             self._dataset,
             charge=cost,
@@ -176,9 +185,6 @@ class Session:
             analyst=self._analyst,
             purpose=self._purpose,
             reproducible=reproducible,
-        )
-        statement = compile_query(
-            query, unit=self.unit, scan=self._engine.scan(query.table), salt=salt
         )
         tallies = self._engine.run(statement, measures=len(query.measures))
         self._engine.check_sources()
@@ -218,6 +224,7 @@ class Session:
 
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""
+        self._closed = True
         self._engine.close()
         if self._owns_ledger:
             self._ledger.close()
@@ -240,7 +247,7 @@ class Session:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
     def _priced(self, query: Query, budget: Guarantee) -> tuple[Allocation, Guarantee]:
-        if not isinstance(query, Query) or not query.aggregates:
+        if not _is_question(query):
             raise InvalidParameter(
                 "query", query, expected="session.table(...)....agg(n=tacet.count(), ...)"
             )
@@ -258,6 +265,8 @@ class Session:
             )
 
     def _may_spend(self) -> None:
+        if self._closed:
+            raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
         if not self._ledger.durable and os.getpid() != self._process:
             raise LedgerMismatch(
                 "This process is a copy of the one that opened the session, and the budget lives "
@@ -274,6 +283,27 @@ def _check_tables(tables: Mapping[str, Any]) -> None:
             raise InvalidParameter("tables", name, expected=expected)
 
 
+def _check_options(budget: object, columns: object, ledger: object, bits: object) -> None:
+    if budget is not None and not isinstance(budget, Guarantee):
+        raise InvalidParameter(
+            "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
+        )
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidParameter(
+            "columns",
+            columns,
+            expected="facts by column name, such as {'age': tacet.Bounds(0, 120)}",
+        )
+    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
+        raise InvalidParameter("ledger", ledger, expected='None or "sqlite:///budget.db"')
+    if bits is not None and not isinstance(bits, RandomBits):
+        raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
+
+
+def _is_question(value: object) -> bool:
+    return isinstance(value, Query) and len(value.aggregates) > 0
+
+
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
@@ -283,7 +313,9 @@ def _account_name(dataset: str | None, *, durable: bool) -> str:
         raise InvalidParameter(
             "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
         )
-    if dataset is not None and not (checks.is_text(dataset) and dataset.strip()):
+    if dataset is not None and not (
+        checks.is_text(dataset) and dataset.strip() and encodable(dataset)
+    ):
         raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
     return "session" if dataset is None else dataset
 
