@@ -29,6 +29,8 @@ __all__ = ["Aggregate", "Derive", "Filter", "Group", "Query"]
 Aggregate = Count | CountPeople | Sum | Mean | Quantile
 """The closed union of what `agg` takes."""
 
+_MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
@@ -171,6 +173,14 @@ class Query:
                 )
             taken |= columns
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
+        for name, aggregate in bound.items():
+            steps = (aggregate.steps if isinstance(aggregate, Quantile) else None) or 0
+            if len(self.keys) * (steps + 1) > _MOST_BINS:
+                raise InvalidParameter(
+                    name,
+                    f"{steps:,} steps for {len(self.keys):,} keys",
+                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or steps=100",
+                )
         return dataclasses.replace(self, aggregates=bound)
 
     @property

@@ -59,6 +59,7 @@ __all__ = ["Quantile", "Selection", "median", "quantile"]
 _STEPS = 2_000
 _MOST_WHOLE_STEPS = 5_000
 _MOST_STEPS = 100_000
+_MOST_RANKS = 2**40  # more than any table has rows
 _MOST_ENTRIES = 4_000_000  # cells times candidates held at once
 
 
@@ -136,13 +137,14 @@ class Quantile:
         grid = low + np.arange(steps + 1) * ((high - low) / steps)
         rows = max(1, _MOST_ENTRIES // (steps + 1))
         drawn: list[list[NDArray[Any]]] = [[], [], []]
-        reach = 0
+        reach: int | None = None
         if noise.end is not None:
-            reach = math.floor(self._rank_error(noise.end, miss=0.025)) + 1
+            error = self._rank_error(noise.end, miss=0.025)
+            reach = math.floor(error) + 1 if error < _MOST_RANKS else None
         for start in range(0, len(exact.histogram), rows):
             counts = exact.histogram[start : start + rows]
             aims = [(0, noise.point)]
-            if noise.end is not None:
+            if noise.end is not None and reach is not None:
                 aims += [(-reach, noise.end), (reach, noise.end)]
             for kept, (shift, mechanism) in zip(drawn, aims, strict=False):
                 loss = rank_losses(counts, self.q, shift=shift)
@@ -151,6 +153,9 @@ class Quantile:
         nothing: list[float | None] = [None] * len(values)
         if noise.end is None:
             return Answer(values=values, standard_errors=nothing, lower=nothing, upper=nothing)
+        if reach is None:  # with so much noise nothing is known but the range
+            ends = [low] * len(values), [high] * len(values)
+            return Answer(values=values, standard_errors=nothing, lower=ends[0], upper=ends[1])
         # A grid point stands for all values half a step around it.
         half = (high - low) / steps / 2
         lower, upper = np.concatenate(drawn[1]) - half, np.concatenate(drawn[2]) + half
