@@ -52,8 +52,18 @@ def allocate(query: Query, request: Guarantee) -> Allocation:
     """
     _spendable(request)
     reach = Reach.of(query.unit, cells=len(query.keys))
-    options = [_split(query, share, request, reach) for share in _shares(request)]
-    return min(options, key=_loudness)
+    shares = _shares(request)
+    try:
+        options = [_split(query, share, request, reach) for share in shares]
+        return min(options, key=_loudness)
+    except (InvalidParameter, OverflowError, ValueError):
+        pass  # a scale that no mechanism takes
+    raise InvalidParameter(
+        "budget",
+        request,
+        expected="a budget that is neither so small nor so large, beside the bounds, max_rows and "
+        "weights of this question, that its noise leaves the range of numbers",
+    )
 
 
 def _shares(request: Guarantee) -> list[Share]:
