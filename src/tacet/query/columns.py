@@ -93,13 +93,16 @@ Fact = Bounds | Categories | Dates | Text
 def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     """The two ends of a public range, exact, after checking that they are one.
 
-    Raises InvalidParameter for NaN, infinity, lower >= upper, or ends beyond 2^500.
+    Raises InvalidParameter for NaN, infinity, lower >= upper, ends beyond 2^500, or ends that are
+    one number in float64, in which values are held.
     """
     low, high = checks.exact("lower", lower), checks.exact("upper", upper)
     if low >= high:
         raise InvalidParameter("lower", lower, expected=f"a number below upper={upper!r}")
     if max(abs(low), abs(high)) > _LARGEST or high - low < 1 / Fraction(_LARGEST):
         raise InvalidParameter("upper", upper, expected="a range between 2^-500 and 2^500 wide")
+    if float(low) == float(high):
+        raise InvalidParameter("upper", upper, expected="a float64 above that of the lower bound")
     return low, high
 
 
