@@ -24,7 +24,7 @@ from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.scope import Leaf, Scope
 from tacet.query.units import Person, Unit
 
-__all__ = ["Aggregate", "Derive", "Filter", "Group", "Query"]
+__all__ = ["Aggregate", "Derive", "Filter", "Group", "Query", "answer_columns"]
 
 Aggregate = Count | CountPeople | Sum | Mean | Quantile
 """The closed union of what `agg` takes."""
@@ -163,7 +163,7 @@ class Query:
                     aggregate,
                     expected="tacet.count(), count_people(), sum(), mean(), median() or quantile()",
                 )
-            columns = {name, *(f"{name}{suffix}" for suffix in ("_se", "_low", "_high"))}
+            columns = answer_columns(name)
             if columns & taken:
                 raise InvalidParameter(
                     name,
@@ -314,6 +314,11 @@ class Query:
             list(keys)[:3],
             expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}",
         )
+
+
+def answer_columns(name: str) -> set[str]:
+    """The columns of a release that belong to the aggregate of this name."""
+    return {f"{name}{suffix}" for suffix in ("", "_se", "_low", "_high")}
 
 
 def _key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:

@@ -29,7 +29,7 @@ __all__ = ["Release"]
 _SHOWN_ROWS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Release:
     """A private answer. Everything in it may be published.
 
@@ -117,6 +117,9 @@ class Release:
             default=str,
             indent=2,
         )
+
+    def __repr__(self) -> str:
+        return str(self)  # what a notebook shows is the table
 
     def __str__(self) -> str:
         table = self._table(errors=False)

@@ -13,7 +13,7 @@ from tacet.query.aggregates.counts import count, count_people
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
 from tacet.query.aggregates.sums import sum as total
-from tacet.query.plan import Aggregate, Query
+from tacet.query.plan import Aggregate, Query, answer_columns
 from tacet.query.release import Release
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked
@@ -34,6 +34,9 @@ def question(
     the name in the SELECT or of the column itself. Raises UnsafeExpression and InvalidParameter.
     """
     select = parse_select(text)
+    _check_names(select)
+    if not hasattr(keys, "keys"):
+        raise InvalidParameter("keys", keys, expected="public values by group column")
     query = start(select.table)
     if select.where is not None:
         query = query.where(select.where)
@@ -51,10 +54,7 @@ def question(
 
 def ordered(release: Release, select: Select) -> Release:
     """The release in the order, length and names that the SELECT asked for: post-processing."""
-    names = {item.column: item.alias for item in select.items if isinstance(item, Group)}
-    release = dataclasses.replace(
-        release, groups=tuple(names.get(group, group) for group in release.groups)
-    )
+    release = dataclasses.replace(release, groups=_shown(select))
     indices = list(range(len(release.keys)))
     for ordering in reversed(select.order_by):
         values = _column(release, ordering.alias)
@@ -70,6 +70,25 @@ def ordered(release: Release, select: Select) -> Release:
         keys=tuple(release.keys[i] for i in indices),
         answers={name: answer.picked(indices) for name, answer in release.answers.items()},
     )
+
+
+def _shown(select: Select) -> tuple[str, ...]:
+    """The names of the group columns in the released table."""
+    names = {item.column: item.alias for item in select.items if isinstance(item, Group)}
+    return tuple(names.get(group, group) for group in select.groups)
+
+
+def _check_names(select: Select) -> None:
+    shown = _shown(select)
+    taken = [item.alias for item in select.items if isinstance(item, Item)]
+    answers = set().union(*map(answer_columns, taken))
+    if len(set(shown)) < len(shown) or answers & set(shown):
+        raise InvalidParameter(
+            "sql",
+            sorted(answers & set(shown)) or list(shown),
+            expected="output columns that differ, also from the columns that each aggregate gets "
+            "beside its own (name_se, name_low, name_high): name them apart with AS",
+        )
 
 
 def _column(release: Release, name: str) -> Sequence[Any]:
