@@ -67,7 +67,7 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     Quantile: {
         "median": lambda: tacet.median("x", -10, 10, steps=8),
         "low": lambda: tacet.quantile("x", 0.1, 0, 10, steps=5, interval=0.5),
-        "third": lambda: tacet.quantile("whole", "1/3", -4, 9, interval=0.9),
+        "third": lambda: tacet.quantile("whole", "1/3", -4, 9, steps=13, interval=0.9),
         "high": lambda: tacet.quantile("note", 0.97, -2, 3, steps=1, interval=0.3),
         "least": lambda: tacet.quantile("x", 0, -10, 10, steps=4, interval=0.5),
         "most": lambda: tacet.quantile("x", 1, -10, 10, steps=4, interval=0.5),
