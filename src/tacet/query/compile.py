@@ -7,10 +7,11 @@ the engine is one line of exact integers a cell (and, for quantiles, one a cell 
 **How a person is bound.** Her n rows are put in the order of every column in use; rows that are
 level are identical, so that their order is without effect. Of more than k rows, the systematic
 sample with step n / k is kept: row i of 0, ..., n - 1 stays where floor((i + 1) r + u) passes
-floor(i r + u), with r = k / n and u in (0, 1) from a salted hash of her id. The choice is a function
-of her own rows and the salt alone: removing another person changes nothing of it, and computing it
-again gives the same rows. Every row is kept with the same chance k / n, also where rows are
-identical, and the rows kept are spread over her groups and values as her rows are.
+floor(i r + u), with r = k / n and u in (0, 1) from a salted hash of her id. The choice is a
+function of her own rows and the salt alone: removing another person changes nothing of it, and
+computing it again gives the same rows. Every row is kept with the same chance k / n (to within
+2^-20), also where rows are identical, and the rows kept are spread over her groups and values as
+hers are.
 
 **It keeps exactly min(k, n).** In doubles, i r and i r + u are rounded, which is monotone in i, so
 that no row counts below zero, and the counts of all rows add up to floor(n r + u) - floor(u). With
