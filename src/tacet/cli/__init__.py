@@ -1,3 +1,3 @@
-"""Package."""
+"""The command line: app.py holds `tacet`, and each verb has a file of its own."""
 
 # SPDX-License-Identifier: Apache-2.0

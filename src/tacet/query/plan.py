@@ -130,8 +130,8 @@ class Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
         keys: for one column a list of values; for several a mapping of lists (all combinations)
-        or a list of tuples. May be left out for columns declared as `Categories`, and for boolean
-        columns. Rows with other values are left out of the question.
+        or a list of tuples. Columns declared as `Categories`, and boolean columns, need no keys.
+        Rows with other values are left out of the question.
         """
         self._open("group_by")
         if self.groups:
@@ -276,11 +276,12 @@ class Query:
         if keys is None:
             keys = {name: self._public_values(name) for name in columns}
         if isinstance(keys, Mapping):
-            if set(keys) != set(columns):
+            if not set(keys) <= set(columns):
                 raise InvalidParameter(
                     "keys", sorted(map(str, keys)), expected=f"one list for each of {columns}"
                 )
-            lists = [check_keys(f"keys[{name!r}]", keys[name]) for name in columns]
+            given = {n: keys[n] if n in keys else self._public_values(n) for n in columns}
+            lists = [check_keys(f"keys[{name!r}]", given[name]) for name in columns]
             _few(lists)
             return tuple(itertools.product(*lists))
         if len(columns) == 1:

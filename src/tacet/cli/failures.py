@@ -1,0 +1,152 @@
+"""What goes wrong: one short message and an exit code, never a traceback, which may show data."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+
+import typer
+
+from tacet.cli.show import clean, notice
+from tacet.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+    LedgerMismatch,
+    MissingBound,
+    MissingExtra,
+    SourceChanged,
+    SourceUnreadable,
+    TacetError,
+    UnsupportedEvent,
+    WrongUnit,
+)
+
+__all__ = ["EXIT_CODES", "ExitCode", "exit_code", "reporting", "silence"]
+
+_LONGEST = 1200
+
+
+class ExitCode(enum.IntEnum):
+    """How the command ended."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    BUDGET = 3
+    SOURCE = 4
+    LEDGER = 5
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+EXIT_CODES = (
+    "Exit codes: 0 answered; 1 the engine or the command failed; 2 wrong usage; 3 the budget does "
+    "not suffice; 4 the data file cannot be read or was changed; 5 the ledger was opened with "
+    "other terms or cannot be used; 130 interrupted."
+)
+"""For the help of every verb."""
+
+_HINTS = {
+    "bounds": "Write --bounds COLUMN=LOWER:UPPER.",
+    "keys": "Write --keys COLUMN=A,B,C, or --keys COLUMN=@FILE.",
+    "budget": "Write --budget epsilon=3, which opens the account.",
+    "columns": "Facts about columns come from --bounds and --columns.",
+}
+
+
+@contextlib.contextmanager
+def reporting() -> Iterator[None]:
+    """Run a verb; whatever it raises ends the command with a message and a code.
+
+    Raises typer.Exit instead of every exception but its own kind.
+    """
+    code: ExitCode | None = None
+    try:
+        with _warnings_in_words():
+            yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except BrokenPipeError:
+        silence()
+        code = ExitCode.PIPE
+    except KeyboardInterrupt:
+        notice("Interrupted. If the question had begun, what it costs stays spent.")
+        code = ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001  # the last door: a traceback may show data
+        code = exit_code(error)
+        notice(_message(error), kind="error")
+    # Raised out here, so that no exception's text hangs on it.
+    if code is not None:
+        raise typer.Exit(code)
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """The exit code of an exception."""
+    match error:
+        case BudgetExceeded():
+            return ExitCode.BUDGET
+        case SourceUnreadable() | SourceChanged():
+            return ExitCode.SOURCE
+        case LedgerMismatch():
+            return ExitCode.LEDGER
+        case InvalidParameter() | WrongUnit() | UnsupportedEvent() | MissingExtra():
+            return ExitCode.USAGE
+        case _:
+            return ExitCode.LEDGER if _of_the_ledger(error) else ExitCode.FAILED
+
+
+def silence() -> None:
+    """Send what is still unwritten nowhere, after the reader of stdout has gone away."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _message(error: Exception) -> str:
+    match error:
+        case BudgetExceeded(asked=asked, left=left, account=account):
+            text = (
+                f"This question costs {asked}; {left} is left in account {account!r}. Nothing was "
+                "read and nothing was spent. Ask for less."
+            )
+        case InvalidParameter(argument=argument, value=value, expected=expected):
+            hint = _HINTS["bounds"] if isinstance(error, MissingBound) else _HINTS.get(argument)
+            # The mends behind a colon are written in Python.
+            missing = f"Missing: {expected.partition(': ')[0]}."
+            hinted = hint is not None and (value is None or argument != "budget")
+            text = f"{missing if value is None else error} {hint if hinted else ''}".rstrip()
+        case TacetError():
+            text = str(error)
+        case _ if _of_the_ledger(error):
+            text = "The ledger cannot be read or written; see that its file and folder may be."
+        case _:
+            # The text of an exception that is not ours may hold a row.
+            text = (
+                f"The command failed ({type(error).__name__}). No more is shown, because it may "
+                "depend on the data. What a question that had begun costs stays spent."
+            )
+    return clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+def _of_the_ledger(error: Exception) -> bool:
+    """Whether the database library under the ledgers raised it; told without loading it."""
+    return type(error).__module__.split(".")[0] in {"sqlalchemy", "sqlite3"}
+
+
+@contextlib.contextmanager
+def _warnings_in_words() -> Iterator[None]:
+    """Show the package's own warnings as notes, and those of others not at all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning, module=r"tacet\.")
+        warnings.showwarning = _note  # type: ignore[assignment]  # the rest of its arguments is not used
+        yield
+
+
+def _note(message: Warning | str, *_rest: object) -> None:
+    notice(clean(str(message)))

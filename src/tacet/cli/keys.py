@@ -1,0 +1,118 @@
+"""Public keys from --keys: read as what the column holds, never off the data."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import csv
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacet.cli.options import assignment, read_text
+from tacet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from tacet.query.columns import Key
+    from tacet.query.expressions.types import Kind
+    from tacet.query.plan import Query
+    from tacet.query.sql.types import Select
+
+__all__ = ["key_texts", "typed_keys"]
+
+_FORM = "COLUMN=A,B,C or COLUMN=@FILE with one key a line"
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+
+
+def key_texts(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The keys of each column as they were written.
+
+    A list is one line of CSV: quotes keep a comma, and blanks behind a comma are dropped.
+
+    >>> key_texts(['county=A, B,"C, D"'])
+    {'county': ('A', 'B', 'C, D')}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in options:
+        column, listed = assignment("--keys", text, form=_FORM)
+        if column in found:
+            raise InvalidParameter("--keys", text, expected="each column once")
+        keys = _from_file(listed[1:]) if listed.startswith("@") else _from_list(text, listed)
+        if not keys:
+            raise InvalidParameter("--keys", text, expected=_FORM)
+        found[column] = keys
+    return found
+
+
+def typed_keys(
+    texts: Mapping[str, Sequence[str]], *, select: Select, query: Query
+) -> dict[str, list[Key]]:
+    """The keys as values of the columns that the SELECT groups by.
+
+    query: the question before its groups, so that derived columns are known. A column of whole
+    numbers, dates, booleans or text takes keys of that kind. A column of a CSV file without a
+    declaration takes whole numbers where every key is one (01 is not), and text otherwise.
+
+    Raises InvalidParameter for keys of other columns and for keys that do not fit.
+    """
+    found: dict[str, list[Key]] = {}
+    for column, written in texts.items():
+        names = [name for name in select.groups if name.casefold() == column.casefold()]
+        if not names:
+            listed = ", ".join(select.groups) or "none, since it has no GROUP BY"
+            raise InvalidParameter(
+                "--keys", column, expected=f"a column that the SELECT groups by: {listed}"
+            )
+        kinds = {reading.kind for reading in query.scope.column(names[0], argument="--keys")}
+        found[names[0]] = [_typed(column, key, kinds, written) for key in written]
+    return found
+
+
+def _typed(column: str, key: str, kinds: set[Kind], written: Sequence[str]) -> Key:
+    from tacet.query.expressions.types import Kind
+
+    if kinds == {Kind.DATE}:
+        return _date(column, key)
+    if kinds == {Kind.BOOLEAN}:
+        if key.lower() not in {"true", "false"}:
+            raise InvalidParameter(f"--keys, {column!r}", key, expected="true or false")
+        return key.lower() == "true"
+    if all(kind.numeric for kind in kinds):
+        return _integer(column, key)
+    numeric = any(kind.numeric for kind in kinds)
+    if numeric and all(_WHOLE.fullmatch(text) for text in written):
+        return _integer(column, key)
+    return key
+
+
+def _integer(column: str, key: str) -> int:
+    if not _WHOLE.fullmatch(key) or len(key) > 20:
+        raise InvalidParameter(
+            f"--keys, {column!r}", key, expected="whole numbers, since the column holds numbers"
+        )
+    return int(key)
+
+
+def _date(column: str, key: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(key)
+    except ValueError:
+        pass
+    raise InvalidParameter(f"--keys, {column!r}", key, expected="dates, as YYYY-MM-DD")
+
+
+def _from_list(text: str, listed: str) -> tuple[str, ...]:
+    try:
+        rows = list(csv.reader([listed], skipinitialspace=True, strict=True))
+    except csv.Error:
+        rows = []
+    if len(rows) != 1:
+        raise InvalidParameter("--keys", text, expected=_FORM)
+    return tuple(rows[0])
+
+
+def _from_file(name: str) -> tuple[str, ...]:
+    lines = read_text("--keys", Path(name)).split("\n")
+    return tuple(line for line in (line.removesuffix("\r") for line in lines) if line)

@@ -1,0 +1,55 @@
+"""Ledgers as the verbs use them: opened by address, never made by a verb that only looks."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacet.errors import InvalidParameter, LedgerMismatch
+
+if TYPE_CHECKING:
+    from tacet.ledger.protocol import Ledger
+
+__all__ = ["account_exists", "opened"]
+
+_SQLITE = "sqlite:///"
+
+
+@contextlib.contextmanager
+def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
+    """The ledger at an address, closed at the end.
+
+    must_exist: refuse the name of a file that is not there, instead of making it.
+    Raises InvalidParameter, and LedgerMismatch where the file may not be used.
+    """
+    from tacet.ledger.opening import open_ledger
+
+    if must_exist and not _exists(url):
+        raise InvalidParameter("--ledger", url, expected="a ledger that exists: there is no file")
+    refused: str | None = None
+    try:
+        ledger = open_ledger(url)
+    except OSError as error:
+        refused = error.strerror or "its file cannot be used"
+    if refused is not None:
+        raise LedgerMismatch(f"The ledger {url!r} cannot be opened: {refused}.")
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def account_exists(url: str, dataset: str) -> bool:
+    """Whether the account has been opened before; makes no ledger."""
+    if not _exists(url):
+        return False
+    with opened(url, must_exist=True) as ledger:
+        return dataset in ledger.datasets()
+
+
+def _exists(url: str) -> bool:
+    return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()

@@ -1,0 +1,176 @@
+"""What the options mean: budgets, units and public facts, from text to values."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from tacet.privacy.guarantees import Guarantee
+    from tacet.query.columns import Fact
+    from tacet.query.units import Unit
+
+__all__ = ["Price", "assignment", "budget_of", "facts_of", "read_text", "unit_of"]
+
+_BUDGETS = (
+    "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
+    "(Gaussian DP), each with delta where one is wanted"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The numbers of a budget as they were written, None where they were not."""
+
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    mu: str | None = None
+
+    def guarantee(self, argument: str) -> Guarantee:
+        """The budget; InvalidParameter, naming `argument`, where the numbers make none."""
+        from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+
+        match self:
+            case Price(epsilon=str(epsilon), delta=None, rho=None, mu=None):
+                return PureDP(epsilon)
+            case Price(epsilon=str(epsilon), delta=str(delta), rho=None, mu=None):
+                return ApproxDP(epsilon, delta)
+            case Price(epsilon=None, delta=delta, rho=str(rho), mu=None):
+                return ZCDP(rho, delta or 0)
+            case Price(epsilon=None, delta=delta, rho=None, mu=str(mu)):
+                return GDP(mu, delta or 0)
+            case _:
+                raise InvalidParameter(argument, self._written() or None, expected=_BUDGETS)
+
+    def _written(self) -> str:
+        numbers = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
+        found = [f"{name}={value}" for name, value in numbers.items() if value is not None]
+        return ",".join(found)
+
+
+def budget_of(text: str) -> Guarantee:
+    """An account's budget: epsilon=3, or rho=0.5,delta=1e-8.
+
+    >>> budget_of("epsilon=3"), budget_of("rho=0.5,delta=1e-8")
+    (PureDP(epsilon=3.0), ZCDP(rho=0.5, delta=1e-08))
+    """
+    numbers: dict[str, str] = {}
+    for part in text.split(","):
+        name, value = assignment("--budget", part.strip(), form="epsilon=3 or rho=0.5,delta=1e-8")
+        if name not in {"epsilon", "delta", "rho", "mu"} or name in numbers:
+            raise InvalidParameter("--budget", text, expected=_BUDGETS)
+        numbers[name] = value
+    return Price(**numbers).guarantee("--budget")
+
+
+def unit_of(*, persons: Sequence[str], max_rows: int | None, row: bool) -> Unit:
+    """The unit of privacy: persons by their columns, or single rows."""
+    from tacet.query.units import Person, Row
+
+    if row and (persons or max_rows is not None):
+        raise InvalidParameter("--row", row, expected="it without --unit and --max-rows")
+    if row:
+        return Row()
+    if not persons:
+        raise InvalidParameter(
+            "--unit",
+            None,
+            expected="--unit with the column that names a person, or --row where every person has "
+            "one row at most",
+        )
+    if max_rows is None:
+        raise InvalidParameter(
+            "--max-rows",
+            None,
+            expected="--max-rows, the most rows of one person that a question uses",
+        )
+    return Person(tuple(persons), max_rows=max_rows)
+
+
+def facts_of(bounds: Sequence[str], file: Path | None) -> dict[str, Fact]:
+    """The public facts of --bounds and --columns, by column.
+
+    Raises InvalidParameter for texts that are none, and for a column with two.
+    """
+    from tacet.query.columns import Bounds
+
+    facts = {} if file is None else _read_facts(file)
+    form = "COLUMN=LOWER:UPPER, such as age=0:120"
+    for text in bounds:
+        column, ends = assignment("--bounds", text, form=form)
+        lower, colon, upper = ends.partition(":")
+        if not colon or not lower.strip() or not upper.strip():
+            raise InvalidParameter("--bounds", text, expected=form)
+        if column in facts:
+            raise InvalidParameter("--bounds", text, expected="each column to be declared once")
+        facts[column] = Bounds(lower.strip(), upper.strip())
+    return facts
+
+
+def assignment(option: str, text: str, *, form: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE, split at the first equals sign."""
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise InvalidParameter(option, text, expected=form)
+    return name.strip(), value
+
+
+def read_text(option: str, path: Path) -> str:
+    """The text of a file that an option names; InvalidParameter where there is none."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        pass
+    raise InvalidParameter(option, str(path), expected="a file in UTF-8 that can be read")
+
+
+def _read_facts(path: Path) -> dict[str, Fact]:
+    text = read_text("--columns", path)
+    expected = 'a JSON object such as {"age": {"bounds": [0, 120]}}, each column named once'
+    try:
+        found = json.loads(text, parse_float=Decimal, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidParameter("--columns", str(path), expected=expected)
+    return {name: _fact(name, fact) for name, fact in found.items()}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for one that says something twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found
+
+
+def _fact(name: str, fact: object) -> Fact:
+    from tacet.query.columns import Bounds, Categories, Dates, Text
+
+    flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
+    match fact:
+        case {"bounds": [int() | Decimal() as lower, int() | Decimal() as upper], **rest}:
+            if not rest:
+                return Bounds(lower, upper)
+        case {"categories": [*values], **rest}:
+            if not rest:
+                return Categories(values)
+        case dict() if len(fact) == 1:
+            ((kind, said),) = fact.items()
+            if kind in flags and said is True:
+                return flags[kind]()
+    raise InvalidParameter(
+        f"--columns, {name!r}",
+        fact,
+        expected='{"bounds": [LOWER, UPPER]}, {"categories": [...]}, {"dates": true} or '
+        '{"text": true}',
+    )

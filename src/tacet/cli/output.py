@@ -1,0 +1,84 @@
+"""A release as a file: checked before anything is spent, written whole or not at all."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacet.errors import InvalidParameter
+from tacet.extras import require
+
+if TYPE_CHECKING:
+    from tacet.query.release import Release
+
+__all__ = ["check_target", "write_release"]
+
+_ENDINGS = (".csv", ".json", ".parquet")
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Find out before anything is spent whether the answer can be stored.
+
+    Raises InvalidParameter for another ending, a folder that is not there or not writable and,
+    without `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
+    """
+    if path.suffix.lower() not in _ENDINGS:
+        raise InvalidParameter("--output", str(path), expected=f"a file in {', '.join(_ENDINGS)}")
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InvalidParameter(
+            "--output", str(path), expected="a file in a folder that exists and can be written to"
+        )
+    if path.exists() and not overwrite:
+        raise InvalidParameter(
+            "--output", str(path), expected="a file that does not exist yet, or --overwrite"
+        )
+    if path.suffix.lower() == ".parquet":
+        require("pyarrow", extra="frames")
+
+
+def write_release(release: Release, path: Path) -> None:
+    """Write next to the target, then rename: a reader sees the old file or the whole new one.
+
+    Raises OSError; the target is then as it was.
+    """
+    content = _content(release, path.suffix.lower())
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _content(release: Release, ending: str) -> bytes:
+    match ending:
+        case ".json":
+            return f"{release.to_json()}\n".encode()
+        case ".parquet":
+            return _parquet(release)
+        case _:
+            return _csv(release)
+
+
+def _csv(release: Release) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=release.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(release.to_dicts())
+    return text.getvalue().encode()
+
+
+def _parquet(release: Release) -> bytes:
+    parquet = require("pyarrow.parquet", extra="frames")
+    sink = io.BytesIO()
+    parquet.write_table(release.to_arrow(), sink)
+    return sink.getvalue()

@@ -1,0 +1,323 @@
+"""`tacet query`: one private answer from a data file."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacet.cli import show
+from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
+from tacet.cli.keys import key_texts
+from tacet.cli.ledgers import account_exists, opened
+from tacet.cli.options import Price, budget_of, facts_of, unit_of
+from tacet.cli.output import check_target, write_release
+from tacet.cli.question import Question
+from tacet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from tacet.privacy.guarantees import Guarantee
+    from tacet.query.explanation import Explanation
+    from tacet.query.release import Release
+
+__all__ = ["HELP", "SUMMARY", "query"]
+
+SUMMARY = "Answer one SELECT about a table of people."
+
+HELP = f"""Answer one SELECT about a table of people, with differential privacy.
+
+The SELECT may hold COUNT, SUM, AVG, MEDIAN and QUANTILE(x, 0.9), with WHERE, GROUP BY, ORDER BY and
+LIMIT, over one table. The table is called as its file (visits.csv is visits; other signs than
+letters, digits and _ become _), and also data.
+
+Every value of GROUP BY must be listed, with --keys or --columns: it is never read off the data.
+Every column that is summed or averaged needs public bounds, with --bounds or --columns.
+
+\b
+Examples:
+  tacet query visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
+      --bounds age=0:120 --keys county=A,B,C \\
+      "SELECT county, COUNT(*) AS n, AVG(age) AS mean_age FROM visits GROUP BY county"
+  tacet query people.parquet --row --epsilon 0.5 "SELECT COUNT(*) FROM people" --explain
+  tacet query visits.csv --unit person_id --max-rows 10 --rho 0.01 \\
+      --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \\
+      "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
+
+Without --ledger, nothing remembers what was spent. With one, --budget opens the account the first
+time; later it is left out or equal, and questions beyond it are refused.
+
+{EXIT_CODES}"""
+
+_UNKEPT = (
+    "there is no --ledger, so nothing durable remembers what this answer cost. Each further "
+    "question about these people adds to it, and nothing stops you."
+)
+_MARGINS = (
+    "A margin holds with 95% probability for each cell, and counts the noise alone: what clamping "
+    "to bounds and the limit on rows do comes on top."
+)
+
+
+def query(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A file in .csv, .tsv (also .gz) or .parquet (globs too), or file.duckdb::table.",
+            show_default=False,
+        ),
+    ],
+    sql: Annotated[str, typer.Argument(metavar="SELECT", help="The question.", show_default=False)],
+    *,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unit",
+            metavar="COLUMN",
+            help="The column that names a person; give it again where several do so together.",
+            show_default=False,
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rows",
+            metavar="N",
+            help="The most rows of one person that a question uses, over all groups together.",
+            show_default=False,
+        ),
+    ] = None,
+    row: Annotated[
+        bool,
+        typer.Option(
+            "--row", help="Protect single rows: right only where no person has more than one."
+        ),
+    ] = False,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon",
+            metavar="X",
+            help="Pure DP; with --delta, approximate DP.",
+            show_default=False,
+        ),
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option("--delta", metavar="X", help="Beside one of the others.", show_default=False),
+    ] = None,
+    rho: Annotated[
+        str | None,
+        typer.Option("--rho", metavar="X", help="Zero-concentrated DP.", show_default=False),
+    ] = None,
+    mu: Annotated[
+        str | None, typer.Option("--mu", metavar="X", help="Gaussian DP.", show_default=False)
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bounds",
+            metavar="COLUMN=LOW:HIGH",
+            help="Public bounds of a number column; values beyond count as the nearest bound. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keys",
+            metavar="COLUMN=A,B,C|@FILE",
+            help="The public values of a group column: a line of CSV, or a file with one a line. "
+            "They are whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in "
+            "a CSV file, whole numbers where all of them are and the column is not declared as "
+            "text. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        Path | None,
+        typer.Option(
+            "--columns",
+            metavar="FILE.json",
+            help='Facts by column: {"age": {"bounds": [0, 120]}, "county": {"categories": '
+            '["A", "B", null]}, "day": {"dates": true}, "zip": {"text": true}}. null stands for '
+            "rows without a value.",
+            show_default=False,
+        ),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Print what would happen, cost and err, instead of asking: reads no data and "
+            "spends nothing.",
+        ),
+    ] = False,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            metavar="URL",
+            help="Where the spend is kept, such as sqlite:///budget.db.",
+            show_default=False,
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            metavar="NAME",
+            help="The account in the ledger.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="KIND=X",
+            help="The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8.",
+            show_default=False,
+        ),
+    ] = None,
+    analyst: Annotated[
+        str | None,
+        typer.Option("--analyst", metavar="TEXT", help="Noted in the ledger.", show_default=False),
+    ] = None,
+    purpose: Annotated[
+        str | None,
+        typer.Option("--purpose", metavar="TEXT", help="Noted in the ledger.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write the table to a new .csv, .json or .parquet file. If that fails, the "
+            "table is printed: an answer that was paid for is not lost.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let --output replace a file.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with how the answer was made.")
+    ] = False,
+) -> None:
+    """The verb; its help is `HELP`."""
+    with reporting():
+        price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+        question = Question(
+            data=data,
+            sql=sql,
+            unit=unit_of(persons=unit or [], max_rows=max_rows, row=row),
+            facts=facts_of(bounds or [], columns),
+            keys=key_texts(keys or []),
+            request=price.guarantee("--epsilon, --rho, --mu"),
+        )
+        account = _account(ledger, dataset, budget)
+        if explain:
+            _print_explanation(_explained(question, ledger, dataset, account), as_json=as_json)
+            return
+        if output is not None:
+            check_target(output, overwrite=overwrite)
+        release = _answered(question, ledger, dataset, account, analyst=analyst, purpose=purpose)
+        if ledger is None:
+            show.notice(_UNKEPT)
+        kept = output is not None and _stored(release, output)
+        if as_json:
+            show.line(release.to_json())
+        elif not kept:
+            _print_release(release, account=dataset if ledger is not None else None)
+        if output is not None and not kept:
+            raise typer.Exit(ExitCode.FAILED)
+
+
+def _account(ledger: str | None, dataset: str | None, budget: str | None) -> Guarantee | None:
+    """The account's budget, where it is given."""
+    if ledger is None and budget is not None:
+        raise InvalidParameter(
+            "--budget", budget, expected="it beside --ledger, which keeps the account"
+        )
+    if ledger is not None and not (dataset or "").strip():
+        raise InvalidParameter(
+            "--dataset", dataset, expected="--dataset, the account's name in the ledger"
+        )
+    return None if budget is None else budget_of(budget)
+
+
+def _explained(
+    question: Question, ledger: str | None, dataset: str | None, budget: Guarantee | None
+) -> Explanation:
+    """The explanation, under the account's terms where there is one; makes none."""
+    if ledger is not None and dataset is not None and account_exists(ledger, dataset):
+        with (
+            opened(ledger, must_exist=True) as book,
+            question.session(budget=budget, dataset=dataset, ledger=book) as session,
+        ):
+            return question.explain(session)
+    with question.session(budget=budget or question.request) as session:
+        return question.explain(session)
+
+
+def _answered(
+    question: Question,
+    ledger: str | None,
+    dataset: str | None,
+    budget: Guarantee | None,
+    *,
+    analyst: str | None,
+    purpose: str | None,
+) -> Release:
+    with show.working("Asking ..."):
+        if ledger is None or dataset is None:
+            with question.session(budget=question.request, dataset=dataset) as session:
+                return question.answer(session)
+        if not account_exists(ledger, dataset):
+            question.rehearse(budget=budget, account=dataset)
+        with (
+            opened(ledger, must_exist=False) as book,
+            question.session(
+                budget=budget, dataset=dataset, ledger=book, analyst=analyst, purpose=purpose
+            ) as session,
+        ):
+            return question.answer(session)
+
+
+def _stored(release: Release, path: Path) -> bool:
+    """Whether the answer is in the file; if not, that is said."""
+    try:
+        write_release(release, path)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
+        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        show.notice(show.clean(f"{str(path)!r} could not be written: {why}."), kind="error")
+        return False
+    show.notice(
+        show.clean(f"written to {str(path)!r}; spent {release.charge}, left {release.remaining}")
+    )
+    return True
+
+
+def _print_release(release: Release, *, account: str | None) -> None:
+    show.print_grid(show.release_grid(release))
+    show.line()
+    if any(low is not None for answer in release.answers.values() for low in answer.lower):
+        show.line(show.wrapped(_MARGINS))
+    left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
+    show.line(show.clean(f"Spent {release.charge}{left}."))
+
+
+def _print_explanation(explanation: Explanation, *, as_json: bool) -> None:
+    if as_json:
+        show.line(json.dumps(explanation.to_dict(), indent=2, default=str))
+        return
+    for text in str(explanation).splitlines():
+        show.line(show.wrapped(show.clean(text)))
+    show.line()
+    show.line("Nothing was read and nothing was spent.")

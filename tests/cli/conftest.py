@@ -1,0 +1,81 @@
+"""The command line, run in this process and in one of its own."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tacet.cli.app import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `tacet` in this process."""
+
+    def runs(*arguments: str) -> Ran:
+        capsys.readouterr()
+        code = main(arguments)
+        written = capsys.readouterr()
+        return Ran(code=code, out=written.out, err=written.err)
+
+    return runs
+
+
+@pytest.fixture
+def spawn() -> Run:
+    """Run `tacet` in a process of its own, with pipes."""
+
+    def spawns(*arguments: str, **environment: str) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "tacet", *arguments],
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+            timeout=120,
+        )
+        return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    return spawns
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> str:
+    """200 persons with two rows each: A and B by halves, ages 20 to 69, zip codes, days."""
+    lines = ["person,county,age,zip,day"]
+    lines += [
+        f"{person},{'AB'[person % 2]},{20 + person % 50},0{person % 3},2024-01-0{1 + person % 2}"
+        for person in range(200)
+        for _ in range(2)
+    ]
+    path = tmp_path / "visits.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    """The address of a ledger that is not there yet."""
+    return f"sqlite:///{tmp_path / 'budget.db'}"

@@ -1,0 +1,152 @@
+"""`tacet` itself: help, version, documentation, pipes and terminals."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import ROOT, Run
+from typer.testing import CliRunner
+
+import tacet
+from tacet.cli.app import app
+from tacet.cli.failures import ExitCode
+
+VERBS = [("query",), ("demo",), ("ledger", "show")]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm-256color"}
+
+
+@pytest.mark.parametrize("verb", [*VERBS, ("ledger",)])
+def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*verb, "--help"])
+    assert result.exit_code == 0
+    assert re.search(r"Examples?:\n +tacet ", result.output)
+    if verb != ("ledger",):
+        assert "Exit codes:" in result.output
+        assert "--json" in result.output
+
+
+def test_the_root_lists_the_verbs_that_work() -> None:
+    output = CliRunner().invoke(app, ["--help"]).output
+    listed = re.findall(r"^  (\w+) ", output.partition("Commands:")[2], flags=re.MULTILINE)
+    assert listed == ["demo", "query", "ledger"]
+
+
+def test_the_page_names_every_verb_option_and_exit_code() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for verb in VERBS:
+        assert f"## tacet {' '.join(verb)}" in page
+        options = CliRunner().invoke(app, [*verb, "--help"]).output.partition("Options:")[2]
+        for option in re.findall(r"^  (--[a-z-]+)", options, flags=re.MULTILINE):
+            assert f"`{option}" in page, option
+    for code in ExitCode:
+        assert f"| {int(code)} |" in page
+
+
+def test_version(spawn: Run) -> None:
+    ran = spawn("--version")
+    assert (ran.code, ran.out, ran.err) == (0, f"tacet {tacet.__version__}\n", "")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from tacet.cli.app import main; main(['--help'])\n"
+        "heavy = {'rich', 'numpy', 'scipy', 'duckdb', 'sqlglot', 'sqlalchemy'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_colour_in_a_pipe_whatever_the_environment_says(spawn: Run, visits: str) -> None:
+    count = ("query", visits, "--row", "--epsilon", "1", "SELECT COUNT(*) AS n FROM visits")
+    for arguments in (count, ("--help",), ("query", "--nix"), ("query", visits)):
+        ran = spawn(*arguments, FORCE_COLOR="1", GITHUB_ACTIONS="1", PY_COLORS="1")
+        assert "\x1b" not in ran.out + ran.err
+
+
+def on_terminal(*arguments: str, **environment: str) -> str:
+    """All that a command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tacet", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**ENVIRONMENT, "COLUMNS": "80", **environment},
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # Linux's way to say that the other end is closed
+            break
+        if not part:
+            break
+        written += part
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    return written.decode()
+
+
+def test_a_terminal_gets_colour_unless_no_color_is_set(visits: str) -> None:
+    asked = ("query", visits, "--row", "--epsilon", "1", "--keys", "county=A,[red]")
+    grouped = (*asked, "SELECT county, COUNT(*) AS n FROM visits GROUP BY county")
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m")
+    shown = on_terminal(*grouped)
+    assert colour.search(shown)
+    assert "[red]" in shown, "a key was read as markup"
+    plain = on_terminal(*grouped, NO_COLOR="1")
+    assert not colour.search(plain)
+    assert "county" in plain
+    assert "\x1b" not in on_terminal(*grouped, TERM="dumb")
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tacet", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+    assert err == b""
+
+
+def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
+    fifo = tmp_path / "keys"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tacet", "query", "x.csv", "--row", "--epsilon", "1"),
+            *("--keys", f"a=@{fifo}", "SELECT COUNT(*) AS n FROM x"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    with fifo.open("wb"):  # opens once the command waits for its keys
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"Traceback" not in err
+    assert b"Interrupted" in err

@@ -1,0 +1,52 @@
+"""`tacet demo`: bundled data, private answers beside exact ones."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+import tacet.cli
+
+DATA = Path(tacet.cli.__file__).parent / "data"
+
+
+def test_reads_well_in_80_columns_without_colour(run: Run) -> None:
+    ran = run("demo")
+    assert (ran.code, ran.err) == (0, "")
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert "\x1b" not in ran.out
+    for words in (
+        "data that anybody may see",
+        "What happens to the rows",
+        "left PureDP(epsilon=1.0)",
+        "left ZCDP(rho=0.1)",
+        "United",
+        "What to try next",
+    ):
+        assert words in ran.out
+
+
+def test_json_holds_exact_and_private_answers(run: Run) -> None:
+    income, delays = json.loads(run("demo", "--json").out)["parts"]
+    assert sum(row["people"] for row in income["exact"]) == 1000
+    assert sum(row["flights"] for row in delays["exact"]) == 336_776
+    for part, noise in ((income, 3), (delays, 194)):
+        name = "people" if part is income else "flights"
+        for private in part["private"]:
+            # 60 scales: a false alarm has a probability below 1e-20.
+            assert private[f"{name}_high"] - private[name] < 60 * noise
+    # The private counts are near the exact ones: 30 scales of discrete Laplace, p < 1e-12.
+    for exact, private in zip(income["exact"], income["private"], strict=True):
+        assert exact["education"] == private["education"]
+        assert abs(exact["people"] - private["people"]) < 30 * 3
+    assert income["remaining"] == "PureDP(epsilon=1.0)"
+
+
+def test_licences_name_every_bundled_file() -> None:
+    text = (DATA / "LICENCES.md").read_text()
+    for path in DATA.iterdir():
+        assert path.name == "LICENCES.md" or f"`{path.name}`" in text

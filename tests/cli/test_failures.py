@@ -1,0 +1,220 @@
+"""What goes wrong: the exit code, one short message, and never a row or a traceback."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import sqlalchemy.exc
+from tests.cli.conftest import Ran, Run
+
+from tacet.cli.app import main
+from tacet.cli.failures import ExitCode, reporting
+from tacet.errors import EngineFailed, SourceChanged
+from tacet.query.engines.duckdb import DuckDB
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+BASE = ("--unit", "person", "--max-rows", "2", "--epsilon", "1")
+SECRET = "Smith HIV+"
+
+
+def is_short(ran: Ran) -> bool:
+    """Whether the message fits on a screen and is no traceback."""
+    return (
+        ran.out == ""
+        and 0 < len(ran.err) < 1500
+        and len(ran.err.splitlines()) <= 6
+        and "Traceback" not in ran.err
+        and 'File "' not in ran.err
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--unit", "person", "--epsilon", "1", COUNT),
+        ("--max-rows", "2", "--epsilon", "1", COUNT),
+        ("--unit", "person", "--max-rows", "0", "--epsilon", "1", COUNT),
+        ("--unit", "person", "--max-rows", "x", "--epsilon", "1", COUNT),
+        ("--unit", "nobody", "--max-rows", "2", "--epsilon", "1", COUNT),
+        ("--row", "--unit", "person", "--epsilon", "1", COUNT),
+        ("--unit", "person", "--max-rows", "2", COUNT),
+        ("--unit", "person", "--max-rows", "2", "--delta", "1e-6", COUNT),
+        ("--unit", "person", "--max-rows", "2", "--epsilon", "1", "--rho", "1", COUNT),
+        ("--unit", "person", "--max-rows", "2", "--epsilon", "nan", COUNT),
+        ("--unit", "person", "--max-rows", "2", "--epsilon=-1", COUNT),
+        (*BASE, "SELECT COUNT(*) AS n FROM elsewhere"),
+        (*BASE, "SELECT * FROM visits"),
+        (*BASE, "DROP TABLE visits"),
+        (*BASE, "SELECT AVG(age) AS a FROM visits"),
+        (*BASE, "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"),
+        (*BASE, "--keys", "county=A", COUNT),
+        (*BASE, "--keys", "county", COUNT),
+        (*BASE, "--keys", "county=", COUNT),
+        (*BASE, "--keys", "county=@/no/such/file", COUNT),
+        (*BASE, "--bounds", "age=5", COUNT),
+        (*BASE, "--bounds", "age=120:0", COUNT),
+        (*BASE, "--bounds", "age=0:1", "--bounds", "age=0:2", COUNT),
+        (*BASE, "--columns", "/no/such/file", COUNT),
+        (*BASE, "--budget", "epsilon=1", COUNT),
+        (*BASE, "--ledger", "sqlite:///x.db", COUNT),
+        (*BASE, "--ledger", "nonsense://", "--dataset", "v", "--budget", "epsilon=1", COUNT),
+        (*BASE, "--bogus", COUNT),
+        (*BASE,),
+    ],
+)
+def test_wrong_usage_ends_with_2(run: Run, visits: str, arguments: tuple[str, ...]) -> None:
+    ran = run("query", visits, *arguments)
+    assert ran.code == 2
+    assert is_short(ran)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"age": 3}',
+        '{"age": {"bounds": [0]}}',
+        '{"age": {"bounds": [0, NaN]}}',
+        '{"age": {"bounds": [0, 1], "text": true}}',
+        '{"age": {"bounds": [0, 1]}, "age": {"bounds": [0, 2]}}',
+        '{"age": {"dates": false}}',
+        '{"county": {"categories": []}}',
+        '{"county": {"categories": ["A", 1]}}',
+        '{"nix": {"text": true}}',
+        "[" * 100_000,
+    ],
+)
+def test_facts_that_are_none_end_with_2(run: Run, visits: str, tmp_path: Path, text: str) -> None:
+    (tmp_path / "facts.json").write_text(text)
+    ran = run("query", visits, *BASE, "--columns", str(tmp_path / "facts.json"), COUNT)
+    assert ran.code == 2
+    assert is_short(ran)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"a,a\n1,2\n", b"\xff\xfe\n", b"PAR1"])
+def test_a_file_that_cannot_be_read_ends_with_4(
+    run: Run, tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / ("t.parquet" if content == b"PAR1" else "t.csv")
+    if content is not None:
+        path.write_bytes(content)
+    ran = run("query", str(path), "--row", "--epsilon", "1", "SELECT COUNT(*) AS n FROM t")
+    assert ran.code == 4
+    assert is_short(ran)
+
+
+def test_other_terms_of_the_account_end_with_5(run: Run, visits: str, ledger: str) -> None:
+    book = ("--ledger", ledger, "--dataset", "v")
+    assert run("query", visits, *BASE, *book, "--budget", "epsilon=2", COUNT).code == 0
+    for change in (("--budget", "epsilon=3"), ("--max-rows", "3")):
+        ran = run("query", visits, *BASE, *book, *change, COUNT)
+        assert ran.code == 5
+        assert is_short(ran)
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        (EngineFailed(), 1),
+        (ValueError(SECRET), 1),
+        (RecursionError(SECRET), 1),
+        (MemoryError(SECRET), 1),
+        (SourceChanged("The file was changed."), 4),
+        (sqlalchemy.exc.OperationalError(SECRET, {}, Exception(SECRET)), 5),
+        (KeyboardInterrupt(), 130),
+        (BrokenPipeError(), 141),
+    ],
+)
+def test_what_the_engine_raises_shows_no_row(
+    capsys: pytest.CaptureFixture[str],
+    visits: str,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: BaseException,
+    code: int,
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        try:
+            int(SECRET)
+        except ValueError:
+            raise raised from None
+
+    monkeypatch.setattr(DuckDB, "run", fails)
+    monkeypatch.setattr("tacet.cli.failures.silence", lambda: None)
+    assert main(("query", visits, *BASE, COUNT)) == code
+    written = capsys.readouterr()
+    assert SECRET not in written.out + written.err
+    assert "Traceback" not in written.err
+    assert written.out == ""
+
+
+def test_no_warning_of_other_packages_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with reporting():
+        warnings.warn(SECRET, RuntimeWarning, stacklevel=1)
+        warnings.warn_explicit(SECRET, UserWarning, "x.py", 1, module="duckdb")
+        warnings.warn_explicit("two keys look alike", UserWarning, "x.py", 1, module="tacet.query")
+    assert capsys.readouterr().err == "note: two keys look alike\n"
+
+
+def test_keys_that_look_alike_are_noted(run: Run, visits: str) -> None:
+    ran = run(
+        "query", visits, *BASE, "--keys", "county=\u00e9,e\u0301",
+        "SELECT county, COUNT(*) AS n FROM visits GROUP BY county",
+    )  # fmt: skip
+    assert ran.code == 0
+    assert "look alike" in ran.err
+    assert ".py" not in ran.err
+
+
+def test_a_hostile_header_steers_no_terminal(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    nasty = ["\x1b[31mred", "[bold]x[/bold]", "a'); DROP TABLE t; --", 'q""uote', "\u202eflip"]
+    header = ",".join(f'"{name}"' for name in [*nasty, *(f"c{i}" for i in range(5000))])
+    path.write_text(f"{header}\n1,2,3,4,5\n", encoding="utf-8")
+    ran = run("query", str(path), *BASE, "SELECT COUNT(*) AS n FROM t")
+    assert ran.code == 2
+    assert "\x1b" not in ran.err
+    assert "\u202e" not in ran.err
+    assert "\\x1b[31mred" in ran.err
+    assert is_short(ran)
+    ran = run(
+        "query", str(path), "--unit", nasty[2], "--max-rows", "1", "--epsilon", "300",
+        "--bounds", f"{nasty[1]}=0:9", "--json",
+        'SELECT COUNT(*) AS n, SUM("[bold]x[/bold]") AS s FROM t',
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("text", ["x' OR '1'='1", "'); DROP TABLE t; --", '"', "\\", "; SELECT 1"])
+def test_texts_in_options_stay_texts(run: Run, visits: str, tmp_path: Path, text: str) -> None:
+    before = Path(visits).read_bytes()
+    (tmp_path / "keys").write_text(f"{text}\nA\n")
+    grouped = "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"
+    ran = run(
+        "query", visits, "--unit", "person", "--max-rows", "2", "--epsilon", "300", "--json",
+        "--keys", f"county=@{tmp_path / 'keys'}", grouped,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert '"n": 0,' in ran.out  # the strange key has no rows ...
+    assert '"n": 200,' in ran.out  # ... and the other has its own
+    for option in ("--keys", "--bounds"):
+        ran = run("query", visits, *BASE, option, f"{text}=0:1", grouped)
+        assert ran.code == 2
+        assert is_short(ran)
+    assert run("query", visits, *BASE[2:], "--unit", text, COUNT).code == 2
+    assert Path(visits).read_bytes() == before
+
+
+def test_signs_that_stdout_cannot_write_are_escaped(
+    visits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    assert main(("query", visits, *BASE, COUNT)) == ExitCode.OK
+    assert b"\\xb1" in raw.getvalue()

@@ -1,0 +1,80 @@
+"""`tacet ledger show`: accounts and entries, and what was changed by hand."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def kept(run: Run, visits: str, ledger: str) -> str:
+    """A ledger with two accounts, one of them with two entries."""
+    for dataset in ("visits-2024", "visits-2025"):
+        asked = (
+            "query", visits, "--unit", "person", "--max-rows", "2", "--rho", "0.1",
+            "--ledger", ledger, "--dataset", dataset, "--budget", "rho=0.5,delta=1e-8",
+            "--analyst", "Ada\x1b[31m", "SELECT COUNT(*) AS n FROM visits",
+        )  # fmt: skip
+        assert run(*asked).code == 0
+    return ledger
+
+
+def test_shows_every_account(run: Run, kept: str) -> None:
+    ran = run("ledger", "show", "--ledger", kept)
+    assert ran.code == 0
+    assert ran.out.count("ZCDP(rho=0.5, delta=1e-08)") == 2
+    assert "left:     ZCDP(rho=0.4, delta=1e-08)" in ran.out
+    assert "a person (person) with at most 2 rows" in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_json_holds_the_chain(run: Run, kept: str) -> None:
+    ran = run("ledger", "show", "--ledger", kept, "--dataset", "visits-2025", "--verify", "--json")
+    ((account),) = json.loads(ran.out)["accounts"]
+    assert account["verified"] == 2
+    assert account["spent"] == "ZCDP(rho=0.1)"
+    reserved, committed = account["entries"]
+    assert (reserved["state"], committed["state"]) == ("reserved", "committed")
+    assert reserved["answered"]
+    assert committed["previous"] == reserved["digest"]
+
+
+def test_verify_finds_a_change(run: Run, kept: str) -> None:
+    assert run("ledger", "show", "--ledger", kept, "--verify").code == 0
+    with sqlite3.connect(kept.removeprefix("sqlite:///")) as connection:
+        connection.execute("DROP TRIGGER tacet_entries_no_update")
+        connection.execute("UPDATE tacet_entries SET analyst = 'Eve' WHERE sequence = 1")
+    connection.close()
+    ran = run("ledger", "show", "--ledger", kept, "--verify")
+    assert ran.code == 5
+    assert "was changed" in ran.err
+
+
+def test_an_entry_without_an_answer_is_told_apart(run: Run, kept: str) -> None:
+    with sqlite3.connect(kept.removeprefix("sqlite:///")) as connection:
+        connection.execute("DROP TRIGGER tacet_entries_no_delete")
+        connection.execute("DELETE FROM tacet_entries WHERE state = 'committed'")
+    connection.close()
+    ran = run("ledger", "show", "--ledger", kept, "--dataset", "visits-2024", "--json")
+    (account,) = json.loads(ran.out)["accounts"]
+    assert [entry["answered"] for entry in account["entries"]] == [False]
+    assert account["spent"] == "ZCDP(rho=0.1)"
+
+
+def test_looking_makes_no_ledger(run: Run, ledger: str) -> None:
+    assert run("ledger", "show", "--ledger", ledger).code == 2
+    assert not Path(ledger.removeprefix("sqlite:///")).exists()
+
+
+def test_unknown_accounts_and_files_that_are_no_ledger(run: Run, kept: str, tmp_path: Path) -> None:
+    ran = run("ledger", "show", "--ledger", kept, "--dataset", "nix")
+    assert ran.code == 5
+    assert "no account named 'nix'" in ran.err
+    (tmp_path / "text.db").write_text("this is no database, however long it may be" * 50)
+    assert run("ledger", "show", "--ledger", f"sqlite:///{tmp_path / 'text.db'}").code == 2
