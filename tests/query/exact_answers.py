@@ -1,0 +1,73 @@
+"""The engine's exact answers, before any noise, for tests that compare them with plain Python."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import tacet
+from tacet.query.aggregates.moments import Mean
+from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.aggregates.sums import Sum
+from tacet.query.compile import compile_query
+from tacet.query.plan import Query
+from tacet.query.session import Session, _exact
+from tacet.query.units import Unit
+
+__all__ = ["asked", "exact", "opened"]
+
+
+def opened(
+    source: Any,
+    *,
+    unit: Unit | None = None,
+    budget: Any = None,
+    seed: int | None = 7,
+    **options: Any,
+) -> Session:
+    """A session over one table `t`, by default of rows and with a budget of epsilon 1."""
+    return Session(
+        {"t": source},
+        unit=tacet.Row() if unit is None else unit,
+        budget=tacet.PureDP(1) if budget is None else budget,
+        bits=None if seed is None else tacet.SeededBits(seed),
+        **options,
+    )
+
+
+def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[Any]]:
+    """The exact answers by name, in the order of the keys.
+
+    Counts are integers; sums are fractions; a mean is a pair of sum and count; a quantile is the
+    mapping of its grid's numbers to rows.
+    """
+    scan = session._engine.scan(query.table)
+    statement = compile_query(query, unit=session.unit, scan=scan, salt=salt)
+    tallies = session._engine.run(statement, measures=len(query.measures))
+    answers: dict[str, list[Any]] = {}
+    for name, aggregate in query.aggregates.items():
+        found = _exact(query, name, tallies)
+        if isinstance(aggregate, Quantile):
+            assert found.histogram is not None
+            answers[name] = [
+                {int(at): int(cell[at]) for at in cell.nonzero()[0]} for cell in found.histogram
+            ]
+        elif isinstance(aggregate, Sum | Mean):
+            unit = Fraction(2) ** aggregate.clamp.unit_log2
+            sums = [total * unit for total in found.sums[0]]
+            answers[name] = (
+                sums if isinstance(aggregate, Sum) else list(zip(sums, found.sums[1], strict=True))
+            )
+        else:
+            answers[name] = list(found.sums[0])
+    return answers
+
+
+def asked(source: Any, aggregates: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """The exact answers about a whole table, without groups."""
+    with opened(source, **options) as session:
+        query = session.table("t").agg(**aggregates)
+        return {name: answer[0] for name, answer in exact(session, query).items()}
