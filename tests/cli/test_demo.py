@@ -34,11 +34,6 @@ def test_json_holds_exact_and_private_answers(run: Run) -> None:
     income, delays = json.loads(run("demo", "--json").out)["parts"]
     assert sum(row["people"] for row in income["exact"]) == 1000
     assert sum(row["flights"] for row in delays["exact"]) == 336_776
-    for part, noise in ((income, 3), (delays, 194)):
-        name = "people" if part is income else "flights"
-        for private in part["private"]:
-            # 60 scales: a false alarm has a probability below 1e-20.
-            assert private[f"{name}_high"] - private[name] < 60 * noise
     # The private counts are near the exact ones: 30 scales of discrete Laplace, p < 1e-12.
     for exact, private in zip(income["exact"], income["private"], strict=True):
         assert exact["education"] == private["education"]

@@ -10,12 +10,11 @@ import warnings
 from pathlib import Path
 
 import pytest
-import sqlalchemy.exc
 from tests.cli.conftest import Ran, Run
 
 from tacet.cli.app import main
 from tacet.cli.failures import ExitCode, reporting
-from tacet.errors import EngineFailed, SourceChanged
+from tacet.errors import EngineFailed, LedgerFailed, SourceChanged
 from tacet.query.engines.duckdb import DuckDB
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -119,6 +118,26 @@ def test_other_terms_of_the_account_end_with_5(run: Run, visits: str, ledger: st
         assert is_short(ran)
 
 
+def test_a_ledger_that_cannot_be_opened_ends_with_5(
+    run: Run, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = ("--dataset", "v", "--budget", "epsilon=2")
+    (tmp_path / "folder.db").mkdir()
+    ran = run(
+        "query", visits, *BASE, "--ledger", f"sqlite:///{tmp_path / 'folder.db'}", *book, COUNT
+    )
+    assert ran.code == 5
+    assert is_short(ran)
+
+    def denied(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tacet.ledger.sqlite.os.open", denied)
+    ran = run("query", visits, *BASE, "--ledger", f"sqlite:///{tmp_path / 'b.db'}", *book, COUNT)
+    assert ran.code == 5
+    assert "could not be used: Permission denied" in ran.err
+
+
 @pytest.mark.parametrize(
     ("raised", "code"),
     [
@@ -127,7 +146,7 @@ def test_other_terms_of_the_account_end_with_5(run: Run, visits: str, ledger: st
         (RecursionError(SECRET), 1),
         (MemoryError(SECRET), 1),
         (SourceChanged("The file was changed."), 4),
-        (sqlalchemy.exc.OperationalError(SECRET, {}, Exception(SECRET)), 5),
+        (LedgerFailed("budget.db", reason="disk I/O error"), 5),
         (KeyboardInterrupt(), 130),
         (BrokenPipeError(), 141),
     ],

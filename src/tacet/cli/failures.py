@@ -17,6 +17,7 @@ from tacet.cli.show import clean, notice
 from tacet.errors import (
     BudgetExceeded,
     InvalidParameter,
+    LedgerFailed,
     LedgerMismatch,
     MissingBound,
     MissingExtra,
@@ -93,12 +94,12 @@ def exit_code(error: Exception) -> ExitCode:
             return ExitCode.BUDGET
         case SourceUnreadable() | SourceChanged():
             return ExitCode.SOURCE
-        case LedgerMismatch():
+        case LedgerMismatch() | LedgerFailed():
             return ExitCode.LEDGER
         case InvalidParameter() | WrongUnit() | UnsupportedEvent() | MissingExtra():
             return ExitCode.USAGE
         case _:
-            return ExitCode.LEDGER if _of_the_ledger(error) else ExitCode.FAILED
+            return ExitCode.FAILED
 
 
 def silence() -> None:
@@ -122,8 +123,6 @@ def _message(error: Exception) -> str:
             text = f"{missing if value is None else error} {hint if hinted else ''}".rstrip()
         case TacetError():
             text = str(error)
-        case _ if _of_the_ledger(error):
-            text = "The ledger cannot be read or written; see that its file and folder may be."
         case _:
             # The text of an exception that is not ours may hold a row.
             text = (
@@ -131,11 +130,6 @@ def _message(error: Exception) -> str:
                 "depend on the data. What a question that had begun costs stays spent."
             )
     return clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
-
-
-def _of_the_ledger(error: Exception) -> bool:
-    """Whether the database library under the ledgers raised it; told without loading it."""
-    return type(error).__module__.split(".")[0] in {"sqlalchemy", "sqlite3"}
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacet.errors import InvalidParameter, LedgerMismatch
+from tacet.errors import InvalidParameter, LedgerFailed
 
 if TYPE_CHECKING:
     from tacet.ledger.protocol import Ledger
@@ -24,7 +24,7 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
     """The ledger at an address, closed at the end.
 
     must_exist: refuse the name of a file that is not there, instead of making it.
-    Raises InvalidParameter, and LedgerMismatch where the file may not be used.
+    Raises InvalidParameter, and LedgerFailed where the file may not be used.
     """
     from tacet.ledger.opening import open_ledger
 
@@ -36,7 +36,7 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
     except OSError as error:
         refused = error.strerror or "its file cannot be used"
     if refused is not None:
-        raise LedgerMismatch(f"The ledger {url!r} cannot be opened: {refused}.")
+        raise LedgerFailed(url, reason=refused)
     try:
         yield ledger
     finally:
