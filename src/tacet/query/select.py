@@ -128,7 +128,9 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
 
 def _argument(item: Item) -> str:
     assert item.argument is not None
-    return item.argument
+    bare = item.argument.removeprefix('"').removesuffix('"')
+    # A column alone is passed on by its own name, which messages then show.
+    return bare if item.argument == f'"{bare}"' and '"' not in bare else item.argument
 
 
 def _people(item: Item, unit: Unit) -> Aggregate:
