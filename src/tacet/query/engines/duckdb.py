@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +64,7 @@ class DuckDB:
     ) -> None:
         sources = {name: locate(name, source) for name, source in tables.items()}
         self._folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
+        self._remove = weakref.finalize(self, _remove, self._folder, os.getpid())
         self._lock = threading.Lock()
         self._closed = False
         self._connection = duckdb.connect(":memory:")
@@ -121,7 +123,7 @@ class DuckDB:
                 return
             self._closed = True
             self._connection.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove()
 
     def _configure(self, *, memory_limit: str, threads: int | None) -> None:
         options = {
@@ -258,6 +260,11 @@ class DuckDB:
     def _describe(self, scan: str) -> dict[str, str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         return {row[0]: row[1] for row in rows}
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # a forked child leaves its parent's folder alone
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _names(path: str) -> tuple[str, str]:
