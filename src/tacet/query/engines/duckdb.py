@@ -64,7 +64,8 @@ class DuckDB:
     ) -> None:
         sources = {name: locate(name, source) for name, source in tables.items()}
         self._folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
-        self._remove = weakref.finalize(self, _remove, self._folder, os.getpid())
+        self._process = os.getpid()
+        self._remove = weakref.finalize(self, _remove, self._folder, self._process)
         self._lock = threading.Lock()
         self._closed = False
         self._connection = duckdb.connect(":memory:")
@@ -122,7 +123,8 @@ class DuckDB:
             if self._closed:
                 return
             self._closed = True
-            self._connection.close()
+            if os.getpid() == self._process:  # its threads did not follow into a forked child
+                self._connection.close()
             self._remove()
 
     def _configure(self, *, memory_limit: str, threads: int | None) -> None:
