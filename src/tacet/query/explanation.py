@@ -133,8 +133,8 @@ def _rows(query: Query) -> tuple[str, ...]:
         most = query.unit.max_rows
         lines.append(f"drop rows without {ids} (whether or not there are any)")
         lines.append(
-            f"keep at most {most:,} row{'s' if most != 1 else ''} of each person ({ids}), chosen at "
-            "random, over all groups together; how many rows go is not known"
+            f"keep at most {most:,} row{'s' if most != 1 else ''} of each person ({ids}), chosen "
+            "at random, over all groups together; how many rows go is not known"
         )
     return tuple(lines)
 
