@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -97,7 +98,8 @@ def _loudness(allocation: Allocation) -> float:
     total = 0.0
     for noise in allocation.noises.values():
         if isinstance(noise, AdditiveNoise):
-            total += math.log(noise.standard_deviation)
+            # Discrete noise of a tiny scale is 0 but for chances below the least double.
+            total += math.log(max(noise.standard_deviation, sys.float_info.min))
         else:
             total -= math.log(float(noise.point.factor))
     return total
