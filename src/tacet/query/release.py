@@ -127,7 +127,7 @@ class Release:
         rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
         cut = len(rows) - _SHOWN_ROWS
         rows = rows[:_SHOWN_ROWS]
-        widths = [max(len(head), *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
+        widths = [max(map(len, [head, *(row[i] for row in rows)])) for i, head in enumerate(heads)]
         lines = ["  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True))]
         lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
         lines += [f"... and {cut} more rows"] if cut > 0 else []

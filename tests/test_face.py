@@ -1,0 +1,91 @@
+"""The face of the package: what `import tacet` brings, and what it costs."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+import tacet
+
+
+def run(code: str, *options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_it_loads_nothing_outside_the_standard_library() -> None:
+    loaded = run(
+        "import sys; before = set(sys.modules); import tacet; "
+        "print(*sorted(set(sys.modules) - before))"
+    ).split()
+    assert "tacet" in loaded
+    strangers = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
+    assert strangers == {"tacet"}
+    assert [name for name in loaded if name.startswith("tacet.")] == []
+
+
+def test_guarantees_need_nothing_outside_the_standard_library_either() -> None:
+    loaded = run(
+        "import sys; before = set(sys.modules); import tacet; tacet.PureDP(0.1) * 10; "
+        "tacet.errors; tacet.ReplaceOne; print(*sorted(set(sys.modules) - before))"
+    ).split()
+    strangers = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
+    assert strangers == {"tacet"}
+
+
+def test_it_can_be_imported_where_warnings_are_errors() -> None:
+    names = "; ".join(f"tacet.{name}" for name in tacet.__all__)
+    assert run(f"import tacet; {names}; print('fine')", "-W", "error") == "fine\n"
+
+
+def test_at_most_forty_names_each_once_and_in_order() -> None:
+    assert len(tacet.__all__) <= 40
+    assert len(set(tacet.__all__)) == len(tacet.__all__)
+    assert set(tacet.__all__) <= set(dir(tacet))
+    assert not any(name.startswith("_") for name in tacet.__all__)
+
+
+@pytest.mark.parametrize("name", tacet.__all__)
+def test_every_name_resolves_and_is_explained(name: str) -> None:
+    value = getattr(tacet, name)
+    assert getattr(tacet, name) is value
+    text = inspect.getdoc(value)
+    assert text
+    assert inspect.ismodule(value) or len(text.split()) >= 5
+    # Not the signature that `dataclass` writes where there is no docstring.
+    assert not text.startswith(f"{name}(")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    for name in ("mode", "_private", "Sessions", "__wrapped__"):
+        with pytest.raises(AttributeError, match=f"module 'tacet' has no attribute '{name}'"):
+            getattr(tacet, name)
+    assert not hasattr(tacet, "anything_else")
+
+
+def test_a_star_import_brings_the_face() -> None:
+    code = "from tacet import *; print(Session.__name__, mean('a', 0, 1).column, PureDP(1))"
+    assert run(code) == "Session a PureDP(epsilon=1.0)\n"
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert tacet.__version__.count(".") == 2
+    try:
+        installed = metadata.version("tacet")
+    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        installed = tacet.__version__
+    assert tacet.__version__ == installed
