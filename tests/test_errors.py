@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 
 import pytest
@@ -44,6 +45,28 @@ def test_a_long_value_is_cut_in_the_message() -> None:
     assert len(message) < 400
     assert "keys=" in message
     assert "less" in message
+
+
+def test_every_error_survives_a_process_pool() -> None:
+    examples = [
+        errors.EngineFailed(),
+        errors.InvalidParameter("epsilon", -1, expected="a number above 0"),
+        errors.MissingBound("lower", expected="a bound"),
+        errors.UnsafeExpression("random()", reason="it is random", mend="Leave it out."),
+        errors.WrongUnit("a", "b", mend="Convert."),
+        errors.UnsupportedEvent("e", kind="GDP", try_instead="Ask in ZCDP."),
+        errors.BudgetExceeded(asked="2", left="1", account="visits"),
+        errors.LedgerMismatch("other terms"),
+        errors.LedgerFailed("sqlite:///x", reason="disk full"),
+        errors.SourceChanged("changed"),
+        errors.SourceUnreadable("gone"),
+        errors.MissingExtra("torch", extra="learning"),
+        errors.TacetError("root"),
+    ]
+    assert {type(error).__name__ for error in examples} == set(errors.__all__)
+    for error in examples:
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def test_the_engine_s_failure_has_one_text() -> None:

@@ -44,6 +44,10 @@ __all__ = [
 class TacetError(Exception):
     """The root: ``except TacetError`` catches everything that tacet raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default an exception is rebuilt from its message, which these constructors do not take.
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+
 
 class InvalidParameter(TacetError, ValueError):
     """An argument is not usable; the message names it, its value and the mend.
@@ -147,6 +151,13 @@ class MissingExtra(TacetError, ImportError):
     def __init__(self, package: str, *, extra: str) -> None:
         self.package, self.extra = package, extra
         super().__init__(f"This needs the package {package!r}. Run: pip install 'tacet[{extra}]'")
+
+
+def _rebuilt(kind: type[TacetError], args: tuple[object, ...], fields: dict[str, object]) -> object:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 def _show(value: object, *, limit: int = 200) -> str:

@@ -1,3 +1,3 @@
-"""Package."""
+"""The words everyone speaks: neighbours, guarantees, events, conversions."""
 
 # SPDX-License-Identifier: Apache-2.0

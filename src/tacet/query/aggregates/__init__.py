@@ -1,3 +1,3 @@
-"""Package."""
+"""What may be asked of a column: one file for each family of aggregates."""
 
 # SPDX-License-Identifier: Apache-2.0
