@@ -141,7 +141,7 @@ def test_planted_faults_are_found(
     ("was", "becomes"),
     [
         ("PARTITION BY u0", "PARTITION BY hash(u0) % 64"),  # two people share one bound
-        ("count(*) OVER (PARTITION BY u0)", "count(*) OVER ()"),  # what others own decides
+        ("cume_dist() OVER rows", "cume_dist() OVER (ORDER BY u0)"),  # what others own decides
     ],
 )
 def test_planted_couplings_of_people_are_found(
