@@ -236,7 +236,7 @@ def test_meaning(text: str, expected: object) -> None:
         ("CAST(seen AS TIMESTAMPTZ)", "CAST"),
         ("day + INTERVAL 1 DAY", "INTERVAL"),
         ("age // 2", "//"),
-        ("age & 1", "BITWISEAND"),
+        ("age & 1", "operator &"),
         ("age << 2", "BITWISE"),
         ("seen AT TIME ZONE 'UTC'", "AT TIME ZONE"),
         ("SUBSTRING(City, 0)", "SUBSTRING"),

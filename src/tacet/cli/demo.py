@@ -248,9 +248,9 @@ def _income_grid(answered: _Answered) -> show.Grid:
     rows = []
     for place, school in enumerate(_SCHOOLS):
         people, mean, median = answered.exact[school]
-        exact = (f"{people}", f"{mean:,.0f}", f"{median:,.0f}")
+        exact = (f"{people}", f"{mean:z,.0f}", f"{median:z,.0f}")
         rows.append((school, *_pairs(exact, answered.release, place)))
-    return show.Grid(heads=heads, rows=tuple(rows), left=1)
+    return show.Grid(heads=heads, rows=tuple(rows), left=1, repeated=1)
 
 
 def _delay_grid(answered: _Answered) -> show.Grid:
@@ -258,9 +258,9 @@ def _delay_grid(answered: _Answered) -> show.Grid:
     rows = []
     for place, (code, airline) in enumerate(_AIRLINES.items()):
         flights, mean, median = answered.exact[code]
-        exact = (f"{answered.kept[code]:,.0f}", f"{mean:.1f}", f"{median:.0f}")
+        exact = (f"{answered.kept[code]:,.0f}", f"{mean:z.1f}", f"{median:z.0f}")
         rows.append((airline, f"{flights:,}", *_pairs(exact, answered.release, place)))
-    return show.Grid(heads=heads, rows=tuple(rows), left=1)
+    return show.Grid(heads=heads, rows=tuple(rows), left=1, repeated=1)
 
 
 def _pairs(exact: tuple[str, ...], release: Release, place: int) -> list[str]:
@@ -275,7 +275,7 @@ def _cell(release: Release, name: str, place: int) -> str:
     answer = release.answers[name]
     value, low, high = answer.values[place], answer.lower[place], answer.upper[place]
     if low is None or high is None:
-        return f"{value:,.0f}"
+        return f"{value:z,.0f}"
     reach = max(value - low, high - value)  # the longer side, so that one number covers both
     return show.estimate(value, value - reach, value + reach)
 

@@ -115,7 +115,7 @@ def _print(account: dict[str, Any]) -> None:
         "spent": account["spent"],
         "left": account["remaining"],
         "protects": unit,
-        "opened": account["opened"],
+        "opened": f"{_minute(account['opened'])} UTC",
     }
     for name, text in facts.items():
         if text is not None:
@@ -130,18 +130,32 @@ def _print(account: dict[str, Any]) -> None:
     rows = [
         (
             str(entry["sequence"]),
-            entry["time"][:19],
+            _minute(entry["time"]),
             "yes" if entry["answered"] else "no",
             *(show.clean(text) for text in _words(entry)),
         )
         for entry in questions
     ]
     heads = ("entry", "time (UTC)", "answered", "cost", "analyst", "purpose")
-    show.print_grid(show.Grid(heads=heads, rows=tuple(rows), left=len(heads)))
+    show.print_grid(show.Grid(heads=heads, rows=tuple(rows), left=len(heads), repeated=1))
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
 
 
 def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
     from tacet.privacy.guarantees import guarantee_from_json
 
     cost = guarantee_from_json(json.dumps(entry["charge"]))
-    return str(cost), entry["analyst"] or "-", entry["purpose"] or "-"
+    return _short(str(cost)), entry["analyst"] or "-", entry["purpose"] or "-"
+
+
+def _short(guarantee: str) -> str:
+    """A guarantee's numbers without its kind, which the account's budget names.
+
+    >>> _short("ZCDP(rho=0.5, delta=1e-08)"), _short("PureDP(epsilon=0.5)")
+    ('rho 0.5, delta 1e-08', 'epsilon 0.5')
+    """
+    _, _, numbers = guarantee.removesuffix(")").partition("(")
+    return numbers.replace("=", " ")

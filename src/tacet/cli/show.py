@@ -7,11 +7,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shutil
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,20 +36,59 @@ _WIDEST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table of texts. left: how many of the first columns are aligned to the left."""
+    """A table of texts, never cut.
+
+    left: how many of the first columns are aligned to the left; repeated: how many of the first
+    columns stand in every block, where the table is drawn in blocks.
+    """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: int = 0
+    repeated: int = 0
 
     def __str__(self) -> str:
-        widths = [max(map(_width, column)) for column in zip(self.heads, *self.rows, strict=True)]
-        return "\n".join(
-            "  ".join(
+        return "\n".join("  ".join(row).rstrip() for row in self.padded())
+
+    def padded(self) -> tuple[tuple[str, ...], ...]:
+        """The heads and each row, every cell as wide as its column."""
+        widths = self.widths()
+        return tuple(
+            tuple(
                 _padded(text, width, left=place < self.left)
                 for place, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
+            )
             for row in (self.heads, *self.rows)
+        )
+
+    def widths(self) -> tuple[int, ...]:
+        """The width of each column."""
+        return tuple(
+            max(map(_width, column)) for column in zip(self.heads, *self.rows, strict=True)
+        )
+
+    def blocks(self, width: int) -> tuple[Grid, ...]:
+        """The table in grids of at most this width, each with the repeated columns and some others.
+
+        A grid is wider only where one column beside the repeated ones is.
+        """
+        widths = self.widths()
+        same = list(range(self.repeated))
+        blocks: list[list[int]] = []
+        for place in range(self.repeated, len(self.heads)):
+            if blocks and _across([widths[n] for n in (*same, *blocks[-1], place)]) <= width:
+                blocks[-1].append(place)
+            else:
+                blocks.append([place])
+        return tuple(self._of([*same, *block]) for block in blocks) or (self,)
+
+    def _of(self, places: list[int]) -> Grid:
+        """Some of the columns."""
+        return Grid(
+            heads=tuple(self.heads[place] for place in places),
+            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
+            left=sum(place < self.left for place in places),
+            repeated=self.repeated,
         )
 
 
@@ -65,7 +103,8 @@ def release_grid(release: Release) -> Grid:
             for answer in release.answers.values()
         ]
         rows.append(tuple(map(clean, cells)))
-    return Grid(heads=tuple(map(clean, heads)), rows=tuple(rows), left=len(release.groups))
+    left = len(release.groups)
+    return Grid(heads=tuple(map(clean, heads)), rows=tuple(rows), left=left, repeated=left)
 
 
 def estimate(value: float, lower: float | None, upper: float | None) -> str:
@@ -73,8 +112,8 @@ def estimate(value: float, lower: float | None, upper: float | None) -> str:
 
     >>> estimate(23376.84, 20609.2, 26144.5), estimate(5.616, 0.58, 10.65), estimate(12.0, 5, 40)
     ('23,377 ± 2,768', '5.6 ± 5.0', '12 (5 to 40)')
-    >>> estimate(229, 220.0, 238.0)
-    '229 ± 9'
+    >>> estimate(229, 220.0, 238.0), estimate(-0.3, -12.4, 11.8)
+    ('229 ± 9', '0 ± 12')
     """
     if lower is None or upper is None:
         return number(value)
@@ -83,8 +122,8 @@ def estimate(value: float, lower: float | None, upper: float | None) -> str:
     whole = isinstance(value, int) or margin <= 0
     digits = 0 if whole else min(max(0, 1 - math.floor(math.log10(margin))), 15)
     if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
-        return f"{value:,.{digits}f} ± {margin:,.{digits}f}"
-    return f"{value:,.{digits}f} ({lower:,.{digits}f} to {upper:,.{digits}f})"
+        return f"{value:z,.{digits}f} ± {margin:,.{digits}f}"
+    return f"{value:z,.{digits}f} ({lower:z,.{digits}f} to {upper:z,.{digits}f})"
 
 
 def number(value: Any) -> str:
@@ -97,7 +136,7 @@ def number(value: Any) -> str:
         case float() if not math.isfinite(value):
             return str(value)
         case float() if value == round(value) or abs(value) >= 10_000:
-            return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
+            return f"{value:z,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
         case float():
             return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
         case _:
@@ -105,24 +144,36 @@ def number(value: Any) -> str:
 
 
 def print_grid(grid: Grid) -> None:
-    """Print a table: drawn with rich on a terminal, plain and aligned anywhere else."""
+    """Print a table: with colour on a terminal, plain anywhere else; no cell is cut.
+
+    On a terminal that is too narrow it comes in blocks, one below the other.
+    """
     if not _terminal(sys.stdout):
         line(str(grid))
         return
-    from rich import box
+    for place, block in enumerate(grid.blocks(_columns(sys.stdout))):
+        if place:
+            line()
+        _draw(block)
+
+
+def _draw(grid: Grid) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for place, head in enumerate(grid.heads):
-        left = place < grid.left
-        table.add_column(
-            Text(head), justify="left" if left else "right", style="cyan" if left else ""
+    console = Console(no_color=_no_colour(), highlight=False)
+    heads, *rows = grid.padded()
+    texts = [Text("  ".join(heads).rstrip(), style="bold"), Text("─" * _across(grid.widths()))]
+    for row in rows:
+        names = Text("  ".join(row[: grid.left]), style="cyan")
+        rest = "".join(
+            f"{'  ' if grid.left or place else ''}{cell}"
+            for place, cell in enumerate(row[grid.left :])
         )
-    for row in grid.rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(no_color=_no_colour(), highlight=False).print(table)
+        texts.append(Text.assemble(names, rest))
+    for text in texts:
+        text.rstrip()
+        console.print(text, soft_wrap=True)  # a line that is too long goes on, and is never cut
 
 
 def heading(text: str) -> None:
@@ -148,7 +199,7 @@ def wrapped(text: str, *, width: int | None = None) -> str:
       1. one two
          three
     """
-    width = width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST) - 1
+    width = width or min(_columns(sys.stdout), _WIDEST) - 1
     lines = []
     for whole in text.splitlines():
         bare = whole.lstrip(" ")
@@ -166,9 +217,12 @@ def wrapped(text: str, *, width: int | None = None) -> str:
 
 
 def notice(text: str, *, kind: Literal["note", "error"] = "note") -> None:
-    """Print a message for people to stderr."""
+    """Print a message for people to stderr: one line, which a terminal gets in whole words."""
+    text = f"{kind}: {text}"
     with contextlib.suppress(OSError, ValueError):  # nobody is listening
-        sys.stderr.write(f"{kind}: {text}\n")
+        if _terminal(sys.stderr):
+            text = wrapped(text, width=min(_columns(sys.stderr), _WIDEST) - 1)
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
@@ -202,6 +256,18 @@ def _terminal(stream: Any) -> bool:
     return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
+def _columns(stream: Any) -> int:
+    """The width of a terminal; 80 where there is none."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        said = os.environ.get("COLUMNS", "")
+        return int(said) if said.isdigit() and int(said) else _measured(stream)
+    return 80
+
+
+def _measured(stream: Any) -> int:
+    return os.get_terminal_size(stream.fileno()).columns or 80
+
+
 def _no_colour() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
@@ -209,6 +275,11 @@ def _no_colour() -> bool:
 def _width(text: str) -> int:
     wide = sum(unicodedata.east_asian_width(sign) in {"W", "F"} for sign in text)
     return len(text) + wide - sum(unicodedata.combining(sign) > 0 for sign in text)
+
+
+def _across(widths: Sequence[int]) -> int:
+    """The width of a row with two blanks between its columns."""
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _padded(text: str, width: int, *, left: bool) -> str:

@@ -55,7 +55,8 @@ def matching_account(
         )
         raise LedgerMismatch(
             f"Account {account.dataset!r} was opened under other terms ({changes}). "
-            "Guarantees under different terms do not add: open an account of another name."
+            "Ask under the terms it was opened with. Another account over the same people adds to "
+            "what this one tells about them, and neither knows of the other."
         )
     return account
 

@@ -30,7 +30,7 @@ class Explanation:
 
     rows: what happens to the rows, in order. forecasts: by aggregate, what is known of its error.
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
-    account would be charged.
+    account would be charged. left: what the account holds now.
     """
 
     rows: tuple[str, ...]
@@ -38,6 +38,12 @@ class Explanation:
     parts: Mapping[str, float]
     request: Guarantee
     cost: Guarantee
+    left: Guarantee
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the account could pay for the question now."""
+        return all(a <= b for a, b in zip(self.cost.additive, self.left.additive, strict=True))
 
     def standard_error(self, name: str) -> float | None:
         """The expected error of one aggregate, where it is known (see `Forecast`)."""
@@ -49,6 +55,8 @@ class Explanation:
             "rows": list(self.rows),
             "request": repr(self.request),
             "cost": repr(self.cost),
+            "left": repr(self.left),
+            "affordable": self.affordable,
             "aggregates": {
                 name: {
                     "part": self.parts[name],
@@ -68,6 +76,9 @@ class Explanation:
         lines = ["What happens to the rows"]
         lines += [f"  {number}. {text}" for number, text in enumerate(self.rows, start=1)]
         lines += ["", f"What it costs: {self.cost}, of the {self.request} that was offered"]
+        lines += [f"What is left: {self.left}"]
+        if not self.affordable:
+            lines[-1] += ". The question would be refused: it costs more than that"
         for name, forecast in self.forecasts.items():
             share = f"{100 * self.parts[name]:.3g}% of the budget"
             lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
@@ -78,7 +89,12 @@ class Explanation:
 
 
 def explained(
-    query: Query, allocation: Allocation, cost: Guarantee, *, assuming: Assume | None
+    query: Query,
+    allocation: Allocation,
+    cost: Guarantee,
+    *,
+    left: Guarantee,
+    assuming: Assume | None,
 ) -> Explanation:
     """The explanation of a question with this noise and price."""
     forecasts = {}
@@ -91,6 +107,7 @@ def explained(
         parts={name: float(part) for name, part in query.parts().items()},
         request=allocation.request,
         cost=cost,
+        left=left,
     )
 
 
@@ -118,7 +135,11 @@ def _any(value: Any) -> Any:
 
 
 def _rows(query: Query) -> tuple[str, ...]:
-    lines = []
+    lines = [
+        f"read {leaf.label} as {leaf.column.kind.value}; what does not convert is missing"
+        for leaf in query.leaves
+        if leaf.converts
+    ]
     for step in query.steps:
         if isinstance(step, Derive):
             lines.append(f"derive {step.label} = {step.expression.text}")
@@ -142,16 +163,17 @@ def _rows(query: Query) -> tuple[str, ...]:
 def _errors(forecast: Forecast) -> list[str]:
     lines = []
     if forecast.standard_error is not None:
-        text = f"expected error: {forecast.standard_error:.4g} (standard deviation)"
+        when = f", assuming {forecast.assumed_rows:,} rows" if forecast.assumed_rows else ""
+        text = f"expected error{when}: {forecast.standard_error:.4g} (standard deviation)"
         if forecast.half_width is not None:
             text += f"; 95% of answers are within {forecast.half_width:.4g} of the exact one"
         lines.append(text)
     if forecast.rank_error is not None:
         lines.append(
-            f"expected error: off by at most {forecast.rank_error:,.0f} ranks (rows) with 95% "
-            "probability; in units of the column only under assuming="
+            f"rank error: off by at most {forecast.rank_error:,.0f} ranks (rows) with 95% "
+            "probability; in units of the column only where its law is assumed"
         )
-    if forecast.table:
+    if forecast.table and not forecast.assumed_rows:
         lines.append("expected error by rows in the cell: ")
         lines[-1] += ", ".join(f"{rows:,}: {error:.3g}" for rows, error in forecast.table)
     return lines

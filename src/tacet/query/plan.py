@@ -73,7 +73,7 @@ class Group:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Query:
     """A question about one table, built step by step; every step returns a new value.
 
@@ -88,6 +88,21 @@ class Query:
     groups: tuple[Group, ...] = ()
     keys: tuple[tuple[Key, ...], ...] = ((),)
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        parts = [f"table({self.table!r})"]
+        for step in self.steps:
+            text = step.expression.text
+            if isinstance(step, Derive):
+                parts.append(f"derive({step.label}={text!r})")
+            else:
+                parts.append(f"where({text!r})")
+        if self.groups:
+            names = ", ".join(repr(group.label) for group in self.groups)
+            parts.append(f"group_by({names}; {len(self.keys):,} keys)")
+        if self.aggregates:
+            parts.append(f"agg({', '.join(self.aggregates)})")
+        return ".".join(parts)
 
     def where(self, condition: str) -> Query:
         """Keep the rows for which a row-wise SQL condition is true (NULL is not true).

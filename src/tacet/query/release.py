@@ -86,12 +86,16 @@ class Release:
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas data frame (extra `frames`)."""
         frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self._table())
-        return frame
+        # Floats also where all are missing.
+        return frame.astype(dict.fromkeys(self._error_columns(), "float64"))
 
     def to_polars(self) -> polars.DataFrame:
         """A polars data frame (extra `frames`)."""
         library = require("polars", extra="frames")
-        frame: polars.DataFrame = library.DataFrame(self._table(), strict=False)
+        floats = dict.fromkeys(self._error_columns(), library.Float64)
+        frame: polars.DataFrame = library.DataFrame(
+            self._table(), strict=False, schema_overrides=floats
+        )
         return frame
 
     def to_arrow(self) -> pyarrow.Table:
@@ -132,6 +136,9 @@ class Release:
         lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
         lines += [f"... and {cut} more rows"] if cut > 0 else []
         return "\n".join([*lines, f"spent {self.charge}, left {self.remaining}"])
+
+    def _error_columns(self) -> list[str]:
+        return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
 
     def _table(self, *, errors: bool = True) -> dict[str, Sequence[Any]]:
         table: dict[str, Sequence[Any]] = {

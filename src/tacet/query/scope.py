@@ -42,10 +42,15 @@ _ENGINE_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One reading of a source column: `sql` over the source, known further up as `column`."""
+    """One reading of a source column: `sql` over the source, known further up as `column`.
+
+    label: the source column's own name; converts: untyped text is read as something else.
+    """
 
     sql: str
     column: Column
+    label: str
+    converts: bool = False
 
     @property
     def name(self) -> str:
@@ -202,12 +207,15 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
         number = f"{sql}::DOUBLE"
         whole = f"{number} = floor({number}) AND abs({number}) < 9007199254740992.0e0"
         return Leaf(
-            sql=f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)", column=identifier
+            sql=f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)",
+            column=identifier,
+            label=name,
         )
     if base in {"ENUM", '"NULL"'}:
-        return Leaf(sql=f"TRY_CAST({sql} AS VARCHAR)", column=identifier)
+        return Leaf(sql=f"TRY_CAST({sql} AS VARCHAR)", column=identifier, label=name)
     if base in _INTEGERS | _TEXTS | {"DATE"} or base == "DECIMAL":
-        return Leaf(sql=_by_code_point(sql) if base == "VARCHAR" else sql, column=identifier)
+        value = _by_code_point(sql) if base == "VARCHAR" else sql
+        return Leaf(sql=value, column=identifier, label=name)
     raise InvalidParameter(
         "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {sql_type}"
     )
@@ -216,6 +224,7 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
 def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf:
     lower, upper = float("-inf"), float("inf")
     identifier = f"{name} as {kind.value}"
+    converts = fact is None and kind not in _native(base)
     if base == "TIMESTAMPTZ_NS":
         sql = f"TRY_CAST({sql} AS TIMESTAMPTZ)"  # the engine knows no direct way
     if not kind.numeric:
@@ -224,7 +233,7 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
             value = f"CASE WHEN isfinite({value}) THEN {value} END"
         if kind is Kind.TEXT:
             value = _by_code_point(value)
-        return Leaf(sql=value, column=Column(identifier, kind))
+        return Leaf(sql=value, column=Column(identifier, kind), label=name, converts=converts)
     number = f"TRY_CAST({sql} AS DOUBLE)"
     if base not in _INTEGERS:
         number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
@@ -233,7 +242,8 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
         present = f"{number} IS NOT NULL"  # LEAST and GREATEST ignore NULL
         clamped = f"greatest(least({number}, {double(upper)}), {double(lower)})"
         number = f"CASE WHEN {present} THEN {clamped} END"
-    return Leaf(sql=f"({number} + 0.0e0)", column=Column(identifier, kind, lower, upper))
+    column = Column(identifier, kind, lower, upper)
+    return Leaf(sql=f"({number} + 0.0e0)", column=column, label=name, converts=converts)
 
 
 def _base(sql_type: str) -> str:

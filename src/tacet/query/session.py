@@ -24,7 +24,9 @@ from tacet.ledger.opening import open_ledger
 from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer, Assume, Exact
+from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.aggregates.sums import Sum
 from tacet.query.allocation import Allocation, allocate
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.compile import compile_query
@@ -150,15 +152,23 @@ class Session:
         return Query(table=name, unit=self.unit, scope=self._scopes[name])
 
     def explain(
-        self, query: Query, *, budget: Guarantee, assuming: Assume | None = None
+        self,
+        query: Query | str,
+        *,
+        budget: Guarantee,
+        assuming: Assume | None = None,
+        keys: Mapping[str, Any] | None = None,
     ) -> Explanation:
         """What a question would do, cost and err by. Free: reads no data and spends nothing.
 
-        assuming: what to suppose of the data, for errors that depend on it. A budget above what
-        is left is explained too.
+        query: also a SELECT, as `sql` takes it, with its keys. assuming: what to suppose of the
+        data, for errors that depend on it. A budget above what is left is explained too.
         """
+        if isinstance(query, str):
+            query, _ = self.read_sql(query, keys=keys)
         allocation, cost = self._priced(query, budget)
-        return explained(query, allocation, cost, assuming=assuming)
+        _check_assumption(assuming, query)
+        return explained(query, allocation, cost, left=self.remaining, assuming=assuming)
 
     def evaluate(self, query: Query, *, budget: Guarantee) -> Release:
         """Spend at most `budget` and answer.
@@ -298,6 +308,22 @@ def _check_options(budget: object, columns: object, ledger: object, bits: object
         raise InvalidParameter("ledger", ledger, expected='None or "sqlite:///budget.db"')
     if bits is not None and not isinstance(bits, RandomBits):
         raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
+
+
+def _check_assumption(assuming: object, query: Query) -> None:
+    if assuming is None:
+        return
+    if not isinstance(assuming, Assume):
+        raise InvalidParameter(
+            "assuming", assuming, expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]})"
+        )
+    known = [a.column for a in query.aggregates.values() if isinstance(a, Sum | Mean | Quantile)]
+    for name in assuming.values:
+        if name not in known:
+            listed = ", ".join(dict.fromkeys(known)) or "none here"
+            raise InvalidParameter(
+                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
+            )
 
 
 def _is_question(value: object) -> bool:

@@ -62,7 +62,8 @@ class Forecast:
     standard_error: of the noise in every cell, where it does not depend on the data, or under
     assumptions; half_width: of the 95% interval, likewise. table: (rows in a cell, standard error)
     where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
-    with 95% probability. notes: what else a reader should know.
+    with 95% probability. assumed_rows: the rows that the reader assumed, where an error rests on
+    it. notes: what else a reader should know.
     """
 
     noise: str
@@ -71,6 +72,7 @@ class Forecast:
     half_width: float | None = None
     table: tuple[tuple[int, float], ...] = ()
     rank_error: float | None = None
+    assumed_rows: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -78,8 +80,9 @@ class Forecast:
 class Assume:
     """What a reader assumes of the data, so that `explain` can foretell errors that depend on it.
 
-    rows: rows in a cell, after bounding, whose value is present; values: for a column, public
-    numbers whose law the column is assumed to follow. Nothing of it touches the data.
+    rows: rows in a cell, after bounding, whose value is present; values: for a column as the
+    aggregate names it, public numbers whose law it is assumed to follow. Nothing of it touches
+    the data. Quantiles need values; means without values are taken at an end of their range.
 
     >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
     500

@@ -47,6 +47,7 @@ __all__ = ["Mean", "mean", "ratio_interval"]
 
 Floats = NDArray[np.float64]
 
+_AT_AN_END = "a mean at an end of the range has this error; in the middle it is 1.4 times less"
 _TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _STEPS = 512
 _CELLS = 2_000  # whose intervals are searched at once
@@ -123,20 +124,21 @@ class Mean:
         clamp, deviation = self.clamp, noise.standard_deviation
         width = clamp.absolute(clamp.upper - clamp.lower)
         assumed = None if assume is None else assume.of(self.column)
-        half = None
-        if assume is not None and assumed is not None:
-            low = clamp.absolute(clamp.lower)
-            at = float(np.mean(np.clip(assumed, low, low + width))) - low - width / 2
-            half = _expected_error(at, width, rows=assume.rows, noise=noise)
+        error = None
+        if assume is not None:
+            low, at = clamp.absolute(clamp.lower), width / 2
+            if assumed is not None:
+                at = float(np.mean(np.clip(assumed, low, low + width))) - low - width / 2
+            error = _expected_error(at, width, rows=assume.rows, noise=noise)
         return Forecast(
             noise=f"{noise} on each of two sums, of x - lower and of upper - x",
             sensitivity=self._sensitivity(reach).reason,
-            standard_error=half,
-            # The largest error is that of a mean at one end of its range.
+            standard_error=error,
+            assumed_rows=None if assume is None else assume.rows,
             table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
             notes=(
                 clamping_note(self.lower, self.upper),
-                "the table is for a mean at an end of the range; in the middle, 1.4 times less",
+                *([_AT_AN_END] if assumed is None else []),
             ),
         )
 

@@ -184,6 +184,7 @@ class Quantile:
             noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}",
             sensitivity=of_ranks(reach, quantile=self.q).reason,
             standard_error=error,
+            assumed_rows=None if error is None or assume is None else assume.rows,
             rank_error=self._rank_error(noise.point, miss=1 - float(CONFIDENCE)),
             notes=tuple(notes),
         )

@@ -109,6 +109,8 @@ class _Scope:
             shown = ", ".join(known[:50]) + (", ..." if len(known) > 50 else "")
             question = refusals.resembling(name, known).strip()
             mend = f"a column of the table, and {name[:60]!r} is none of them: {shown}. {question}"
+            if f'"{name}"' in self.text:
+                mend += f" Text takes single quotes: '{name[:60]}'."
         raise InvalidParameter(self.argument, self.text, expected=mend.strip().rstrip("."))
 
 
