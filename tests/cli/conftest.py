@@ -16,6 +16,7 @@ import pytest
 from tacet.cli.app import main
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm-256color"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

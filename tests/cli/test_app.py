@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -14,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import ROOT, Run
+from tests.cli.conftest import ENVIRONMENT, ROOT, Run
+from tests.cli.terminal import on_terminal
 from typer.testing import CliRunner
 
 import tacet
@@ -22,7 +22,6 @@ from tacet.cli.app import app
 from tacet.cli.failures import ExitCode
 
 VERBS = [("query",), ("demo",), ("ledger", "show")]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm-256color"}
 
 
 @pytest.mark.parametrize("verb", [*VERBS, ("ledger",)])
@@ -76,42 +75,17 @@ def test_no_colour_in_a_pipe_whatever_the_environment_says(spawn: Run, visits: s
         assert "\x1b" not in ran.out + ran.err
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
-    """All that a command writes to a terminal of 80 columns."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tacet", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**ENVIRONMENT, "COLUMNS": "80", **environment},
-    )
-    os.close(theirs)
-    written = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # Linux's way to say that the other end is closed
-            break
-        if not part:
-            break
-        written += part
-    os.close(ours)
-    assert process.wait(timeout=60) == 0
-    return written.decode()
-
-
 def test_a_terminal_gets_colour_unless_no_color_is_set(visits: str) -> None:
     asked = ("query", visits, "--row", "--epsilon", "1", "--keys", "county=A,[red]")
     grouped = (*asked, "SELECT county, COUNT(*) AS n FROM visits GROUP BY county")
     colour = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m")
-    shown = on_terminal(*grouped)
+    shown = on_terminal(*grouped).out
     assert colour.search(shown)
     assert "[red]" in shown, "a key was read as markup"
-    plain = on_terminal(*grouped, NO_COLOR="1")
+    plain = on_terminal(*grouped, NO_COLOR="1").out
     assert not colour.search(plain)
     assert "county" in plain
-    assert "\x1b" not in on_terminal(*grouped, TERM="dumb")
+    assert "\x1b" not in on_terminal(*grouped, TERM="dumb").out
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:

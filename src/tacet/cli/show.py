@@ -163,7 +163,7 @@ def _draw(grid: Grid) -> None:
 
     console = Console(no_color=_no_colour(), highlight=False)
     heads, *rows = grid.padded()
-    texts = [Text("  ".join(heads).rstrip(), style="bold"), Text("─" * _across(grid.widths()))]
+    texts = [Text("  ".join(heads).rstrip(), style="bold"), Text(_rule() * _across(grid.widths()))]
     for row in rows:
         names = Text("  ".join(row[: grid.left]), style="cyan")
         rest = "".join(
@@ -266,6 +266,10 @@ def _columns(stream: Any) -> int:
 
 def _measured(stream: Any) -> int:
     return os.get_terminal_size(stream.fileno()).columns or 80
+
+
+def _rule() -> str:
+    return "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
 
 
 def _no_colour() -> bool:
