@@ -196,13 +196,13 @@ def test_from_json_of_a_class_wants_that_class() -> None:
     ("guarantee", "text"),
     [
         (PureDP(0.1), "PureDP(epsilon=0.1)"),
-        (PureDP("1/3"), "PureDP(epsilon=0.333333333333)"),
+        (PureDP("1/3"), "PureDP(epsilon=0.333333333334)"),
         (PureDP("1e-400"), "PureDP(epsilon=1e-400)"),
         (ApproxDP(1, 1e-6), "ApproxDP(epsilon=1.0, delta=1e-06)"),
         (ZCDP(0.5), "ZCDP(rho=0.5)"),
         (ZCDP(0.5, 1e-8), "ZCDP(rho=0.5, delta=1e-08)"),
         (GDP(0.3), "GDP(mu=0.3)"),
-        (GDP.from_squared(2), "GDP(mu=1.41421356237)"),
+        (GDP.from_squared(2), "GDP(mu=1.41421356238)"),
         (RenyiDP(8, 0.3), "RenyiDP(alpha=8.0, epsilon=0.3)"),
     ],
 )

@@ -37,7 +37,7 @@ NAN, INF = float("nan"), float("inf")
         (None, InvalidParameter, "a guarantee such as"),
         (PureDP, InvalidParameter, "a guarantee such as"),
         (PureDP("1e-400"), InvalidParameter, "neither so small nor so large"),
-        (PureDP("1e400"), InvalidParameter, "neither so small nor so large"),
+        (PureDP("1e400"), InvalidParameter, "at most 1,000,000"),
         (PureDP(1.0000001), BudgetExceeded, "Ask for less"),
         (ApproxDP(0.5, 1), InvalidParameter, "a delta below 1"),
         (ApproxDP(0.5, 1e-9), WrongUnit, "PureDP.within"),

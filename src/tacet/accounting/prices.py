@@ -226,7 +226,7 @@ def approx_dp_price(event: Event, *, delta: Number | None = None) -> ApproxDP:
                 Steinke 2020 (zCDP).
 
     >>> approx_dp_price(Gaussian(noise_multiplier=1.0), delta=1e-6)
-    ApproxDP(epsilon=4.88655411746, delta=1e-06)
+    ApproxDP(epsilon=4.88655411747, delta=1e-06)
     """
     parts = event.parts if isinstance(event, Composed) else (event,)
     plain = [part for part in parts if _plain(part) is not None]

@@ -27,9 +27,11 @@ def open_ledger(url: str | None) -> Ledger:
     if url is None:
         return MemoryLedger()
     path = url.removeprefix(_PREFIX) if str(url).startswith(_PREFIX) else ""
-    if not path or path.startswith(":memory:") or "?" in path:
+    if not path or Path(path).name == ":memory:" or "?" in path:
         raise InvalidParameter(
-            "ledger", url, expected='None (in memory) or "sqlite:///FILE", such as a budget.db'
+            "ledger",
+            url,
+            expected='an address "sqlite:///FILE", such as sqlite:///budget.db, or None for memory',
         )
     from tacet.ledger.sqlite import SqliteLedger
 

@@ -8,7 +8,7 @@ import abc
 import json
 import math
 from collections.abc import Sequence
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Self
 
@@ -119,29 +119,31 @@ def share(name: str, value: Number) -> Fraction:
 
 
 def decimal(value: Fraction) -> str:
-    """The number as a float prints where that is exact, else to 12 significant digits.
+    """The number as a float prints where that is exact, else 12 digits of it, rounded up.
+
+    Upward, because a guarantee that is printed must not promise more than is kept.
 
     >>> decimal(Fraction(1, 10)), decimal(Fraction(1, 3))
-    ('0.1', '0.333333333333')
+    ('0.1', '0.333333333334')
     """
     nearest = float(value) if value < 10**300 else 0.0
     if Fraction(repr(nearest)) == value:
         return repr(nearest)
-    if nearest > 1e-300:
-        return f"{nearest:.12g}"
-    context = Context(prec=12)
+    context = Context(prec=12, rounding=ROUND_CEILING)
     quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    if nearest > 1e-300:
+        return f"{float(quotient):.12g}"
     return f"{quotient.normalize(context):g}"
 
 
 def root_decimal(square: Fraction) -> str:
-    """The square root of a rational number as text: exact where short, else 12 digits."""
+    """The square root of a rational number as text: exact where short, else 12 digits, up."""
     root = _exact_root(square)
     if root is not None:
         return decimal(root)
     context = Context(prec=30)
     quotient = context.divide(Decimal(square.numerator), Decimal(square.denominator))
-    return decimal(Fraction(quotient.sqrt(context)))
+    return decimal(Fraction(quotient.sqrt(context).next_plus(context)))
 
 
 def _exact_root(square: Fraction) -> Fraction | None:

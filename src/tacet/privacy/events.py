@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias, cast
 
+from tacet import checks
 from tacet.errors import InvalidParameter
 
 __all__ = [
@@ -239,7 +240,7 @@ class Composed(_Operators):
 
     def __post_init__(self) -> None:
         parts = tuple(self.parts)
-        alone = {part.event if isinstance(part, Repeated) else part for part in parts}
+        alone = {_identity(part.event if isinstance(part, Repeated) else part) for part in parts}
         if (
             len(parts) < 2
             or len(alone) < len(parts)
@@ -251,10 +252,10 @@ class Composed(_Operators):
         _keep(self, parts=parts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Composed) and frozenset(self.parts) == frozenset(other.parts)
+        return isinstance(other, Composed) and _identity(self) == _identity(other)
 
     def __hash__(self) -> int:
-        return hash((Composed, frozenset(self.parts)))
+        return hash(_identity(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,18 +334,40 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
     True
     """
     times = _whole("count", count, least=1)
-    counts: dict[Event, int] = {}
+    counts: dict[Hashable, int] = {}
+    first: dict[Hashable, Event] = {}
     for event in events:
         _event("events", event)
         for part in event.parts if isinstance(event, Composed) else (event,):
             alone, many = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
-            counts[alone] = counts.get(alone, 0) + many * times
+            identity = _identity(alone)
+            first.setdefault(identity, alone)
+            counts[identity] = counts.get(identity, 0) + many * times
     if not counts:
         raise InvalidParameter("events", (), expected="at least one event")
     parts = tuple(
-        Repeated(event=alone, count=many) if many > 1 else alone for alone, many in counts.items()
+        Repeated(event=first[identity], count=many) if many > 1 else first[identity]
+        for identity, many in counts.items()
     )
     return parts[0] if len(parts) == 1 else Composed(parts=parts)
+
+
+def _identity(event: Event) -> Hashable:
+    """What accountants read of an event: they take a float for the decimal it prints as.
+
+    Python finds the float 0.1 and Fraction(0.1) equal, but they are read as two numbers, and
+    events of them are two events.
+    """
+    fields: list[Hashable] = [type(event).__name__]
+    for name in event.__dataclass_fields__:
+        value = getattr(event, name)
+        if isinstance(value, tuple):
+            fields.append(frozenset(map(_identity, value)))
+        elif isinstance(value, _Operators):
+            fields.append(_identity(cast("Event", value)))
+        else:
+            fields.append(checks.exact(name, value))
+    return tuple(fields)
 
 
 def _keep(event: object, **values: object) -> None:

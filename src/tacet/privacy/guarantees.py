@@ -67,7 +67,7 @@ class PureDP(Additive):
         Of a ZCDP or GDP target the delta is not made use of.
 
         >>> PureDP.within(ZCDP(0.5))
-        PureDP(epsilon=1.04362689559)
+        PureDP(epsilon=1.0436268956)
         """
         from tacet.privacy.relations import pure_within
 
@@ -175,7 +175,7 @@ class ZCDP(Additive):
         ApproxDP whose delta is 0 or 1.
 
         >>> ZCDP.within(ApproxDP(1.0, 1e-6))
-        ZCDP(rho=0.0243559703595)
+        ZCDP(rho=0.0243559703596)
         """
         from tacet.privacy.relations import zcdp_within
 
@@ -247,7 +247,7 @@ class GDP(Additive):
         whose delta is 0 or 1.
 
         >>> GDP.within(ApproxDP(1.0, 1e-5))
-        GDP(mu=0.268051123211)
+        GDP(mu=0.268051123212)
         """
         from tacet.privacy.relations import gdp_within
 

@@ -20,6 +20,7 @@ from tacet.query.units import Reach
 __all__ = ["Allocation", "allocate"]
 
 Noise = AdditiveNoise | Selection
+_LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,3 +116,7 @@ def _spendable(request: Guarantee) -> None:
     main = request.epsilon if isinstance(request, ApproxDP) else request.additive[0]
     if main <= 0 and not (isinstance(request, ApproxDP) and request.delta > 0):
         raise InvalidParameter("budget", request, expected="a budget above zero")
+    if main > _LARGEST:
+        raise InvalidParameter(
+            "budget", request, expected=f"at most {_LARGEST:,}: a larger budget protects nobody"
+        )
