@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -280,24 +279,21 @@ def _normal_quantile(rate: Fraction) -> tuple[Any, Any]:
     return z - width, z + width
 
 
-def _share(name: str, value: Any) -> Real:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+def _share(name: str, value: Real) -> Real:
+    number = value if isinstance(value, Fraction) else checks.finite(**{name: value})
+    if not 0 <= number <= 1:
         raise InvalidParameter(name, value, expected="a number from 0 to 1")
-    share: Real = value if isinstance(value, Fraction) else float(value)
-    return share
+    return number
 
 
-def _point(name: str, point: Any) -> Point:
+def _point(name: str, point: Point) -> Point:
     expected = "pairs (epsilon, delta), epsilon 0 or above and delta from 0 to 1"
     try:
         epsilon, delta = point
     except (TypeError, ValueError):
         raise InvalidParameter(name, point, expected=expected) from None
-    if isinstance(epsilon, bool) or not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
+    if not isinstance(epsilon, Fraction):
+        epsilon = checks.finite(epsilon=epsilon)
+    if epsilon < 0:
         raise InvalidParameter(name, point, expected=expected)
-    if math.isinf(epsilon):
-        raise InvalidParameter(name, point, expected=expected)
-    return (
-        epsilon if isinstance(epsilon, Fraction) else checks.non_negative(epsilon=epsilon),
-        _share("delta", delta),
-    )
+    return epsilon, _share("delta", delta)
