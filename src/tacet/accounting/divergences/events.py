@@ -11,19 +11,19 @@ from typing import assert_never
 
 from tacet.accounting.amplification.relations import check_relation, under_replacement
 from tacet.accounting.amplification.sampling import approx_dp_of_sample
-from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
-from tacet.accounting.renyi.closed import (
+from tacet.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
     renyi_of_randomized_response,
     renyi_of_sampled_pure,
 )
-from tacet.accounting.renyi.gaussian import renyi_of_sampled_gaussian
-from tacet.accounting.renyi.sampled import (
+from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
+from tacet.accounting.divergences.sampled import (
     LARGEST_ORDER,
     renyi_at_large_orders,
     renyi_of_fixed_size,
     renyi_of_poisson,
 )
+from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
@@ -63,7 +63,7 @@ def renyi(event: Event, *, alpha: Number, neighbors: Neighbors = AddRemove) -> f
     nothing about the relation.
 
     Bound       upper, rounded up.
-    Source      those of accounting/renyi; Mironov 2017, Prop. 1 (composition).
+    Source      those of accounting/divergences; Mironov 2017, Prop. 1 (composition).
 
     >>> from tacet.privacy.events import Gaussian
     >>> renyi(Gaussian(noise_multiplier=2.0) * 4, alpha=8)
