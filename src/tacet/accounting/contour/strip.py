@@ -1,0 +1,274 @@
+"""The subsampled Gaussian certified: contours moved off the real line bound every sum over x."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, tilt
+from tacet.accounting.contour.sampled_gaussian import (
+    LOG_ROOT,
+    SampledGaussian,
+    ratio,
+    ratio_error,
+    shifted,
+    tail_angles,
+)
+from tacet.accounting.contour.series import UNIT, Complexes, Floats, mills, weighted_excess
+
+__all__ = ["SampledGaussianTilt", "sampled_gaussian_log_m_upper", "sampled_gaussian_tilt"]
+
+_TOLERANCE = 1e-13
+_CELLS = 240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledGaussianTilt:
+    """The law at abscissa c: its atoms, and what bounds the nodes beyond the last one.
+
+    share: w / f at the atoms; step: their distance; beyond: a bound on the tilted mass (atoms
+    left out, and integral) outside them, in units of M(c).
+    """
+
+    law: SampledGaussian
+    c: float
+    atoms: AtomTilt
+    share: Floats
+    step: float
+    beyond: float
+
+    @property
+    def log_m(self) -> float:
+        """count * ln M(c)."""
+        return self.atoms.log_m
+
+    @property
+    def log_m_error(self) -> float:
+        """A bound on the absolute error of log_m."""
+        return self.atoms.log_m_error
+
+    @property
+    def mean(self) -> float:
+        """The slope of the phase that `nodes` leaves out."""
+        return self.atoms.mean
+
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """ln of phi(t)^count without the phase mean * t, and a bound on its error."""
+        return self.atoms.nodes(t)
+
+    def tail(self, t: float) -> float:
+        """A certified bound of ln sup over t' >= t of |phi(t')|^count.
+
+        Bound       upper: x is moved to the line Im x = y, where |f^s| falls in t.
+        Source      docs/proofs/contour.md, Theorem 4.
+        """
+        law = self.law
+        power = law.power(self.c)
+        weights = self.atoms.weights
+        angles = tail_angles(law, self.c, weights, self.share, t)
+        gain, size = shifted(law, self.c, weights, self.share, angles, t)
+        y = angles / law.mu
+        depths = _depths(law)
+        reach = law.mu * (np.add.outer(y, depths))
+        swell = np.zeros(depths.size)
+        if power < 0:
+            widest = _widest(self.share, law.mu * self.step)
+            half = np.minimum(0.5 * law.mu * (y.max() + depths), 0.485 * math.pi)
+            bend = (1 - power * law.mu**2 * widest) * self.step**2 / 8
+            grown = _grown(power, widest, half) + bend
+            swell = np.log(np.exp(np.minimum(grown, 600.0)) @ weights * 2)
+            far = np.minimum(-power * -np.log(np.cos(half)), 600.0)
+            swell = np.logaddexp(swell, far + math.log(self.beyond + 1e-300))
+        exponent = 0.5 * np.add.outer(y * y, depths * depths) + 0.7
+        exponent = exponent + swell - 2 * math.pi * depths / self.step
+        exponent[reach > 0.97 * math.pi] = np.inf
+        level = np.exp(np.minimum(exponent.min(axis=1), 600.0))
+        rim = 0.5 * y * y
+        if power < 0:
+            rim = rim + power * np.log(np.cos(0.5 * angles))
+        level = level + self.beyond * np.exp(np.minimum(rim, 600.0))
+        upper = gain + self.atoms.quadrature * (1 + gain) + level + 1e-10 * size
+        best = float(upper.min())
+        if not best < 0:
+            return 0.0
+        return law.count * math.log1p(max(best, -1 + 1e-300)) * (1 - 1e-12)
+
+
+def sampled_gaussian_tilt(
+    law: SampledGaussian, c: float, *, last: float, most: int
+) -> SampledGaussianTilt | None:
+    """The law at c, good for nodes up to t = `last`; None where that takes above `most` atoms.
+
+    The step is the largest for which every sum errs by less than 1e-13 / count of M(c).
+    """
+    power = law.power(c)
+    depths = _depths(law)
+    scale = float(np.max(power * law.ell + law.log_mass)) - math.log(law.step)
+    lines = _log_lines(law, power, last, depths, scale)
+    log_count = math.log(law.count / _TOLERANCE)
+    wanted = lines + math.log(2.0) + log_count
+    plain = 0.5 * depths * depths + math.log(2 + 4 * abs(power)) + log_count
+    # M(c) >= e^(scale) * step roughly: planning only, the error is computed below
+    widest = 2 * math.pi * min(
+        float(np.max(depths / np.maximum(wanted, 1.0))),
+        float(np.max(depths / np.maximum(plain, 1.0))),
+    )
+    mantissa, exponent = math.frexp(widest)
+    step = math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)
+    first, last_index = math.ceil(law.low / step), math.floor(law.high / step)
+    if last_index - first > most:
+        return None
+    x = step * np.arange(first, last_index + 1)
+    ell, share = ratio(law.q, law.mu, x)
+    square = 0.5 * x * x
+    atoms = Atoms(
+        log_mass=math.log(step) - LOG_ROOT - square,
+        log_mass_error=UNIT * (2 * square + 4 * abs(math.log(step)) + 12),
+        log_ratio=ell,
+        log_ratio_error=ratio_error(law.q, law.mu, x, ell, share),
+    )
+    log_weight = power * ell + atoms.log_mass
+    total = float(np.log(np.exp(log_weight - log_weight.max()).sum()) + log_weight.max())
+    drop = 2 * math.pi * depths / step
+    strip = float(np.exp(np.min(lines + scale - total + 0.7 - drop)))
+    base = float(np.exp(np.min(0.5 * depths * depths + 0.7 - drop)))
+    beyond = _beyond(law, power, step, x, log_weight - total, share)
+    relative = (strip + beyond) * 1.01
+    if not relative < 1e-3:
+        return None
+    lost = (1 + abs(power)) * 3 * _lost(law, x, step)
+    excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base + lost
+    return SampledGaussianTilt(
+        law=law,
+        c=c,
+        atoms=tilt(
+            atoms,
+            power=power,
+            sign=1.0 if law.remove else -1.0,
+            count=law.count,
+            quadrature=Quadrature(relative=relative, excess=excess * 1.01),
+        ),
+        share=share,
+        step=step,
+        beyond=beyond * 1.01,
+    )
+
+
+def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
+    """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite.
+
+    Bound       upper. Loose by up to a grid point's weight where the law sticks to its end.
+    Source      docs/proofs/contour.md, Theorem 5.
+    """
+    power = law.power(c)
+    if not 0 < c <= law.limit:
+        return math.inf
+    mass = np.exp(law.log_mass)
+    exponent = power * law.ell
+    above = weighted_excess(law.log_mass, mass, exponent)
+    above = above - power * weighted_excess(law.log_mass, mass, law.ell)
+    weight = np.exp(law.log_mass + exponent)
+    edges = np.array([law.low, law.high])
+    at_edge = math.log(law.step) - LOG_ROOT - 0.5 * edges * edges
+    edge_weight = np.exp(np.minimum(at_edge + power * law.edge_ell, 700.0))
+    everything = np.concatenate([edge_weight[:1], weight, edge_weight[1:]])
+    share = np.concatenate([law.edge_share[:1], law.share, law.edge_share[1:]])
+    widest = _widest(share, law.mu * law.step)
+    bend = (1 + max(0.0, -power) * law.mu**2 * widest) * law.step**2 / 8
+    depths = _depths(law)
+    depths = depths[depths <= 2 * math.pi / law.step]
+    swell = np.tile(bend, (depths.size, 1))
+    if power < 0:
+        swell = swell + _grown(power, widest, 0.5 * law.mu * depths)
+    grown = np.exp(np.minimum(swell, 600.0))
+    lines = 2 * (grown @ everything) + 1 + 2 * abs(power)
+    drop = np.expm1(np.minimum(2 * math.pi * depths / law.step, 700.0))
+    sides = 2 * np.exp(0.5 * depths * depths) * lines / drop
+    plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
+    ends = grown[:, [0, -1]] @ edge_weight + (1 + abs(power)) * plain
+    level = float(np.min(sides + (2 / math.pi) * ends))
+    total = float(above.sum()) * (1 + 1e-10 * (1 + 2 / c))
+    rest = (1 + abs(power)) * law.lost
+    bound = total + level * (1 + 1e-9) + rest
+    return law.count * math.log1p(bound) * (1 + 1e-12) if bound < 1e300 else math.inf
+
+
+def _depths(law: SampledGaussian) -> Floats:
+    """Distances from the real line to which contours are moved, below pi / mu."""
+    return min(0.95 * math.pi / law.mu, 14.0) * np.geomspace(0.03, 1.0, 12)
+
+
+def _widest(share: Floats, reach: float) -> Floats:
+    """A bound on p0 p1 within mu * distance <= reach: its logarithm has slope at most mu."""
+    widest: Floats = np.minimum(share * (1 - share) * math.exp(reach) + 1e-300, 0.25)
+    return widest
+
+
+def _grown(power: float, widest: Floats, half: Floats) -> Floats:
+    """ln of (|f(z)| / f)^power at height 2 half / mu, power < 0, by the largest p0 p1."""
+    sine = np.sin(half)[:, None]
+    grown: Floats = 0.5 * power * np.log1p(-4 * widest * sine * sine)
+    return grown
+
+
+def _log_lines(
+    law: SampledGaussian, power: float, t: float, depths: Floats, scale: float
+) -> Floats:
+    """ln of a bound of the integral of |p f^(a - it)| on the lower line, over e^scale.
+
+    Cells of one width: on each the weight is at most its larger end times e^(kappa h^2 / 8), the
+    argument at most that of the right end.
+    """
+    far = 0.35 * (law.high - law.low) / 2
+    edges = np.linspace(law.low - far, law.high + far, _CELLS + 1)
+    h = float(edges[1] - edges[0]) * (1 + 1e-12)
+    ell, share = ratio(law.q, law.mu, edges)
+    log_weight = power * ell - 0.5 * edges * edges - LOG_ROOT - scale
+    both = share * (1 - share)
+    widest = np.maximum(both[1:], both[:-1])
+    widest[(share[:-1] < 0.5) & (share[1:] > 0.5)] = 0.25
+    bend = (1 + max(0.0, -power) * law.mu**2 * widest) * h * h / 8
+    top = np.maximum(log_weight[1:], log_weight[:-1]) + bend + math.log(h)
+    angle = law.mu * depths[:, None]
+    half = np.sin(0.5 * angle)
+    turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
+    level = top + t * turn[:, 1:]
+    right = log_weight[-1] + math.log(mills(edges[-1] - max(power, 0.0) * law.mu))
+    left = log_weight[0] + math.log(mills(-edges[0] - max(-power, 0.0) * law.mu * share[0]))
+    ends = np.stack([left + t * turn[:, 0], right + t * angle[:, 0]], axis=1)
+    if power < 0:
+        level = level + _grown(power, widest, 0.5 * law.mu * depths)
+        outer = np.where(share[[0, -1]] - 0.5 > 0, [0.25, both[-1]], [both[0], 0.25])
+        ends = ends + _grown(power, outer, 0.5 * law.mu * depths)
+    level = np.concatenate([level, ends], axis=1)
+    peak = level.max(axis=1)
+    lines: Floats = peak + np.log(np.exp(level - peak[:, None]).sum(axis=1))
+    return lines + 0.5 * depths * depths + 1e-6
+
+
+def _beyond(
+    law: SampledGaussian, power: float, step: float, x: Floats, log_share: Floats, share: Floats
+) -> float:
+    """Tilted mass outside the atoms: those left out, and twice the integral; units of M(c)."""
+    total = 0.0
+    rates = (
+        -float(x[0]) - max(-power, 0.0) * law.mu * float(share[0]),
+        float(x[-1]) - max(power, 0.0) * law.mu,
+    )
+    for rate, end in zip(rates, (float(log_share[0]), float(log_share[-1])), strict=True):
+        crest = math.exp(min(0.5 * min(rate, 0.0) ** 2, 600.0))
+        total += math.exp(min(end, 100.0)) * (2 * mills(rate) / step + crest)
+    return total * 1.01
+
+
+def _lost(law: SampledGaussian, x: Floats, step: float) -> float:
+    """Mass of Q and of P outside the atoms, plus the atoms left out, rounded up."""
+    low, high = -float(x[0]), float(x[-1])
+    total = 0.0
+    for distance in (low, high, low + law.mu, high - law.mu):
+        total += math.exp(-0.5 * distance * distance) if distance > 1 else 1.0
+    return total * (1 + step)
