@@ -169,10 +169,12 @@ def mixture_boundary(rho: float | Fraction, *, delta: float | Fraction, r: float
         return mp.sqrt(2 * max(level - log_twice_normal, 0))
 
     # log(2 Phi) grows and is at most log 2: from a value below the root one gets a value above
-    # it, and the other way round.
+    # it, and the other way round. The two meet quickly where delta is small; all are valid.
     below = given(mp.log(2))
-    for _ in range(3):
+    for _ in range(40):
         above = given(mp.log1p(mp.erf(below / mp.sqrt(2))))
+        if above - below <= mp.ldexp(above, -56):
+            break
         below = given(mp.log1p(mp.erf(above / mp.sqrt(2))))
     return float_up(variance / 2 + above * mp.sqrt(variance + mpf(r)))
 
