@@ -57,6 +57,7 @@ class AtomTilt:
     slope: float
     quadrature: float
     log_sum: float
+    slack: float = 0.0
 
     @property
     def mean(self) -> float:

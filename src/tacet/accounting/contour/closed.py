@@ -50,6 +50,7 @@ class GaussianTilt:
 
     v: float
     c: float
+    slack: float = 0.0
 
     @property
     def log_m(self) -> float:
@@ -156,6 +157,7 @@ class ThreePointTilt:
     low: Floats
     slip: Floats
     mean: float = 0.0
+    slack: float = 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """ln phi(t), mechanism by mechanism."""

@@ -26,6 +26,10 @@ class Tilt(Protocol):
     def mean(self) -> float:
         """The slope of the phase that `nodes` leaves out."""
 
+    @property
+    def slack(self) -> float:
+        """Probability that was cut off, all copies together, rounded up."""
+
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """ln phi(t) without the phase mean * t, and a bound on its absolute error."""
 

@@ -102,6 +102,7 @@ class LaplaceTilt:
     log_m: float
     log_m_error: float
     mean: float = 0.0
+    slack: float = 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """ln phi(t): products where each scale comes once or a few times, else logarithms."""

@@ -13,7 +13,12 @@ import numpy as np
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.series import Floats
 
-__all__ = ["Curve", "Plan", "abscissas", "chernoff_epsilon", "curve", "log_kappa", "plan_at"]
+__all__ = [
+    "Curve",
+    "Plan", "abscissas", "chernoff_epsilon", "curve", "log_kappa", "plan_at",
+    "saddle_for_delta",
+    "saddle_for_epsilon",
+]
 
 _SMALLNESS = math.log(1e-12)
 _FRACTIONS = np.array(

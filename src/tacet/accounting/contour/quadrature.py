@@ -157,7 +157,7 @@ def quadrature(
         size=modulus * (1 + 1e-9),
         error=math.fsum(wrong) * (1 + 1e-9) + 20 * UNIT * math.fsum(modulus * (1 + np.abs(level))),
         tail=min(0.0, math.fsum(part.tail(last) for part in tilts)),
-        slack=math.fsum(factor.slack for factor in factors),
+        slack=math.fsum(part.slack for part in tilts),
         log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
     )
 

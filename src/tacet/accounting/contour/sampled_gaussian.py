@@ -21,6 +21,7 @@ from tacet.accounting.contour.series import UNIT, Floats
 __all__ = [
     "LOG_ROOT",
     "SampledGaussian",
+    "outside",
     "ratio",
     "ratio_error",
     "sampled_gaussian",
@@ -86,15 +87,11 @@ class SampledGaussian:
         return count * big, count * sign * first, count * np.maximum(second, 1e-300)
 
     def outside(self, cs: Floats, k: Floats) -> Floats:
-        """About the share of the tilted law that lies beyond the ends, times count; k is K(cs)."""
+        """About the tilted weight of the end points, times count; k is K(cs)."""
         powers = cs + 1 if self.remove else -cs
         ends = np.array([0, -1])
         log_weight = np.multiply.outer(powers, self.ell[ends]) + self.log_mass[ends]
-        log_m = k / self.count
-        lean = np.array([0.0, self.mu]) if self.remove else np.array([self.mu * self.share[0], 0.0])
-        rate = np.maximum(np.abs(self.x[ends]) - np.multiply.outer(cs + 1, lean), 0.05)
-        log_tail = log_weight - np.log(self.step * np.minimum(rate, 30.0))
-        return self.count * np.exp(np.minimum(log_tail - log_m[:, None], 50.0)).sum(axis=1)
+        return self.count * np.exp(np.minimum(log_weight - (k / self.count)[:, None], 50.0)).sum(1)
 
     def planned_tail(self, c: float, t: float) -> float:
         """About ln sup over t' >= t of |phi(t')|^count, from the planning grid."""
@@ -143,8 +140,7 @@ def sampled_gaussian(
     x = low + step * (np.arange(points) + 0.5)
     ell, share = ratio(q, mu, x)
     high = low + step * points
-    under_q = _beyond(-low) + _beyond(high)
-    under_p = (1 - q) * under_q + q * (_beyond(mu - low) + _beyond(high - mu))
+    under_q, under_p = outside(q, mu, low, high)
     edge_ell, edge_share = ratio(q, mu, np.array([low, high]))
     return SampledGaussian(
         q=q,
@@ -163,6 +159,12 @@ def sampled_gaussian(
         lost=under_p + under_q,
         slack=count * (under_p if remove else under_q),
     )
+
+
+def outside(q: float, mu: float, low: float, high: float) -> tuple[float, float]:
+    """Probability outside [low, high] under Q and under P, rounded up."""
+    under_q = _beyond(-low) + _beyond(high)
+    return under_q, (1 - q) * under_q + q * (_beyond(mu - low) + _beyond(high - mu)) + 1e-320
 
 
 def _beyond(x: float) -> float:

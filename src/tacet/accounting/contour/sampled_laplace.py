@@ -124,6 +124,7 @@ class SampledLaplaceTilt:
     atoms: AtomTilt
     jumps: float
     edges: float
+    slack: float = 0.0
 
     @property
     def log_m(self) -> float:

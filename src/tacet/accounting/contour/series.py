@@ -1,4 +1,4 @@
-"""The excess e^y - 1 - y, without cancellation near 0, and a Gaussian tail integral."""
+"""The excess e^y - 1 - y, without cancellation near 0."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UNIT", "Complexes", "Floats", "excess", "mills", "weighted_excess"]
+__all__ = ["UNIT", "Complexes", "Floats", "excess", "weighted_excess"]
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -49,19 +49,6 @@ def weighted_excess(log_mass: Floats, mass: Floats, y: Floats) -> Floats:
     near = size < _SWITCH
     far = np.exp(np.minimum(log_mass + y, 700.0)) - mass * (1.0 + y)
     return np.where(near, mass * _series(np.where(near, y, 0.0), 17), far)
-
-
-def mills(rate: float) -> float:
-    """The integral of exp(-rate v - v^2 / 2) over v > 0, rounded up; infinite where it overflows.
-
-    >>> mills(0.0) > math.sqrt(math.pi / 2)
-    True
-    """
-    from scipy.special import erfcx
-
-    if rate < -37.0:
-        return math.inf
-    return math.sqrt(math.pi / 2) * float(erfcx(rate / math.sqrt(2))) * (1 + 1e-9)
 
 
 def _series(y: _Numbers, degree: int) -> _Numbers:

@@ -13,12 +13,13 @@ from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, tilt
 from tacet.accounting.contour.sampled_gaussian import (
     LOG_ROOT,
     SampledGaussian,
+    outside,
     ratio,
     ratio_error,
     shifted,
     tail_angles,
 )
-from tacet.accounting.contour.series import UNIT, Complexes, Floats, mills, weighted_excess
+from tacet.accounting.contour.series import UNIT, Complexes, Floats, weighted_excess
 
 __all__ = ["SampledGaussianTilt", "sampled_gaussian_log_m_upper", "sampled_gaussian_tilt"]
 
@@ -30,8 +31,8 @@ _CELLS = 240
 class SampledGaussianTilt:
     """The law at abscissa c: its atoms, and what bounds the nodes beyond the last one.
 
-    share: w / f at the atoms; step: their distance; beyond: a bound on the tilted mass (atoms
-    left out, and integral) outside them, in units of M(c).
+    share: w / f at the atoms; step: their distance; ends: a bound of the tilted density of x at
+    both ends; slack: the probability outside them, all steps together.
     """
 
     law: SampledGaussian
@@ -39,7 +40,8 @@ class SampledGaussianTilt:
     atoms: AtomTilt
     share: Floats
     step: float
-    beyond: float
+    ends: Floats
+    slack: float
 
     @property
     def log_m(self) -> float:
@@ -73,24 +75,22 @@ class SampledGaussianTilt:
         gain, size = shifted(law, self.c, weights, self.share, angles, t)
         y = angles / law.mu
         depths = _depths(law)
-        reach = law.mu * (np.add.outer(y, depths))
-        swell = np.zeros(depths.size)
+        depths = depths[depths <= 2 * math.pi / self.step]
+        reach = law.mu * np.add.outer(y, depths)
+        swell, rim = np.zeros((depths.size, 2)), np.zeros((depths.size, 2))
         if power < 0:
             widest = _widest(self.share, law.mu * self.step)
             half = np.minimum(0.5 * law.mu * (y.max() + depths), 0.485 * math.pi)
             bend = (1 - power * law.mu**2 * widest) * self.step**2 / 8
-            grown = _grown(power, widest, half) + bend
-            swell = np.log(np.exp(np.minimum(grown, 600.0)) @ weights * 2)
-            far = np.minimum(-power * -np.log(np.cos(half)), 600.0)
-            swell = np.logaddexp(swell, far + math.log(self.beyond + 1e-300))
-        exponent = 0.5 * np.add.outer(y * y, depths * depths) + 0.7
-        exponent = exponent + swell - 2 * math.pi * depths / self.step
-        exponent[reach > 0.97 * math.pi] = np.inf
-        level = np.exp(np.minimum(exponent.min(axis=1), 600.0))
-        rim = 0.5 * y * y
-        if power < 0:
-            rim = rim + power * np.log(np.cos(0.5 * angles))
-        level = level + self.beyond * np.exp(np.minimum(rim, 600.0))
+            grown = _grown(power, widest, half)
+            swell = np.log(np.exp(np.minimum(grown + bend, 600.0)) @ weights * 2)[:, None]
+            rim = grown[:, [0, -1]]
+        ends = np.exp(np.minimum(rim, 600.0)) @ self.ends
+        across = np.exp(np.minimum(swell[:, 0] - 2 * math.pi * depths / self.step + 0.7, 600.0))
+        across = across * np.exp(0.5 * depths * depths) + ends * 2 * self.step / math.pi
+        level = across[None, :] + (y[:, None] * ends[None, :])
+        level = np.where(reach > 0.97 * math.pi, np.inf, level).min(axis=1)
+        level = level * np.exp(np.minimum(0.5 * y * y, 600.0))
         upper = gain + self.atoms.quadrature * (1 + gain) + level + 1e-10 * size
         best = float(upper.min())
         if not best < 0:
@@ -103,7 +103,7 @@ def sampled_gaussian_tilt(
 ) -> SampledGaussianTilt | None:
     """The law at c, good for nodes up to t = `last`; None where that takes above `most` atoms.
 
-    The step is the largest for which every sum errs by less than 1e-13 / count of M(c).
+    The step is the largest for which every sum errs by less than about 1e-13 / count of M(c).
     """
     power = law.power(c)
     depths = _depths(law)
@@ -112,18 +112,38 @@ def sampled_gaussian_tilt(
     log_count = math.log(law.count / _TOLERANCE)
     wanted = lines + math.log(2.0) + log_count
     plain = 0.5 * depths * depths + math.log(2 + 4 * abs(power)) + log_count
-    # M(c) >= e^(scale) * step roughly: planning only, the error is computed below
-    widest = 2 * math.pi * min(
-        float(np.max(depths / np.maximum(wanted, 1.0))),
-        float(np.max(depths / np.maximum(plain, 1.0))),
+    step = (
+        2
+        * math.pi
+        * min(
+            float(np.max(depths / np.maximum(wanted, 1.0))),
+            float(np.max(depths / np.maximum(plain, 1.0))),
+        )
     )
-    mantissa, exponent = math.frexp(widest)
-    step = math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)
-    first, last_index = math.ceil(law.low / step), math.floor(law.high / step)
-    if last_index - first > most:
-        return None
-    x = step * np.arange(first, last_index + 1)
+    found: SampledGaussianTilt | None = None
+    for _ in range(4):
+        if not step > (law.high - law.low) / most:
+            return found
+        made = _tilt_at(law, c, last, step=_short(step), lines=lines + scale)
+        if made is not None and (found is None or made.atoms.quadrature < found.atoms.quadrature):
+            found = made
+        if found is not None and found.atoms.quadrature * law.count < 1e-11:
+            return found
+        step *= 0.6
+    return found
+
+
+def _tilt_at(
+    law: SampledGaussian, c: float, last: float, *, step: float, lines: Floats
+) -> SampledGaussianTilt | None:
+    """The law at c on one grid, whose ends lie half a step outside the atoms, within the law's."""
+    power = law.power(c)
+    depths = _depths(law)
+    first, final = math.ceil(law.low / step + 0.5), math.floor(law.high / step - 0.5)
+    x = step * np.arange(first, final + 1)
+    edges = np.array([step * (first - 0.5), step * (final + 0.5)])
     ell, share = ratio(law.q, law.mu, x)
+    edge_ell, edge_share = ratio(law.q, law.mu, edges)
     square = 0.5 * x * x
     atoms = Atoms(
         log_mass=math.log(step) - LOG_ROOT - square,
@@ -132,16 +152,24 @@ def sampled_gaussian_tilt(
         log_ratio_error=ratio_error(law.q, law.mu, x, ell, share),
     )
     log_weight = power * ell + atoms.log_mass
-    total = float(np.log(np.exp(log_weight - log_weight.max()).sum()) + log_weight.max())
-    drop = 2 * math.pi * depths / step
-    strip = float(np.exp(np.min(lines + scale - total + 0.7 - drop)))
-    base = float(np.exp(np.min(0.5 * depths * depths + 0.7 - drop)))
-    beyond = _beyond(law, power, step, x, log_weight - total, share)
-    relative = (strip + beyond) * 1.01
+    top = float(log_weight.max())
+    total = top + math.log(float(np.exp(log_weight - top).sum()))
+    log_ends = power * edge_ell - 0.5 * edges * edges - LOG_ROOT - total
+    ends = np.exp(np.minimum(log_ends, 600.0)) * (1 + 1e-9)
+    sides = lines - total + 0.7 - 2 * math.pi * depths / step
+    segments = _log_segments(law, power, last, depths, step, edge_share)
+    whole = np.exp(np.minimum(sides, 600.0)) + np.exp(np.minimum(segments + log_ends, 600.0)).sum(1)
+    relative = float(whole.min()) * 1.01
     if not relative < 1e-3:
         return None
-    lost = (1 + abs(power)) * 3 * _lost(law, x, step)
-    excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base + lost
+    outer = float(np.exp(-0.5 * edges * edges).sum())
+    outer += float(np.exp(-0.5 * (edges - law.mu) ** 2).sum())
+    near = depths[depths <= 2 * math.pi / step]
+    base = float(np.exp(np.min(0.5 * near * near + 0.7 - 2 * math.pi * near / step)))
+    base += 2 * step / math.pi * outer
+    under_q, under_p = outside(law.q, law.mu, float(edges[0]), float(edges[1]))
+    excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base
+    excess += (1 + abs(power)) * (under_p + under_q)
     return SampledGaussianTilt(
         law=law,
         c=c,
@@ -154,8 +182,36 @@ def sampled_gaussian_tilt(
         ),
         share=share,
         step=step,
-        beyond=beyond * 1.01,
+        ends=ends,
+        slack=law.count * (under_p if law.remove else under_q),
     )
+
+
+def _short(value: float) -> float:
+    """The value cut to 24 binary digits, so that small multiples of it are exact floats."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)
+
+
+def _log_segments(
+    law: SampledGaussian, power: float, t: float, depths: Floats, step: float, share: Floats
+) -> Floats:
+    """ln of the two vertical sides' integrals up to each depth, per unit of density at the end.
+
+    Both halves together: 2 * int of e^(v^2 / 2 + t arg f) |f / f(end)|^a / (1 + e^(2 pi v / k)),
+    each piece of v bounded by the numerator at its end and the denominator at its start.
+    """
+    v = np.concatenate([[0.0], depths])
+    angle = law.mu * v[1:]
+    half = np.sin(0.5 * angle)[:, None]
+    turn = np.arctan2(share * np.sin(angle)[:, None], 1 - 2 * share * half * half)
+    pieces = (0.5 * v[1:] ** 2 + np.log(2 * np.diff(v)) - 2 * math.pi * v[:-1] / step)[:, None]
+    pieces = pieces + t * turn
+    if power < 0:
+        both = np.minimum(share * (1 - share) + 1e-300, 0.25)
+        pieces = pieces + 0.5 * power * np.log1p(-4 * both * half * half)
+    segments: Floats = np.logaddexp.accumulate(pieces, axis=0)
+    return segments + 1e-6
 
 
 def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
@@ -223,8 +279,7 @@ def _log_lines(
     Cells of one width: on each the weight is at most its larger end times e^(kappa h^2 / 8), the
     argument at most that of the right end.
     """
-    far = 0.35 * (law.high - law.low) / 2
-    edges = np.linspace(law.low - far, law.high + far, _CELLS + 1)
+    edges = np.linspace(law.low, law.high, _CELLS + 1)
     h = float(edges[1] - edges[0]) * (1 + 1e-12)
     ell, share = ratio(law.q, law.mu, edges)
     log_weight = power * ell - 0.5 * edges * edges - LOG_ROOT - scale
@@ -237,38 +292,8 @@ def _log_lines(
     half = np.sin(0.5 * angle)
     turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
     level = top + t * turn[:, 1:]
-    right = log_weight[-1] + math.log(mills(edges[-1] - max(power, 0.0) * law.mu))
-    left = log_weight[0] + math.log(mills(-edges[0] - max(-power, 0.0) * law.mu * share[0]))
-    ends = np.stack([left + t * turn[:, 0], right + t * angle[:, 0]], axis=1)
     if power < 0:
         level = level + _grown(power, widest, 0.5 * law.mu * depths)
-        outer = np.where(share[[0, -1]] - 0.5 > 0, [0.25, both[-1]], [both[0], 0.25])
-        ends = ends + _grown(power, outer, 0.5 * law.mu * depths)
-    level = np.concatenate([level, ends], axis=1)
     peak = level.max(axis=1)
     lines: Floats = peak + np.log(np.exp(level - peak[:, None]).sum(axis=1))
     return lines + 0.5 * depths * depths + 1e-6
-
-
-def _beyond(
-    law: SampledGaussian, power: float, step: float, x: Floats, log_share: Floats, share: Floats
-) -> float:
-    """Tilted mass outside the atoms: those left out, and twice the integral; units of M(c)."""
-    total = 0.0
-    rates = (
-        -float(x[0]) - max(-power, 0.0) * law.mu * float(share[0]),
-        float(x[-1]) - max(power, 0.0) * law.mu,
-    )
-    for rate, end in zip(rates, (float(log_share[0]), float(log_share[-1])), strict=True):
-        crest = math.exp(min(0.5 * min(rate, 0.0) ** 2, 600.0))
-        total += math.exp(min(end, 100.0)) * (2 * mills(rate) / step + crest)
-    return total * 1.01
-
-
-def _lost(law: SampledGaussian, x: Floats, step: float) -> float:
-    """Mass of Q and of P outside the atoms, plus the atoms left out, rounded up."""
-    low, high = -float(x[0]), float(x[-1])
-    total = 0.0
-    for distance in (low, high, low + law.mu, high - law.mu):
-        total += math.exp(-0.5 * distance * distance) if distance > 1 else 1.0
-    return total * (1 + step)
