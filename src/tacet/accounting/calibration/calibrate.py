@@ -52,7 +52,7 @@ def calibration(
     find: Literal["least", "most"] = "least",
     whole: bool = False,
     within: tuple[float, float] | None = None,
-    guess: float = 1.0,
+    guess: float | None = None,
     tolerance: float = 1e-9,
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,
@@ -70,7 +70,9 @@ def calibration(
     """
     cost_of, level = _measure(target, neighbors, price)
     low, high = _range(within, whole=whole)
-    start, width = positive(guess=guess), positive(tolerance=tolerance)
+    usual = 64.0 if whole else 1.0
+    start = usual if guess is None else positive(guess=guess)
+    width = positive(tolerance=tolerance)
     if find not in ("least", "most"):
         raise InvalidParameter("find", find, expected="'least' or 'most'")
     if not 1e-14 <= width < 1:
@@ -123,7 +125,7 @@ def calibrate(
     find: Literal["least", "most"] = ...,
     whole: Literal[False] = ...,
     within: tuple[float, float] | None = ...,
-    guess: float = ...,
+    guess: float | None = ...,
     tolerance: float = ...,
     neighbors: Neighbors = ...,
     price: Callable[[Event], Cost] | None = ...,
@@ -136,7 +138,7 @@ def calibrate(
     find: Literal["least", "most"] = ...,
     whole: Literal[True],
     within: tuple[float, float] | None = ...,
-    guess: float = ...,
+    guess: float | None = ...,
     tolerance: float = ...,
     neighbors: Neighbors = ...,
     price: Callable[[Event], Cost] | None = ...,
@@ -148,7 +150,7 @@ def calibrate(
     find: Literal["least", "most"] = "least",
     whole: bool = False,
     within: tuple[float, float] | None = None,
-    guess: float = 1.0,
+    guess: float | None = None,
     tolerance: float = 1e-9,
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,
@@ -162,7 +164,7 @@ def calibrate(
     find: "least" where larger parameters are more private (noise), "most" where they are less
     (steps, rates, epsilons). whole: whether the parameter is an integer, then passed as int.
     within: the range that is searched, ends included: 1e-9 to 1e12, for integers 1 to 10^12.
-    guess: where to begin; sets the time taken. tolerance: the relative width to which a float is
+    guess: where to begin, 1 or for integers 64; sets the time taken. tolerance: the relative width to which a float is
     found. neighbors: the relation the target speaks of. price: a certified upper bound of what an
     event costs, instead of the accountant's.
 
@@ -204,7 +206,7 @@ def calibrate_grid(
     find: Literal["least", "most"] = "least",
     whole: bool = False,
     within: tuple[float, float] | None = None,
-    guess: float = 1.0,
+    guess: float | None = None,
     tolerance: float = 1e-9,
     neighbors: Neighbors = AddRemove,
     price: Callable[[Event], Cost] | None = None,

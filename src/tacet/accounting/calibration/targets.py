@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from types import ModuleType
 from typing import TypeAlias
 
@@ -16,16 +17,19 @@ from tacet.accounting import prices
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter
 from tacet.privacy.additive import share
-from tacet.privacy.enclosure import float_down, mpf
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.privacy.neighbors import Neighbors
+from tacet.privacy.tradeoff import TradeoffCurve
 
 __all__ = ["Advantage", "Cost", "Measure", "Target", "TruePositiveRate", "measure"]
 
 Cost: TypeAlias = float | Fraction
 Measure: TypeAlias = tuple[Callable[[Event], Cost], Fraction]
 """A certified upper bound of what an event costs, and the most that it may cost."""
+
+_STEEPEST = 700.0
+"""e to this power is still a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +79,16 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
     match target:
         case ApproxDP(epsilon, delta) if epsilon > 0:
             return lambda event: _cost(
-                _accountant().epsilon(event, delta=_down(delta), neighbors=neighbors)
+                _accountant().epsilon(event, delta=delta, neighbors=neighbors)
             ), epsilon
         case ApproxDP(_, delta):
             return lambda event: _delta_at_zero(event, neighbors), delta
         case Advantage(at_most):
             return lambda event: _delta_at_zero(event, neighbors), exact("at_most", at_most)
-        case TruePositiveRate(at_most=at_most, fpr=fpr):
-            rate = exact("fpr", fpr)
-            return lambda event: _cost(
-                _accountant().tradeoff(event, neighbors=neighbors).true_positive_rate(fpr=rate)
-            ), exact("at_most", at_most)
+        case TruePositiveRate(at_most=at_most):
+            return partial(_true_positive_rate, target=target, neighbors=neighbors), exact(
+                "at_most", at_most
+            )
         case PureDP(epsilon):
             return lambda event: prices.pure_price(event).epsilon, epsilon
         case ZCDP(rho):
@@ -94,7 +97,7 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
             return lambda event: _beside_delta(prices.gdp_price(event), target), mu_squared
         case RenyiDP(alpha, epsilon):
             return lambda event: _cost(
-                _accountant().renyi(event, alpha=_up(alpha), neighbors=neighbors)
+                _accountant().renyi(event, alpha=alpha, neighbors=neighbors)
             ), epsilon
         case _:
             expected = (
@@ -116,15 +119,47 @@ def _cost(value: float) -> Cost:
     return float(value)
 
 
-def _down(delta: Fraction) -> float:
-    """The greatest float that is not above: a smaller delta is the harder target."""
-    return float_down(mpf(delta))
+def _true_positive_rate(event: Event, target: TruePositiveRate, neighbors: Neighbors) -> Cost:
+    """The share of members that a test with the target's false-positive rate can find, at most.
+
+    Every point of the privacy profile bounds the share by a line; the least bound is convex in
+    the slope e^epsilon, and slopes outside the range searched can not meet the target.
+    """
+    accountant, fpr = _accountant(), exact("fpr", target.fpr)
+    curve: TradeoffCurve = accountant.tradeoff(event, neighbors=neighbors, points=2)
+    if curve.mu_squared is not None:  # exact
+        return curve.true_positive_rate(fpr=fpr)
+    rate, share = float(fpr), float(exact("at_most", target.at_most))
+    points: list[tuple[float, float]] = []
+
+    def bound(log_slope: float) -> float:
+        epsilon = abs(log_slope)
+        delta = accountant.delta(event, epsilon=Fraction(epsilon), neighbors=neighbors)
+        points.append((epsilon, delta))
+        if log_slope >= 0:
+            return float(math.exp(epsilon) * rate + delta)
+        return float(1 - math.exp(-epsilon) * (1 - delta - rate))
+
+    low = math.log((1 - share) / (1 - rate)) if share < 1 else -_STEEPEST
+    high = math.log(share / rate) if rate > 0 else _STEEPEST
+    _descend(bound, max(low, -_STEEPEST), min(high, _STEEPEST))
+    return TradeoffCurve.of_profile(points).true_positive_rate(fpr=fpr)
 
 
-def _up(alpha: Fraction) -> float:
-    """The least float that is not below: the divergence grows with its order."""
-    nearest = float(alpha)
-    return nearest if Fraction(nearest) >= alpha else math.nextafter(nearest, math.inf)
+def _descend(value: Callable[[float], float], low: float, high: float) -> None:
+    """Evaluate a unimodal function at about 25 places that close in on its least value."""
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = value(left), value(right)
+    for _ in range(24):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = value(right)
 
 
 def _accountant() -> ModuleType:
