@@ -55,7 +55,7 @@ class IndividualFilter:
 
     Bound       the limit is an upper bound of each person's loss, adaptively.
     Source      Feldman and Zrnic 2021, arXiv:2008.11193; docs/proofs/filters.md,
-                Theorem 7 (also PureDP and GDP, rejoining, and replacement).
+                Theorem 6 (also PureDP and GDP, rejoining, and replacement).
 
     >>> account = IndividualFilter(limit=ZCDP(0.5), people=3)
     >>> for _ in range(2):

@@ -67,7 +67,7 @@ class Odometer:
 
     Bound       upper, rounded up.
     Source      Whitehouse, Ramdas, Rogers, Wu 2023, arXiv:2203.05481 (classic form);
-                docs/proofs/filters.md, Theorem 6 (this form, and approximate zCDP).
+                docs/proofs/filters.md, Theorem 5 (this form, and approximate zCDP).
 
     >>> meter = Odometer(delta=1e-6, sharp_at=0.05)
     >>> for _ in range(100):
@@ -151,7 +151,7 @@ def mixture_boundary(rho: float | Fraction, *, delta: float | Fraction, r: float
                 x = sqrt(log((V + r)/(r delta^2))) leaves out log(2 Phi(x)), almost log 2.
     Bound       upper at all times at once, rounded up.
     Edges       rho = 0 -> 0.0.
-    Source      docs/proofs/filters.md, Theorem 6, after Robbins 1970 and Howard, Ramdas,
+    Source      docs/proofs/filters.md, Theorem 5, after Robbins 1970 and Howard, Ramdas,
                 McAuliffe, Sekhon 2021, arXiv:1810.08240 (mixture boundaries).
 
     >>> round(mixture_boundary(0.05, delta=1e-6, r=0.0033), 4)

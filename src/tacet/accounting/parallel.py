@@ -30,7 +30,7 @@ def pair_price(cost: Guarantee) -> Guarantee:
     Edges       ZCDP and GDP with a delta, and RenyiDP -> InvalidParameter: no theorem here gives
                 a price in the same numbers.
     Source      Dwork and Roth 2014, Theorem 2.2; Bun and Steinke 2016, Prop. 1.9; Dong, Roth, Su
-                2022, Theorem 2.14; for (epsilon, delta) docs/proofs/filters.md, Theorem 5.
+                2022, Theorem 2.14; for (epsilon, delta) docs/proofs/filters.md, Theorem 4.
 
     >>> pair_price(ZCDP(0.5)), pair_price(GDP(1))
     (ZCDP(rho=2.0), GDP(mu=2.0))
@@ -70,7 +70,7 @@ class ParallelComposition:
     Raises InvalidParameter for a unit without a price of a replacement under ReplaceOne.
 
     Bound       upper.
-    Source      McSherry 2009, Theorem 4 (parallel composition); docs/proofs/filters.md, Theorem 5
+    Source      McSherry 2009, Theorem 4 (parallel composition); docs/proofs/filters.md, Theorem 4
                 (adaptive, interleaved, several parts a unit, replacement).
 
     >>> split = ParallelComposition(PureDP(0), max_parts=1)

@@ -53,7 +53,7 @@ class Account:
     a forked process may not spend (LedgerMismatch), and copies and pickles are refused (TypeError).
 
     Bound       the root's filter bounds everything spent below it.
-    Source      that of the filter; docs/proofs/filters.md, Theorems 1 and 5.
+    Source      that of the filter; docs/proofs/filters.md, Theorems 1 and 4.
 
     >>> from tacet.privacy.guarantees import PureDP
     >>> account = Account(PureDP(1), name="survey")

@@ -42,7 +42,7 @@ class ApproximateFilter:
 
     Bound       the guarantee of what is spent is an upper bound; budgets are rounded down.
     Source      Whitehouse, Ramdas, Rogers, Wu 2023, arXiv:2203.05481 (the classic
-                test); docs/proofs/filters.md, Theorems 1, 3 and 4 (this one).
+                test); docs/proofs/filters.md, Theorems 1, 2 and 3 (this one).
 
     >>> account = ApproximateFilter(ApproxDP(1, 1e-6))
     >>> account.admits(PureDP(1))

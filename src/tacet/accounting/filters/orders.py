@@ -41,7 +41,7 @@ class RenyiFilter:
 
     Bound       the guarantee of what is spent is an upper bound; budgets are rounded down.
     Source      Feldman and Zrnic 2021, arXiv:2008.11193 (one order);
-                docs/proofs/filters.md, Theorem 3 (the grid).
+                docs/proofs/filters.md, Theorem 2 (the grid).
 
     >>> from tacet.privacy.guarantees import ZCDP
     >>> account = RenyiFilter(ApproxDP(1, 1e-6), orders=(8, 16, 32, 64))
