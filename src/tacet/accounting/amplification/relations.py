@@ -29,7 +29,7 @@ from tacet.privacy.events import (
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["check_relation", "under_replacement"]
+__all__ = ["check_relation", "holds_fixed_size", "holds_sample", "under_replacement"]
 
 
 def check_relation(event: Event, neighbors: Neighbors) -> None:
@@ -107,3 +107,33 @@ def under_replacement(event: Event) -> Event:
                 kind="a fixed-size sample",
                 try_instead="Sample an event whose price under replacement is known.",
             )
+
+
+def holds_sample(event: Event) -> bool:
+    """Whether a part of the event is a sample or shuffled.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return holds_sample(one)
+        case Composed(parts=parts):
+            return any(holds_sample(part) for part in parts)
+        case _:
+            return isinstance(event, PoissonSampled | FixedSizeSampled | Shuffled)
+
+
+def holds_fixed_size(event: Event) -> bool:
+    """Whether a part of the event is a sample of fixed size.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return holds_fixed_size(one)
+        case Composed(parts=parts):
+            return any(holds_fixed_size(part) for part in parts)
+        case _:
+            return isinstance(event, FixedSizeSampled)

@@ -38,7 +38,7 @@ __all__ = [
 _Array = npt.NDArray[np.float64]
 _UNIT = 2.0**-53
 _LARGEST_COUNT = 10**9
-_RUNS = 256
+_RUNS = 128
 _ENUMERATED = 512
 _REACH = 9.5
 """Standard deviations of the number of clones that are looked at run by run."""

@@ -121,11 +121,8 @@ def _several(masses: list[Fraction], count: int) -> Fraction:
     present = [mass for mass in masses if mass]
     if not present:
         return Fraction(0)
-    if len(present) == 1 and count == 1:
-        return present[0]
-    one = Fraction(delta_of_independent_failures(present))
-    if count == 1:
-        return one
+    alone = len(present) == 1
+    one = present[0] if alone else Fraction(delta_of_independent_failures(present))
     return min(one * count, Fraction(1))
 
 

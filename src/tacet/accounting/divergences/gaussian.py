@@ -171,11 +171,13 @@ def _moment_above_one(plan: _Plan) -> Any:
 def _log_ratio(q: float, x: _Array) -> tuple[_Array, _Array]:
     """log(1 - q + q e^x) and a bound of its error."""
     logs = abs(math.log(q)) + abs(math.log1p(-q))
-    near = np.abs(x) <= 1
+    low = -1.0 if q > 0.5 else -math.inf
+    near = (x >= low) & (x <= -math.log(q))  # 1 + q (e^x - 1) is from 1/3 to 2: no cancellation
     inner = q * np.expm1(np.where(near, x, 0.0))
     outer = np.logaddexp(math.log1p(-q), math.log(q) + x)
     value = np.where(near, np.log1p(inner), outer)
-    error = np.where(near, 64 * _UNIT * np.abs(inner), 16 * _UNIT * (np.abs(x) + logs + 1))
+    slip = 256 * _UNIT * np.abs(inner) * (1 + np.maximum(x, 0.0))
+    error = np.where(near, slip, 16 * _UNIT * (np.abs(x) + logs + 1))
     return value, error
 
 
