@@ -164,9 +164,9 @@ def calibrate(
     find: "least" where larger parameters are more private (noise), "most" where they are less
     (steps, rates, epsilons). whole: whether the parameter is an integer, then passed as int.
     within: the range that is searched, ends included: 1e-9 to 1e12, for integers 1 to 10^12.
-    guess: where to begin, 1 or for integers 64; sets the time taken. tolerance: the relative width to which a float is
-    found. neighbors: the relation the target speaks of. price: a certified upper bound of what an
-    event costs, instead of the accountant's.
+    guess: where to begin, 1 or for integers 64; sets the time taken. tolerance: the relative width
+    to which a float is found. neighbors: the relation the target speaks of. price: a certified
+    upper bound of what an event costs, instead of the accountant's.
 
     The result itself was priced and meets the target, whatever the family. That nothing better
     than (1 - tolerance) times it does is true where the cost is monotone in the parameter. Where

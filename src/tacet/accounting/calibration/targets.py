@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import TypeAlias
 
 from tacet.accounting import prices
+from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
 from tacet.checks import Number, exact
-from tacet.errors import InvalidParameter
+from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.additive import share
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
@@ -70,13 +71,16 @@ Target: TypeAlias = Guarantee | Advantage | TruePositiveRate
 def measure(target: object, *, neighbors: Neighbors) -> Measure:
     """How an event is measured against a target.
 
-    ApproxDP by epsilon at its delta (by delta, where its epsilon is 0), PureDP by epsilon, ZCDP by
+    ApproxDP by epsilon at its delta (by delta, where its epsilon is 0; as PureDP, where its delta
+    is 0), PureDP by epsilon, ZCDP by
     rho, GDP by mu squared, RenyiDP by the divergence at its order, Advantage by delta at epsilon
     0, TruePositiveRate by the trade-off curve. An event that spends more delta of its own than a
     ZCDP or GDP target has costs inf.
     Raises InvalidParameter for what is no target.
     """
     match target:
+        case ApproxDP(epsilon, delta) if delta == 0:
+            return partial(_pure, neighbors=neighbors), epsilon
         case ApproxDP(epsilon, delta) if epsilon > 0:
             return lambda event: _cost(
                 _accountant().epsilon(event, delta=delta, neighbors=neighbors)
@@ -90,20 +94,36 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
                 "at_most", at_most
             )
         case PureDP(epsilon):
-            return lambda event: prices.pure_price(event).epsilon, epsilon
-        case ZCDP(rho):
-            return lambda event: _beside_delta(prices.zcdp_price(event), target), rho
+            return partial(_pure, neighbors=neighbors), epsilon
+        case ZCDP(most):
+            return partial(_concentrated, target=target, neighbors=neighbors), most
         case GDP(mu_squared):
             return lambda event: _beside_delta(prices.gdp_price(event), target), mu_squared
         case RenyiDP(alpha, epsilon):
-            return lambda event: _cost(
-                _accountant().renyi(event, alpha=alpha, neighbors=neighbors)
-            ), epsilon
+            return lambda event: renyi(event, alpha=alpha, neighbors=neighbors), epsilon
         case _:
             expected = (
                 "a guarantee, Advantage(...) or TruePositiveRate(...); a number only with price="
             )
             raise InvalidParameter("target", target, expected=expected)
+
+
+def _pure(event: Event, neighbors: Neighbors) -> Cost:
+    try:
+        return prices.pure_price(event).epsilon  # exact
+    except UnsupportedEvent:
+        epsilon = pure_epsilon(event, neighbors=neighbors)  # also of samples
+        if epsilon is None:
+            raise
+        return epsilon
+
+
+def _concentrated(event: Event, target: ZCDP, neighbors: Neighbors) -> Cost:
+    try:
+        price = prices.zcdp_price(event)  # exact where rational
+    except UnsupportedEvent:
+        return rho(event, neighbors=neighbors)  # also of samples
+    return _beside_delta(price, target)
 
 
 def _beside_delta(price: ZCDP | GDP, target: ZCDP | GDP) -> Cost:
@@ -130,7 +150,8 @@ def _true_positive_rate(event: Event, target: TruePositiveRate, neighbors: Neigh
     if curve.mu_squared is not None:  # exact
         return curve.true_positive_rate(fpr=fpr)
     rate, share = float(fpr), float(exact("at_most", target.at_most))
-    points: list[tuple[float, float]] = []
+    pure = pure_epsilon(event, neighbors=neighbors)
+    points: list[tuple[float, float]] = [] if pure is None else [(pure, 0.0)]
 
     def bound(log_slope: float) -> float:
         epsilon = abs(log_slope)
