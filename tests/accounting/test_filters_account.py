@@ -172,6 +172,19 @@ def test_a_split_below_a_converting_filter_is_refused() -> None:
         Account(RenyiDP(2, 1)).sub_account("other", RenyiDP(3, 1)).split()
 
 
+def test_parts_whose_debits_are_not_proportional_are_not_split_again() -> None:
+    """(1, 0) in one part, then (3/2, 1e-6) in another: e^epsilon would see the rise of 1/2."""
+    parts = Account(ApproxDP(9, 1e-3)).split(neighbors=ReplaceOne)
+    below = parts.part("A").sub_account("below", ApproxDP(9, 1e-3))
+    for account in (parts.part("A"), below):
+        with pytest.raises(InvalidParameter, match="split again"):
+            account.split()
+    inner = Account(ZCDP(9)).split(neighbors=ReplaceOne).part("A").split()
+    inner.part("x").spend(ZCDP(0.5))
+    assert inner.owed == ZCDP(0.5)
+    assert Account(ApproxDP(9, 1e-3)).split().part("A").split().owed == ApproxDP(0, 0)
+
+
 def test_random_trees_debit_exactly_what_a_plain_computation_owes() -> None:
     coin = random.Random(5)
     root = Account(PureDP(10**6))

@@ -94,6 +94,11 @@ class ParallelComposition:
         self._sums = [_LargestSum(self.max_parts) for _ in unit.additive]
 
     @property
+    def linear(self) -> bool:
+        """Whether the price of a sum is the sum of the prices: not for the delta of a pair."""
+        return not (self.neighbors is ReplaceOne and isinstance(self._unit, ApproxDP))
+
+    @property
     def owed(self) -> Guarantee:
         """What the parent owes in all."""
         return self._unit.with_additive([sums.total for sums in self._sums])

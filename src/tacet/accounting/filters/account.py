@@ -124,14 +124,18 @@ class Account:
         """Parts, disjoint in units, of which this account owes the `max_parts` largest spends.
 
         See ParallelComposition for what must hold of the parts.
-        Raises InvalidParameter unless this account and all above it add in one unit: where a debit
-        is converted on its way up, the largest spend would be converted in pieces, too cheaply.
+        Raises InvalidParameter unless this account and all above it add in one unit, and where it
+        is or lies below a part under ReplaceOne in ApproxDP: where a debit is converted on its way
+        up, other than in proportion, the largest spend would be converted in pieces, too cheaply.
         """
         mine = self._filter
         above: Account | None = self
         while above is not None:
             if not _adds_alike(mine, above.filter):
                 expected = "an account that adds in one unit with all above it, to be split"
+                raise InvalidParameter("account", above.name, expected=expected)
+            if above.part_of is not None and not above.part_of[0].linear:
+                expected = "no part under ReplaceOne in ApproxDP, to be split again"
                 raise InvalidParameter("account", above.name, expected=expected)
             above = above.above
         assert isinstance(mine, Filter)
