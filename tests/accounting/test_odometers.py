@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from fractions import Fraction
@@ -147,6 +148,39 @@ def test_whoever_stops_because_of_the_reading_gains_nothing(stop: str, seed: int
         assert gain <= 0.15
     leaked = math.fsum(path.p for path in paths if path.q == 0)
     assert 0 < leaked <= 0.05
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.05])
+def test_no_adversary_at_all_passes_the_reading_more_often_than_delta(delta: float) -> None:
+    """The best of all choices of up to 16 questions, by dynamic programming, exactly."""
+    steps = (2, 4, 8)  # epsilons in tenths
+    start = Odometer(delta=delta, sharp_at=0.5).spend(ZCDP("1e-30"))  # no plain sum
+    prices = [ZCDP(conversions.zcdp_from_pure(step / 10)) for step in steps]
+
+    @functools.cache
+    def reading(counts: tuple[int, ...]) -> float:
+        meter = start
+        for price, count in zip(prices, counts, strict=True):
+            meter = meter.spend(price * count)
+        return meter.epsilon
+
+    @functools.cache
+    def passing(counts: tuple[int, ...], loss: int) -> float:
+        if loss / 10 > reading(counts):
+            return 1.0
+        if sum(counts) == 16:
+            return 0.0
+        found = 0.0
+        for place, step in enumerate(steps):
+            after = tuple(count + (at == place) for at, count in enumerate(counts))
+            high = 1 / (1 + math.exp(-step / 10))
+            found = max(
+                found, high * passing(after, loss + step) + (1 - high) * passing(after, loss - step)
+            )
+        return found
+
+    reached = passing((0, 0, 0), 0)
+    assert delta / 20 < reached <= delta
 
 
 def test_pure_costs_are_never_read_above_their_sum() -> None:
