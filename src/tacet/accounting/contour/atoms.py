@@ -69,7 +69,7 @@ class AtomTilt:
         return 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """ln of phi(t)^count without its phase count * centre * t, and the error of that."""
+        """The logarithm of phi(t)^count without the phase mean * t, and a bound on its error."""
         angle = np.multiply.outer(t, 0.5 * self.centred)
         sine = np.sin(angle)
         real = -2.0 * ((sine * sine) @ self.weights)
@@ -82,7 +82,7 @@ class AtomTilt:
 def logarithm(
     real: Floats, imaginary: Floats, slip: Floats, count: int
 ) -> tuple[Complexes, Floats]:
-    """count * ln(1 + r) for r = real + i imaginary known within slip, and the error of that."""
+    """The logarithm of (1 + r)^count, r known within `slip`, and a bound on its error."""
     square = real * (2.0 + real) + imaginary * imaginary
     modulus = np.hypot(1.0 + real, imaginary)
     lost = slip > 0.5 * modulus

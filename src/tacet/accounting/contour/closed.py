@@ -68,9 +68,9 @@ class GaussianTilt:
         return self.v * (self.c + 0.5)
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """ln |phi|, and the roundings of it and of the mean."""
+        """The logarithm of |phi|, and the roundings of it and of the mean."""
         level = -0.5 * self.v * t * t
-        return level + 0j, 6 * UNIT * np.abs(level) + 5 * UNIT * self.mean * t
+        return level.astype(np.complex128), 6 * UNIT * np.abs(level) + 5 * UNIT * self.mean * t
 
     def tail(self, t: float) -> float:
         """-V t^2 / 2, rounded up."""
@@ -160,7 +160,7 @@ class ThreePointTilt:
     slack: float = 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """ln phi(t), mechanism by mechanism."""
+        """The logarithm of phi(t), mechanism by mechanism."""
         total = np.zeros(t.size, dtype=np.complex128)
         error = np.zeros(t.size)
         for j in range(self.law.epsilon.size):

@@ -6,22 +6,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from tacet import checks
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.parts import Direction, Parts, flatten, parts_of
 from tacet.accounting.contour.plan import (
+    Curve,
+    Plan,
     abscissas,
     chernoff_epsilon,
     curve,
+    log_kappa,
     plan_at,
     saddle_for_delta,
     saddle_for_epsilon,
 )
-from tacet.accounting.contour.quadrature import Sum, chernoff_upper, quadrature
+from tacet.accounting.contour.quadrature import Sum, chernoff_delta, chernoff_upper, quadrature
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.privacy.enclosure import context, float_down, float_up, mpf
@@ -73,7 +78,7 @@ def delta_interval(
 ) -> Interval:
     """An interval that holds the least delta at which the composition is (epsilon, delta)-DP.
 
-    epsilon: 0 or above, read as the float nearest to it; otherwise as `epsilon_interval`.
+    epsilon: 0 or above; otherwise as `epsilon_interval`.
 
     Bound       both sides, rounded outward; widths are relative to delta down to 1e-300.
     Source      docs/proofs/contour.md, Theorems 1 to 6.
@@ -81,10 +86,10 @@ def delta_interval(
     >>> from tacet.privacy.events import Gaussian
     >>> found = delta_interval([(Gaussian(noise_multiplier=1.0), 1)], epsilon=1.0)
     >>> round(found.lower, 10), round(found.upper, 10)
-    (0.1269367378, 0.1269367378)
+    (0.1269367375, 0.1269367375)
     """
-    number = float(checks.exact("epsilon", epsilon))
-    if number < 0:
+    number = checks.exact("epsilon", epsilon)
+    if not 0 <= number < 2**1000:
         raise InvalidParameter("epsilon", epsilon, expected="a number, 0 or above")
     events = flatten(composition)
     low, high = 0.0, 0.0
@@ -135,22 +140,38 @@ def _epsilon(
     if high <= known:
         return Interval(0.0, high)
     c, near = saddle_for_delta(whole, log_delta)
+    refused = 0
     for _ in range(_PASSES):
         near = max(near, 0.0)
         plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
-        made = None if plan is None else quadrature(factors, plan, log_unit=log_delta)
+        made = None if plan is None else _within_cap(factors, plan, log_unit=log_delta)
         if made is None:
-            break
+            refused += 1
+            if refused == 2:
+                break
+            c *= 0.5
+            continue
         found = _invert(made, near)
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
+        if high - low <= max(_NARROW * high, 1e-12) or not math.isfinite(found.near):
+            break
+        still = abs(found.near - near) <= 1e-3 * near
+        if still or (found.upper < math.inf and high - low > 0.7 * before):
+            break
         near = found.near
-        if high - low <= max(_NARROW * high, 1e-12) or not math.isfinite(near):
-            break
-        if before < math.inf and high - low > 0.7 * before:
-            break
         c, _ = saddle_for_epsilon(whole, near)
     return Interval(low, max(high, low))
+
+
+def _within_cap(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum | None:
+    """The quadrature, with fewer nodes (and a longer tail) where the plan's are too many."""
+    for _ in range(3):
+        made = quadrature(factors, plan, log_unit=log_unit)
+        if made is not None or plan.nodes < 64:
+            return made
+        plan = replace(plan, nodes=plan.nodes // 3)
+    return None
 
 
 def _invert(made: Sum, start: float) -> _Search:
@@ -217,53 +238,67 @@ def _root(value: Callable[[float], float], start: float, *, slope: float) -> flo
 
 
 def _delta(
-    events: Sequence[tuple[Event, int]], epsilon: float, *, direction: Direction
+    events: Sequence[tuple[Event, int]], exact: Fraction, *, direction: Direction
 ) -> Interval:
+    epsilon = float(exact)
+    below, above = _around(exact)
     log_delta = -46.0
-    best: Interval | None = None
-    finite: Any = context().mpf(1)
+    best = Interval(0.0, 1.0)
+    infinite: Any = context().mpf(0)
     for attempt in range(_PASSES):
         parts = parts_of(events, direction=direction, log_delta=log_delta)
         if parts is None:
-            return Interval(0.0, 1.0)
-        factors, finite = parts.factors, parts.finite
+            break
+        factors, infinite = parts.factors, parts.infinite
         if not factors:
             best = Interval(0.0, 0.0)
             break
         whole = curve(factors, abscissas(factors))
         c, guess = saddle_for_epsilon(whole, epsilon)
-        guess = max(guess, math.log(_SMALLEST))
-        if guess < log_delta - 1.0 and attempt < 2:
+        guess = min(max(guess, math.log(_SMALLEST)), 0.0)
+        if attempt == 0 and guess < log_delta - 1.0:
             log_delta = guess
             continue
         log_delta = guess if attempt < 2 else log_delta
-        found, near = _at_epsilon(factors, whole, c, epsilon, log_delta)
-        best = found if best is None else _meet(best, found)
+        other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * epsilon))])
+        least = chernoff_delta(factors, other, epsilon=below)
+        found, near = _at_epsilon(factors, whole, c, (below, above), log_delta)
+        high = min(best.upper, found.upper, least)
+        best = Interval(max(best.lower, found.lower), high)
         if best.upper - best.lower <= _NARROW * best.upper or not near > 0:
             break
-        log_delta = max(math.log(near), math.log(_SMALLEST))
-    if best is None:
-        return Interval(0.0, 1.0)
-    return _with_infinite(finite, best)
+        log_delta = min(max(math.log(near), math.log(_SMALLEST)), 0.0)
+    return _with_infinite(infinite, best)
 
 
 def _at_epsilon(
-    factors: Sequence[Factor], whole: Any, c: float, epsilon: float, log_delta: float
+    factors: Sequence[Factor],
+    whole: Curve,
+    c: float,
+    place: tuple[float, float],
+    log_delta: float,
 ) -> tuple[Interval, float]:
-    plan = plan_at(factors, whole, c=c, epsilon=epsilon, log_delta=log_delta)
-    made = None if plan is None else quadrature(factors, plan, log_unit=log_delta)
+    """The bounds at an epsilon between two floats, and the value believed near them."""
+    below, above = place
+    plan = plan_at(factors, whole, c=c, epsilon=below, log_delta=log_delta)
+    made = None if plan is None else _within_cap(factors, plan, log_unit=log_delta)
     if made is None:
         return Interval(0.0, 1.0), 0.0
-    sides = made.at(epsilon)
+    sides = made.at(below)
+    least = sides.lower if above == below else made.at(above).lower
     unit = math.exp(log_delta)
     pad = 1e-15 * (1 + abs(log_delta))
     upper = min(1.0, sides.upper * unit * (1 + pad) + 5e-324)
-    lower = min(max(0.0, sides.lower * unit * (1 - pad)), upper)
+    lower = min(max(0.0, least * unit * (1 - pad)), upper)
     return Interval(lower, upper), sides.near * unit if sides.near > 0 else 0.0
 
 
-def _meet(first: Interval, second: Interval) -> Interval:
-    return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
+def _around(value: Fraction) -> tuple[float, float]:
+    """The nearest floats not above and not below a non-negative number."""
+    near = float(value)
+    below = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    above = near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    return below, above
 
 
 def _log(value: Fraction) -> float:
@@ -271,15 +306,15 @@ def _log(value: Fraction) -> float:
 
 
 def _without_infinite(parts: Parts, target: Fraction) -> Any:
-    """The delta that the finite losses may have: 1 - (1 - target) / P(all finite)."""
-    if parts.finite <= 0:
+    """The delta that the finite losses may have: (target - p) / (1 - p), p = P(infinite loss)."""
+    if parts.infinite >= 1:
         return context().mpf(0)
-    return 1 - (1 - mpf(target)) / parts.finite
+    return (mpf(target) - parts.infinite) / (1 - parts.infinite)
 
 
-def _with_infinite(finite: Any, found: Interval) -> Interval:
-    """1 - P(all finite) (1 - delta of the finite losses), rounded outward."""
-    if finite == 1:
+def _with_infinite(infinite: Any, found: Interval) -> Interval:
+    """With infinite losses: p + (1 - p) * (delta of the finite losses), rounded outward."""
+    if infinite == 0:
         return found
-    low, high = (1 - finite * (1 - mpf(end)) for end in found)
+    low, high = (infinite + (1 - infinite) * mpf(end) for end in found)
     return Interval(float_down(low), min(1.0, float_up(high)))

@@ -16,7 +16,7 @@ class Tilt(Protocol):
 
     @property
     def log_m(self) -> float:
-        """ln M(c) of all copies."""
+        """The logarithm of M(c) of all copies."""
 
     @property
     def log_m_error(self) -> float:
@@ -31,7 +31,7 @@ class Tilt(Protocol):
         """Probability that was cut off, all copies together, rounded up."""
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """ln phi(t) without the phase mean * t, and a bound on its absolute error."""
+        """The logarithm of phi(t) without the phase mean * t, and a bound on its absolute error."""
 
     def tail(self, t: float) -> float:
         """A bound of ln sup over t' >= t of |phi(t')|; at most 0."""

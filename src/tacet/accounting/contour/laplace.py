@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacet.accounting.contour.atoms import logarithm
 from tacet.accounting.contour.series import UNIT, Complexes, Floats, excess
@@ -72,13 +73,15 @@ class LaplaceSum:
         return self._tail(c, t, self._above(c)[0])
 
     def _tail(self, c: float, t: float, above: Floats) -> float:
-        """ln of the product of [|A(c + it)| e^(cu) + e^(-(c + 1) u) / 2] / M(c), at most 0.
+        """The logarithm of the product of (|A(c + it)| e^(cu) + e^(-(c + 1) u) / 2) / M(c).
 
         |A| falls in t, and |B| rises to 1/2.
         """
         lean = math.hypot(c + 1, t) / math.hypot(2 * c + 1, 2 * t) - 0.5
         # [...] - M(c), arranged so that nothing of order one is left to cancel
-        part = lean * np.exp(c * self.u) + 0.5 * (np.expm1(c * self.u) + np.expm1(-(c + 1) * self.u))
+        part = lean * np.exp(c * self.u) + 0.5 * (
+            np.expm1(c * self.u) + np.expm1(-(c + 1) * self.u)
+        )
         shift = part - above + UNIT * (40 + 8 * (c + 1) * self.u) * (1 + np.exp(c * self.u))
         return min(0.0, float(np.log1p(shift / (1 + above)) @ self.counts) * (1 - 1e-11))
 
@@ -105,7 +108,7 @@ class LaplaceTilt:
     slack: float = 0.0
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """ln phi(t): products where each scale comes once or a few times, else logarithms."""
+        """The logarithm of phi(t), and a bound on its error: products, of powers logarithms."""
         few = self.law.counts <= _FEW
         total = np.zeros(t.size, dtype=np.complex128)
         error = np.zeros(t.size)
@@ -126,7 +129,7 @@ class LaplaceTilt:
         """A bound of ln sup over t' >= t of |phi(t')|: only the atoms survive."""
         return self.law._tail(self.c, t, self.above)  # noqa: SLF001 - the same file's formula
 
-    def _product(self, t: Floats, places: np.ndarray) -> tuple[Complexes, Floats]:
+    def _product(self, t: Floats, places: NDArray[np.intp]) -> tuple[Complexes, Floats]:
         c, u, counts = self.c, self.law.u[places], self.law.counts[places]
         s = c + 1j * t
         rise, fall = (s + 1) / (2 * s + 1), s / (2 * s + 1)
@@ -149,7 +152,7 @@ class LaplaceTilt:
 
     def _power(self, t: Floats, j: int) -> tuple[Complexes, Floats]:
         c, u = self.c, float(self.law.u[j])
-        s = c + 1j * t
+        s: Complexes = (c + 1j * t).astype(np.complex128)
         two = 2 * s + 1
         first, second = (s + 1) * excess(s * u) / two, s * excess(-(s + 1) * u) / two
         m = 1 + float(self.above[j])

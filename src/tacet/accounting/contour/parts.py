@@ -43,13 +43,13 @@ Direction: TypeAlias = Literal["remove", "add"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of one direction, and the probability that no loss at all is infinite.
+    """The parts of one direction, and the probability that some loss is infinite.
 
-    finite: a number of the working precision; 1 where no part has infinite losses.
+    infinite: a number of the working precision; 0 where no part has infinite losses.
     """
 
     factors: tuple[Factor, ...]
-    finite: Any
+    infinite: Any
 
 
 def flatten(composition: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
@@ -90,7 +90,7 @@ def parts_of(
     v = Fraction(0)
     laplace: list[tuple[float, int]] = []
     points: list[tuple[float, float, int]] = []
-    finite = context().mpf(1)
+    log_finite = context().mpf(0)
     for event, count in events:
         match event:
             case Gaussian(noise_multiplier=noise):
@@ -129,12 +129,14 @@ def parts_of(
                 if law[0] > 0:
                     points.append((float(law[0]), law[1], count))
                 if isinstance(event, Approximate):
-                    finite *= (1 - mpf(exact("delta", event.delta))) ** count
+                    share = exact("delta", event.delta)
+                    log_finite += count * context().log1p(-mpf(share)) if share < 1 else -math.inf
     if v:
         factors.append(GaussianSum(v=float(v)))
     if laplace:
-        u, counts = np.array([pair[0] for pair in laplace]), np.array(
-            [pair[1] for pair in laplace], dtype=np.float64
+        u, counts = (
+            np.array([pair[0] for pair in laplace]),
+            np.array([pair[1] for pair in laplace], dtype=np.float64),
         )
         factors.append(LaplaceSum(u=u, counts=counts))
     if points:
@@ -142,7 +144,10 @@ def parts_of(
         factors.append(ThreePoint(epsilon=table[:, 0], top=table[:, 1], counts=table[:, 2]))
     if any(factor is None for factor in factors):
         return None
-    return Parts(factors=tuple(factor for factor in factors if factor is not None), finite=finite)
+    return Parts(
+        factors=tuple(factor for factor in factors if factor is not None),
+        infinite=-context().expm1(log_finite),
+    )
 
 
 def _two_sided(event: Event) -> tuple[Fraction, float] | None:

@@ -15,16 +15,23 @@ from tacet.accounting.contour.series import Floats
 
 __all__ = [
     "Curve",
-    "Plan", "abscissas", "chernoff_epsilon", "curve", "log_kappa", "plan_at",
+    "Plan",
+    "abscissas",
+    "chernoff_epsilon",
+    "curve",
+    "log_kappa",
+    "plan_at",
     "saddle_for_delta",
     "saddle_for_epsilon",
 ]
 
 _SMALLNESS = math.log(1e-12)
+_SPOILT = 1e-12
 _FRACTIONS = np.array(
     [1.0, 0.95, 0.9, 0.84, 0.77, 0.7, 0.6, 0.5, 0.42, 0.35, 0.25, 0.15, 0.08, 0.04]
 )
-_MOST_NODES = 60_000
+_MOST_NODES = 20_000
+_MANY = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +53,7 @@ class Curve:
 
     @property
     def log_delta(self) -> Floats:
-        """ln of the saddle point formula."""
+        """The logarithm of the saddle point formula."""
         bend = self.k2 + 1 / self.c**2 + 1 / (1 + self.c) ** 2
         height = self.k - self.c * self.epsilon - np.log(self.c) - np.log1p(self.c)
         return height - 0.5 * np.log(2 * math.pi * bend)
@@ -54,7 +61,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Abscissa c, alias shift x = 2 pi / h, step h, number of nodes, and c' of the right aliases."""
+    """Abscissa c, shift x = 2 pi / h, step h, number of nodes, and c' of the right aliases."""
 
     c: float
     x: float
@@ -113,7 +120,7 @@ def _between(whole: Curve, after: int, part: float) -> tuple[float, float]:
 
 
 def log_kappa(c: Floats) -> Floats:
-    """ln of c^c / (1 + c)^(1 + c), the constant of the Chernoff bound of delta."""
+    """The logarithm of c^c / (1 + c)^(1 + c), the constant of the Chernoff bound of delta."""
     kappa: Floats = -c * np.log1p(1 / c) - np.log1p(c)
     return kappa
 
@@ -132,24 +139,25 @@ def plan_at(
     c: float,
     epsilon: float,
     log_delta: float,
-    ends: float = 3e-14,
 ) -> Plan | None:
     """Abscissa, step and nodes near the saddle c for this epsilon; None where nothing serves."""
     cs = c * _FRACTIONS
     here = curve(factors, cs)
     height = here.k - cs * epsilon - np.log(cs) - np.log1p(cs)
-    fit = height - height.min() <= 5.0
     outside = np.zeros_like(cs)
     for factor in factors:
         outside = outside + factor.outside(cs, factor.cumulants(cs)[0])
-    good = fit & (outside < ends)
+    # what the ends of a restricted law may spoil, amplified as delta is by cancellation
+    spoilt = outside * np.exp(np.clip(height - log_delta, 0.0, 600.0))
+    good = (height - height.min() <= 5.0) & (spoilt < _SPOILT)
     if not good.any():
-        good = outside < ends
-        if not good.any():
-            return None
+        near = height - height.min() <= 12.0
+        good = near & (spoilt < 100 * max(_SPOILT, float(spoilt[near].min())))
     reach = -_SMALLNESS - log_delta
     plain = reach / cs
-    paired = np.maximum((epsilon + reach) / (cs + 1), math.log1p(0.05 * math.exp(min(-log_delta, 700.0))) / cs)
+    paired = np.maximum(
+        (epsilon + reach) / (cs + 1), math.log1p(0.05 * math.exp(min(-log_delta, 700.0))) / cs
+    )
     left = np.minimum(plain, np.maximum(paired, epsilon * (1 + 1e-9) + 1e-9))
     gap = whole.c[None, :] - cs[:, None]
     need = (whole.k + log_kappa(whole.c) - whole.c * epsilon + reach)[None, :]
@@ -175,9 +183,7 @@ def plan_at(
     )
 
 
-def _last(
-    factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: float
-) -> float:
+def _last(factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: float) -> float:
     """The t from which the tail is below e^wanted, by the secant method on ln t; capped."""
 
     def lacking(t: float) -> float:
@@ -185,6 +191,13 @@ def _last(
         return reached - math.log(max(t / max(c, 1e-300), 1e-3)) - wanted
 
     top = _MOST_NODES * h
+    floor = sum(factor.planned_tail(c, 1e6 * top) for factor in factors)
+    if floor > wanted:  # atoms: once they are all that is left, only 1 / t is gained
+        top = _MANY * h
+        t = min(8.0 / math.sqrt(max(k2, 1e-300)), top)
+        while t < top and sum(factor.planned_tail(c, t) for factor in factors) > floor + 0.7:
+            t *= 1.5
+        return min(t, top)
     low, high = 0.0, min(math.sqrt(2 * max(-wanted, 1.0) / max(k2, 1e-300)), top)
     value = lacking(high)
     while value > 0 and high < top:

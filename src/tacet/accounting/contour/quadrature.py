@@ -14,7 +14,7 @@ from tacet.accounting.contour.factor import Factor, Tilt
 from tacet.accounting.contour.plan import Plan, log_kappa
 from tacet.accounting.contour.series import UNIT, Floats
 
-__all__ = ["Sides", "Sum", "chernoff_upper", "quadrature"]
+__all__ = ["Sides", "Sum", "chernoff_delta", "chernoff_upper", "quadrature"]
 
 _MOST_WORK = 1_000_000
 
@@ -70,7 +70,11 @@ class Sum:
             return Sides(near=math.nan, lower=0.0, upper=math.inf)
         scale = math.exp(log_scale) / math.pi
         loose = math.expm1(
-            min(self.k_error + 6 * u * (2 + abs(self.k) + plan.c * abs(epsilon) + abs(self.log_unit)), 600.0)
+            min(
+                self.k_error
+                + 6 * u * (2 + abs(self.k) + plan.c * abs(epsilon) + abs(self.log_unit)),
+                600.0,
+            )
         )
         near = scale * plan.h * total
         high = scale * plan.h * (total + slip)
@@ -92,8 +96,12 @@ class Sum:
         """The aliases k < 0: (an upper bound, a lower bound), in the unit."""
         plan = self.plan
         drop = math.exp(-plan.c * plan.x)
-        first = math.exp(min(-plan.c * plan.x - self.log_unit, 700.0)) / (1 - drop) * (1 + 1e-14 * (4 + plan.c * plan.x + abs(self.log_unit)))
-        if epsilon >= plan.x * (1 - 1e-12):
+        first = (
+            math.exp(min(-plan.c * plan.x - self.log_unit, 700.0))
+            / (1 - drop)
+            * (1 + 1e-14 * (4 + plan.c * plan.x + abs(self.log_unit)))
+        )
+        if epsilon >= plan.x * (1 - 1e-12) or first > 1e200:
             return first, 0.0
         second = math.exp(min(epsilon - (plan.c + 1) * plan.x - self.log_unit, 700.0))
         second = second / (1 - math.exp(-(plan.c + 1) * plan.x)) * (1 + 1e-9)
@@ -111,9 +119,7 @@ class Sum:
         return bound / -math.expm1(-gap) * (1 + 1e-9)
 
 
-def quadrature(
-    factors: Sequence[Factor], plan: Plan, *, log_unit: float
-) -> Sum | None:
+def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum | None:
     """Evaluate the nodes of a plan; None where a part cannot be certified within the work cap."""
     last = plan.h * (plan.nodes - 1)
     most = max(_MOST_WORK // plan.nodes, 16)
@@ -123,7 +129,7 @@ def quadrature(
         if part is None:
             return None
         tilts.append(part)
-    t = plan.h * np.arange(plan.nodes)
+    t: Floats = plan.h * np.arange(plan.nodes, dtype=np.float64)
     log = np.zeros(plan.nodes, dtype=np.complex128)
     error = np.zeros(plan.nodes)
     for part in tilts:
@@ -173,3 +179,14 @@ def chernoff_upper(factors: Sequence[Factor], c: float, *, log_delta: float) -> 
         return math.inf
     bound = k + float(log_kappa(np.array(c))) - math.log(room)
     return max(0.0, bound / c + 1e-12 * (abs(k) + abs(log_delta) + 1 + 2 * abs(math.log(c))) / c)
+
+
+def chernoff_delta(factors: Sequence[Factor], c: float, *, epsilon: float) -> float:
+    """A certified delta at epsilon, by Chernoff's bound at c; at most 1."""
+    k = math.fsum(factor.log_m_upper(c) for factor in factors)
+    if not math.isfinite(k):
+        return 1.0
+    level = k + float(log_kappa(np.array(c))) - c * epsilon
+    level += 1e-12 * (abs(k) + c * epsilon + 1 + 2 * abs(math.log(c)))
+    slack = math.fsum(factor.slack for factor in factors)
+    return min(1.0, math.exp(min(level, 1.0)) * (1 + 1e-9) + slack * (1 + 1e-9) + 1e-320)

@@ -91,7 +91,8 @@ class SampledGaussian:
         powers = cs + 1 if self.remove else -cs
         ends = np.array([0, -1])
         log_weight = np.multiply.outer(powers, self.ell[ends]) + self.log_mass[ends]
-        return self.count * np.exp(np.minimum(log_weight - (k / self.count)[:, None], 50.0)).sum(1)
+        share: Floats = np.exp(np.minimum(log_weight - (k / self.count)[:, None], 50.0)).sum(axis=1)
+        return self.count * share
 
     def planned_tail(self, c: float, t: float) -> float:
         """About ln sup over t' >= t of |phi(t')|^count, from the planning grid."""
@@ -99,7 +100,7 @@ class SampledGaussian:
         weights = np.exp(log_weight - log_weight.max())
         weights /= weights.sum()
         angles = tail_angles(self, c, weights, self.share, t)
-        gain, _ = shifted(self, c, weights, self.share, angles, t)
+        gain, _ = shifted(self, c, weights, self.share, angles, t=t)
         return self.count * math.log1p(max(float(gain.min()), -1 + 1e-15))
 
     def log_m_upper(self, c: float) -> float:
@@ -137,7 +138,7 @@ def sampled_gaussian(
     points = math.ceil((high - low) / step)
     if points > _MOST_POINTS or not 1e-12 < q < 1 or mu < 1e-9:
         return None
-    x = low + step * (np.arange(points) + 0.5)
+    x: Floats = low + step * (np.arange(points, dtype=np.float64) + 0.5)
     ell, share = ratio(q, mu, x)
     high = low + step * points
     under_q, under_p = outside(q, mu, low, high)
@@ -173,7 +174,7 @@ def _beyond(x: float) -> float:
 
 
 def ratio(q: float, mu: float, x: Floats) -> tuple[Floats, Floats]:
-    """ln f and w / f, w = q e^(mu x - mu^2 / 2)."""
+    """The logarithm of f, and w / f, w = q e^(mu x - mu^2 / 2)."""
     e = mu * (x - 0.5 * mu)
     against = (1 - q) / q * np.exp(np.minimum(-e, 700.0))
     share = 1 / (1 + against)
@@ -195,28 +196,26 @@ def ratio_error(q: float, mu: float, x: Floats, ell: Floats, share: Floats) -> F
     return np.where(e > 49.0, np.maximum(far, near), near)
 
 
-def tail_angles(
-    law: SampledGaussian, c: float, weights: Floats, share: Floats, t: float
-) -> Floats:
+def tail_angles(law: SampledGaussian, c: float, weights: Floats, share: Floats, t: float) -> Floats:
     """Candidate shifts theta = mu y of the line for the tail: near the best to second order."""
     slope = law.mu * float(weights @ share)
     square = law.mu**2 * float(weights @ (share * share))
     bend = 1.0 - law.power(c) * law.mu**2 * float(weights @ (share * (1 - share)))
     best = law.mu * t * slope / (max(bend, 0.05) + t * t * square)
-    return np.clip(best * np.array([0.2, 0.4, 0.65, 0.9, 1.2, 1.7, 2.5]), 1e-300, 0.8 * math.pi)
+    most = min(0.8 * math.pi, 12.0 * law.mu)
+    return np.clip(best * np.array([0.2, 0.4, 0.65, 0.9, 1.2, 1.7, 2.5]), 1e-300, most)
 
 
 def shifted(
-    law: SampledGaussian, c: float, weights: Floats, share: Floats, angles: Floats, t: float
+    law: SampledGaussian, c: float, weights: Floats, share: Floats, angles: Floats, *, t: float
 ) -> tuple[Floats, Floats]:
     """For each angle the mean of e^psi - 1 on the shifted line, and the size of its parts."""
     half = np.sin(0.5 * angles)[:, None]
     lift = 0.5 * law.power(c) * np.log1p(-4 * share * (1 - share) * half * half)
     turn = np.arctan2(share * np.sin(angles)[:, None], 1 - 2 * share * half * half)
     rise = (0.5 * (angles / law.mu) ** 2)[:, None]
-    psi = np.minimum(lift + rise - t * turn, 600.0)
-    change = np.expm1(psi)
+    psi = lift + rise - t * turn
+    change = np.expm1(np.minimum(psi, 600.0))
     size = (np.abs(change) + (1 + change) * (np.abs(lift) + rise + t * turn)) @ weights
-    return change @ weights, size
-
-
+    gain = np.where((psi > 600.0).any(axis=1), np.inf, change @ weights)
+    return gain, size

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UNIT", "Complexes", "Floats", "excess", "weighted_excess"]
+__all__ = ["UNIT", "Complexes", "Floats", "excess", "log_sum", "weighted_excess"]
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -41,7 +41,7 @@ def excess(y: _Numbers) -> _Numbers:
 
 
 def weighted_excess(log_mass: Floats, mass: Floats, y: Floats) -> Floats:
-    """mass * (e^y - 1 - y), also where e^y alone would overflow; mass = e^log_mass."""
+    """The product mass * (e^y - 1 - y), also where e^y alone would overflow; mass = e^log_mass."""
     size = np.abs(y)
     largest = float(size.max(initial=0.0))
     if largest < _SWITCH:
@@ -49,6 +49,14 @@ def weighted_excess(log_mass: Floats, mass: Floats, y: Floats) -> Floats:
     near = size < _SWITCH
     far = np.exp(np.minimum(log_mass + y, 700.0)) - mass * (1.0 + y)
     return np.where(near, mass * _series(np.where(near, y, 0.0), 17), far)
+
+
+def log_sum(levels: Floats) -> Floats:
+    """For each row the logarithm of its sum of exponentials; no overflow, rounded up by 1e-9."""
+    peak: Floats = levels.max(axis=-1)
+    total: Floats = np.log(np.exp(levels - peak[..., None]).sum(axis=-1))
+    total += peak + 1e-9
+    return total
 
 
 def _series(y: _Numbers, degree: int) -> _Numbers:

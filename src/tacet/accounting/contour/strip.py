@@ -19,7 +19,7 @@ from tacet.accounting.contour.sampled_gaussian import (
     shifted,
     tail_angles,
 )
-from tacet.accounting.contour.series import UNIT, Complexes, Floats, weighted_excess
+from tacet.accounting.contour.series import UNIT, Complexes, Floats, log_sum, weighted_excess
 
 __all__ = ["SampledGaussianTilt", "sampled_gaussian_log_m_upper", "sampled_gaussian_tilt"]
 
@@ -31,7 +31,7 @@ _CELLS = 240
 class SampledGaussianTilt:
     """The law at abscissa c: its atoms, and what bounds the nodes beyond the last one.
 
-    share: w / f at the atoms; step: their distance; ends: a bound of the tilted density of x at
+    share: w / f at the atoms; step: their distance; log_ends: ln of the tilted density of x at
     both ends; slack: the probability outside them, all steps together.
     """
 
@@ -40,12 +40,12 @@ class SampledGaussianTilt:
     atoms: AtomTilt
     share: Floats
     step: float
-    ends: Floats
+    log_ends: Floats
     slack: float
 
     @property
     def log_m(self) -> float:
-        """count * ln M(c)."""
+        """The logarithm of M(c), times count."""
         return self.atoms.log_m
 
     @property
@@ -59,7 +59,7 @@ class SampledGaussianTilt:
         return self.atoms.mean
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
-        """ln of phi(t)^count without the phase mean * t, and a bound on its error."""
+        """The logarithm of phi(t)^count without the phase mean * t, and a bound on its error."""
         return self.atoms.nodes(t)
 
     def tail(self, t: float) -> float:
@@ -72,25 +72,26 @@ class SampledGaussianTilt:
         power = law.power(self.c)
         weights = self.atoms.weights
         angles = tail_angles(law, self.c, weights, self.share, t)
-        gain, size = shifted(law, self.c, weights, self.share, angles, t)
+        gain, size = shifted(law, self.c, weights, self.share, angles, t=t)
         y = angles / law.mu
         depths = _depths(law)
         depths = depths[depths <= 2 * math.pi / self.step]
         reach = law.mu * np.add.outer(y, depths)
-        swell, rim = np.zeros((depths.size, 2)), np.zeros((depths.size, 2))
+        swell, rim = np.zeros(depths.size), np.zeros((depths.size, 2))
         if power < 0:
             widest = _widest(self.share, law.mu * self.step)
             half = np.minimum(0.5 * law.mu * (y.max() + depths), 0.485 * math.pi)
             bend = (1 - power * law.mu**2 * widest) * self.step**2 / 8
             grown = _grown(power, widest, half)
-            swell = np.log(np.exp(np.minimum(grown + bend, 600.0)) @ weights * 2)[:, None]
+            swell = log_sum(grown + bend + np.log(2 * weights + 1e-300))
             rim = grown[:, [0, -1]]
-        ends = np.exp(np.minimum(rim, 600.0)) @ self.ends
-        across = np.exp(np.minimum(swell[:, 0] - 2 * math.pi * depths / self.step + 0.7, 600.0))
-        across = across * np.exp(0.5 * depths * depths) + ends * 2 * self.step / math.pi
+        ends = np.exp(np.minimum(log_sum(rim + self.log_ends), 600.0))
+        exponent = swell + 0.5 * depths * depths + _log_kernel(depths, self.step)
+        across = np.exp(np.minimum(exponent, 600.0))
+        across = across + ends * np.exp(0.5 * depths * depths) * 2 * self.step / math.pi
         level = across[None, :] + (y[:, None] * ends[None, :])
         level = np.where(reach > 0.97 * math.pi, np.inf, level).min(axis=1)
-        level = level * np.exp(np.minimum(0.5 * y * y, 600.0))
+        level = level * np.exp(0.5 * y * y)
         upper = gain + self.atoms.quadrature * (1 + gain) + level + 1e-10 * size
         best = float(upper.min())
         if not best < 0:
@@ -140,7 +141,7 @@ def _tilt_at(
     power = law.power(c)
     depths = _depths(law)
     first, final = math.ceil(law.low / step + 0.5), math.floor(law.high / step - 0.5)
-    x = step * np.arange(first, final + 1)
+    x: Floats = step * np.arange(first, final + 1, dtype=np.float64)
     edges = np.array([step * (first - 0.5), step * (final + 0.5)])
     ell, share = ratio(law.q, law.mu, x)
     edge_ell, edge_share = ratio(law.q, law.mu, edges)
@@ -155,9 +156,8 @@ def _tilt_at(
     top = float(log_weight.max())
     total = top + math.log(float(np.exp(log_weight - top).sum()))
     log_ends = power * edge_ell - 0.5 * edges * edges - LOG_ROOT - total
-    ends = np.exp(np.minimum(log_ends, 600.0)) * (1 + 1e-9)
-    sides = lines - total + 0.7 - 2 * math.pi * depths / step
-    segments = _log_segments(law, power, last, depths, step, edge_share)
+    sides = lines - total + _log_kernel(depths, step)
+    segments = _log_segments(law, power, last, depths, step=step, share=edge_share)
     whole = np.exp(np.minimum(sides, 600.0)) + np.exp(np.minimum(segments + log_ends, 600.0)).sum(1)
     relative = float(whole.min()) * 1.01
     if not relative < 1e-3:
@@ -165,7 +165,7 @@ def _tilt_at(
     outer = float(np.exp(-0.5 * edges * edges).sum())
     outer += float(np.exp(-0.5 * (edges - law.mu) ** 2).sum())
     near = depths[depths <= 2 * math.pi / step]
-    base = float(np.exp(np.min(0.5 * near * near + 0.7 - 2 * math.pi * near / step)))
+    base = math.exp(min(float(np.min(0.5 * near * near + _log_kernel(near, step))), 600.0))
     base += 2 * step / math.pi * outer
     under_q, under_p = outside(law.q, law.mu, float(edges[0]), float(edges[1]))
     excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base
@@ -182,7 +182,7 @@ def _tilt_at(
         ),
         share=share,
         step=step,
-        ends=ends,
+        log_ends=log_ends + 1e-9,
         slack=law.count * (under_p if law.remove else under_q),
     )
 
@@ -194,9 +194,9 @@ def _short(value: float) -> float:
 
 
 def _log_segments(
-    law: SampledGaussian, power: float, t: float, depths: Floats, step: float, share: Floats
+    law: SampledGaussian, power: float, t: float, depths: Floats, *, step: float, share: Floats
 ) -> Floats:
-    """ln of the two vertical sides' integrals up to each depth, per unit of density at the end.
+    """The logarithms of both vertical sides' integrals up to each depth, over the end's density.
 
     Both halves together: 2 * int of e^(v^2 / 2 + t arg f) |f / f(end)|^a / (1 + e^(2 pi v / k)),
     each piece of v bounded by the numerator at its end and the denominator at its start.
@@ -227,11 +227,12 @@ def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
     exponent = power * law.ell
     above = weighted_excess(law.log_mass, mass, exponent)
     above = above - power * weighted_excess(law.log_mass, mass, law.ell)
-    weight = np.exp(law.log_mass + exponent)
     edges = np.array([law.low, law.high])
     at_edge = math.log(law.step) - LOG_ROOT - 0.5 * edges * edges
-    edge_weight = np.exp(np.minimum(at_edge + power * law.edge_ell, 700.0))
-    everything = np.concatenate([edge_weight[:1], weight, edge_weight[1:]])
+    log_edge = at_edge + power * law.edge_ell
+    if float(log_edge.max()) > 650.0:
+        return math.inf
+    log_weight = np.concatenate([log_edge[:1], law.log_mass + exponent, log_edge[1:]])
     share = np.concatenate([law.edge_share[:1], law.share, law.edge_share[1:]])
     widest = _widest(share, law.mu * law.step)
     bend = (1 + max(0.0, -power) * law.mu**2 * widest) * law.step**2 / 8
@@ -240,13 +241,12 @@ def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
     swell = np.tile(bend, (depths.size, 1))
     if power < 0:
         swell = swell + _grown(power, widest, 0.5 * law.mu * depths)
-    grown = np.exp(np.minimum(swell, 600.0))
-    lines = 2 * (grown @ everything) + 1 + 2 * abs(power)
-    drop = np.expm1(np.minimum(2 * math.pi * depths / law.step, 700.0))
-    sides = 2 * np.exp(0.5 * depths * depths) * lines / drop
+    lines = np.logaddexp(log_sum(swell + log_weight) + math.log(2), math.log1p(2 * abs(power)))
+    sides = lines + 0.5 * depths * depths + _log_kernel(depths, law.step)
     plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
-    ends = grown[:, [0, -1]] @ edge_weight + (1 + abs(power)) * plain
-    level = float(np.min(sides + (2 / math.pi) * ends))
+    ends = log_sum(swell[:, [0, -1]] + log_edge)
+    level = float(np.min(np.exp(np.minimum(sides, 650.0)) + np.exp(np.minimum(ends, 650.0))))
+    level += (1 + abs(power)) * plain
     total = float(above.sum()) * (1 + 1e-10 * (1 + 2 / c))
     rest = (1 + abs(power)) * law.lost
     bound = total + level * (1 + 1e-9) + rest
@@ -258,6 +258,13 @@ def _depths(law: SampledGaussian) -> Floats:
     return min(0.95 * math.pi / law.mu, 14.0) * np.geomspace(0.03, 1.0, 12)
 
 
+def _log_kernel(depths: Floats, step: float) -> Floats:
+    """The logarithm of 2 / (e^(2 pi d / k) - 1), rounded up: both horizontal sides together."""
+    turns = 2 * math.pi * depths / step
+    kernel: Floats = math.log(2) + 1e-9 - turns - np.log(-np.expm1(-turns))
+    return kernel
+
+
 def _widest(share: Floats, reach: float) -> Floats:
     """A bound on p0 p1 within mu * distance <= reach: its logarithm has slope at most mu."""
     widest: Floats = np.minimum(share * (1 - share) * math.exp(reach) + 1e-300, 0.25)
@@ -265,7 +272,7 @@ def _widest(share: Floats, reach: float) -> Floats:
 
 
 def _grown(power: float, widest: Floats, half: Floats) -> Floats:
-    """ln of (|f(z)| / f)^power at height 2 half / mu, power < 0, by the largest p0 p1."""
+    """The logarithm of (|f(z)| / f)^power, power < 0, at height 2 half / mu."""
     sine = np.sin(half)[:, None]
     grown: Floats = 0.5 * power * np.log1p(-4 * widest * sine * sine)
     return grown
@@ -274,7 +281,7 @@ def _grown(power: float, widest: Floats, half: Floats) -> Floats:
 def _log_lines(
     law: SampledGaussian, power: float, t: float, depths: Floats, scale: float
 ) -> Floats:
-    """ln of a bound of the integral of |p f^(a - it)| on the lower line, over e^scale.
+    """The logarithm of a bound of the integral of |p f^(a - it)| on the lower line, over e^scale.
 
     Cells of one width: on each the weight is at most its larger end times e^(kappa h^2 / 8), the
     argument at most that of the right end.
@@ -294,6 +301,5 @@ def _log_lines(
     level = top + t * turn[:, 1:]
     if power < 0:
         level = level + _grown(power, widest, 0.5 * law.mu * depths)
-    peak = level.max(axis=1)
-    lines: Floats = peak + np.log(np.exp(level - peak[:, None]).sum(axis=1))
+    lines = log_sum(level)
     return lines + 0.5 * depths * depths + 1e-6
