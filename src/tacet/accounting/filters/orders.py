@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -101,11 +102,10 @@ class RenyiFilter:
         """What is left at each order, as `orders`; one order is enough."""
         return tuple(_renyi(account.remaining) for account in self._filters)
 
-    def _parts(self, cost: Guarantee | Sequence[RenyiDP]) -> list[RenyiDP]:
+    def _parts(self, cost: Guarantee | Sequence[RenyiDP]) -> Sequence[RenyiDP]:
         if isinstance(cost, Additive):
-            found = [renyi_of(cost, alpha=alpha) for alpha in self._alphas]
-            parts = [part for part in found if part is not None]
-            if len(parts) == len(found):
+            parts = _divergences(cost, tuple((a.numerator, a.denominator) for a in self._alphas))
+            if parts is not None:
                 return parts
             mend = "Charge PureDP, ZCDP or GDP without delta, or one RenyiDP for each order."
             raise cannot_add(cost, self.limit, mend=mend)
@@ -115,7 +115,17 @@ class RenyiFilter:
             orders = ", ".join(str(alpha) for alpha in self._alphas)
             expected = f"one RenyiDP for each of the orders {orders}"
             raise InvalidParameter("cost", cost, expected=expected)
-        return list(cost)
+        return cost
+
+
+@functools.lru_cache(maxsize=1024)
+def _divergences(
+    cost: Guarantee, alphas: tuple[tuple[int, int], ...]
+) -> tuple[RenyiDP, ...] | None:
+    """The divergence at each order; pairs of integers, since a Fraction's hash takes long."""
+    found = [renyi_of(cost, alpha=Fraction(*alpha)) for alpha in alphas]
+    parts = tuple(part for part in found if part is not None)
+    return parts if len(parts) == len(found) else None
 
 
 def _budgets(limit: ApproxDP, alphas: set[Fraction]) -> list[RenyiDP]:
