@@ -48,9 +48,9 @@ class Filter:
     _capacity: tuple[int, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limit, Additive):
-            raise cannot_add(self.limit, None)
         if not self._spent:
+            if not isinstance(self.limit, Additive):
+                raise cannot_add(self.limit, None)
             denominator = math.lcm(*(number.denominator for number in self.limit.additive))
             object.__setattr__(self, "_denominator", denominator)
             capacity = tuple(int(number * denominator) for number in self.limit.additive)
