@@ -223,8 +223,9 @@ def _atoms(q: float, u: float, size: int) -> Atoms:
 def _log_error(q: float, u: float, power: float, t: float, size: int) -> float:
     """The logarithm of a bound on the Gauss-Legendre error of the middle piece of M(c + it).
 
-    Source      Trefethen 2008, Theorem 4.5: 64/15 times the largest value on a Bernstein ellipse
-                over rho^(2 n) (1 - rho^-2).
+    8 S rho^(-2 n) / (1 - 1 / rho), S the largest modulus on a Bernstein ellipse.
+
+    Source      docs/proofs/contour.md, section 8.
     """
     heights = np.minimum(0.95 * math.pi / u, 40.0) * np.geomspace(0.02, 1.0, 12)
     rho = heights + np.sqrt(heights * heights + 1)
@@ -236,5 +237,5 @@ def _log_error(q: float, u: float, power: float, t: float, size: int) -> float:
     level = level + t * angle
     if power < 0:
         level = level + power * np.log(np.cos(0.5 * angle))
-    bound = level + math.log(64 / 15) - 2 * size * np.log(rho) - np.log1p(-(rho**-2))
+    bound = level + math.log(8.0) - 2 * size * np.log(rho) - np.log1p(-1 / rho)
     return float(bound.min()) + 1e-6
