@@ -160,7 +160,10 @@ def plan_at(
     )
     left = np.minimum(plain, np.maximum(paired, epsilon * (1 + 1e-9) + 1e-9))
     gap = whole.c[None, :] - cs[:, None]
-    need = (whole.k + log_kappa(whole.c) - whole.c * epsilon + reach)[None, :]
+    beyond = np.zeros_like(whole.c)
+    for factor in factors:
+        beyond = beyond + factor.outside(whole.c, factor.cumulants(whole.c)[0])
+    need = (whole.k + beyond + log_kappa(whole.c) - whole.c * epsilon + reach)[None, :]
     right = np.where(gap > 0.02 * cs[:, None], need / np.maximum(gap, 1e-300), np.inf)
     alias = np.argmin(right, axis=1)
     shift = np.maximum(left, right[np.arange(cs.size), alias])

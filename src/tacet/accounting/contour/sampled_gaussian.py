@@ -87,10 +87,11 @@ class SampledGaussian:
         return count * big, count * sign * first, count * np.maximum(second, 1e-300)
 
     def outside(self, cs: Floats, k: Floats) -> Floats:
-        """About the tilted weight of the end points, times count; k is K(cs)."""
+        """About the tilted weight of a grid cell at the ends, times count; k is K(cs)."""
         powers = cs + 1 if self.remove else -cs
-        ends = np.array([0, -1])
-        log_weight = np.multiply.outer(powers, self.ell[ends]) + self.log_mass[ends]
+        edges = np.array([self.low, self.high])
+        at_edge = math.log(self.step) - LOG_ROOT - 0.5 * edges * edges
+        log_weight = np.multiply.outer(powers, self.edge_ell) + at_edge
         share: Floats = np.exp(np.minimum(log_weight - (k / self.count)[:, None], 50.0)).sum(axis=1)
         return self.count * share
 
