@@ -228,6 +228,57 @@ def test_laplace_compositions_hold_long_arithmetic(
     assert high <= delta * (1 + 1e-14)
 
 
+def sampled_laplace_reference(
+    b: float, rate: float, count: int, epsilon: float, *, remove: bool, c: float, x: float
+) -> Any:
+    """Sampled Laplace steps beside one Gaussian of sigma 5, by Boole's rule in 34 digits."""
+    u, q, pieces = 1 / MP.mpf(b), MP.mpf(rate), 600
+    h, e = 2 * MP.pi / x, MP.mpf(epsilon)
+    atoms = [(MP.mpf(1) / 2, -u), (MP.exp(-u) / 2, u)]
+    # Boole's rule on each piece: order 6, error about (2 / pieces)^6
+    for j in range(pieces + 1):
+        y = -1 + MP.mpf(2 * j) / pieces
+        share = {0: 7, pieces: 7}.get(j, (14, 32, 12, 32)[j % 4])
+        weight = MP.mpf(2 * share) / 45 * 2 / pieces
+        atoms.append((weight * u / 4 * MP.exp(-u * (1 + y) / 2), u * y))
+    logs = [(mass, MP.log(1 - q + q * MP.exp(loss))) for mass, loss in atoms]
+    power, sign = (c + 1, 1) if remove else (-c, -1)
+    now = [mass * MP.exp(MP.mpf(power) * log) for mass, log in logs]
+    turns = [MP.expj(sign * h * log) for _, log in logs]
+    total, n = MP.mpf(0), 0
+    while True:
+        s = MP.mpc(c, n * h)
+        gauss = MP.exp(s * (s + 1) / 50)
+        term = MP.fsum(now) ** count * gauss * MP.exp(-s * e) / (s * (s + 1))
+        total += term.real / (2 if n == 0 else 1)
+        if n > 5 and abs(term) < MP.mpf(10) ** -20 * abs(total):
+            return h / MP.pi * total
+        now = [value * turn for value, turn in zip(now, turns, strict=True)]
+        n += 1
+        assert n < 2000
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_sampled_laplace_compositions_hold_long_arithmetic(direction: Directions) -> None:
+    composition: list[tuple[Event, int]] = [
+        (Laplace(noise_multiplier=2.0).poisson_sampled(rate=0.05), 800),
+        (Gaussian(noise_multiplier=5.0), 1),
+    ]
+    for delta in (1e-5, 1e-15):
+        found = epsilon_interval(composition, delta=delta, directions=direction)
+        assert found.upper - found.lower < 1e-9 * found.upper
+        c = -0.8 * math.log(delta) / found.upper
+        remove = direction == "remove"
+        low, high = (
+            sampled_laplace_reference(
+                2.0, 0.05, 800, e, remove=remove, c=c, x=4 * found.upper + 60 / c
+            )
+            for e in (found.lower, found.upper)
+        )
+        assert low >= delta * (1 - 1e-13)
+        assert high <= delta * (1 + 1e-13)
+
+
 def test_many_equal_laplace_steps_approach_their_gaussian() -> None:
     count = 10**12
     found = epsilon_interval([(Laplace(noise_multiplier=1e6), count)], delta=1e-5)

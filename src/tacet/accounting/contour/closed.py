@@ -130,8 +130,8 @@ class ThreePoint:
         return math.fsum(self.counts * np.log1p(above * (1 + slip))) * (1 + 20 * UNIT)
 
     def tilt(self, c: float, *, last: float, most: int) -> ThreePointTilt | None:  # noqa: ARG002
-        """The part at c; None beyond `limit`."""
-        if not 0 < c <= self.limit:
+        """The part at c; None beyond `limit`, or for more than eight times `most` laws."""
+        if not 0 < c <= self.limit or self.epsilon.size > 8 * most:
             return None
         above, slip = self._above(c)
         each = np.log1p(above)

@@ -86,8 +86,8 @@ class LaplaceSum:
         return min(0.0, float(np.log1p(shift / (1 + above)) @ self.counts) * (1 - 1e-11))
 
     def tilt(self, c: float, *, last: float, most: int) -> LaplaceTilt | None:  # noqa: ARG002
-        """The part at c; None beyond `limit`."""
-        if not 0 < c <= self.limit:
+        """The part at c; None beyond `limit`, or for more than eight times `most` scales."""
+        if not 0 < c <= self.limit or self.u.size > 8 * most:
             return None
         above, slip = self._above(c)
         log_m = math.fsum(self.counts * np.log1p(above))
