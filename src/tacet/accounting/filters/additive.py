@@ -1,4 +1,4 @@
-"""Filters: whether the next charge still fits, exactly, in constant time."""
+"""The filter of every kind of guarantee that adds: sums, exactly, in constant time."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tacet.errors import WrongUnit
+from tacet.accounting.filters.refusals import cannot_add
+from tacet.privacy.additive import Additive
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["Filter"]
@@ -27,7 +28,11 @@ class Filter:
     - GDP: the sum of mu^2, and of delta (Smith and Thakurta 2022; Koskela, Tobaben, Honkela 2022),
     - RenyiDP: the sum of epsilon at one order fixed beforehand (Feldman and Zrnic 2021).
 
+    The sums of delta beside rho or mu^2 are proved in docs/proofs/filters.md, Theorem 1.
+
     limit: the budget. Arithmetic is exact, on integers over one common denominator.
+    Raises UnsupportedEvent where limit or cost is no guarantee, such as an event or a curve: a
+    filter that convolves them as they come is unsound.
 
     >>> from tacet.privacy.guarantees import PureDP
     >>> account = Filter(PureDP(1))
@@ -44,6 +49,8 @@ class Filter:
 
     def __post_init__(self) -> None:
         if not self._spent:
+            if not isinstance(self.limit, Additive):
+                raise cannot_add(self.limit, None)
             denominator = math.lcm(*(number.denominator for number in self.limit.additive))
             object.__setattr__(self, "_denominator", denominator)
             capacity = tuple(int(number * denominator) for number in self.limit.additive)
@@ -56,7 +63,7 @@ class Filter:
         Raises WrongUnit for a cost of another kind than the limit's.
         """
         if not self.limit.comparable_with(cost):
-            raise self._wrong(cost)
+            raise cannot_add(cost, self.limit)
         denominator = self._denominator
         for number, spent, capacity in zip(cost.additive, self._spent, self._capacity, strict=True):
             # spent/D + n/d <= capacity/D, without a division
@@ -70,7 +77,7 @@ class Filter:
         Raises WrongUnit for a cost of another kind than the limit's.
         """
         if not self.limit.comparable_with(cost):
-            raise self._wrong(cost)
+            raise cannot_add(cost, self.limit)
         denominator, capacity, sums = self._denominator, self._capacity, self._spent
         numbers = cost.additive
         needed = math.lcm(denominator, *[number.denominator for number in numbers])
@@ -102,6 +109,3 @@ class Filter:
                 for spent, capacity in zip(self._spent, self._capacity, strict=True)
             ]
         )
-
-    def _wrong(self, cost: Guarantee) -> WrongUnit:
-        return WrongUnit(cost, self.limit, mend=f"Charge in the unit of {self.limit}.")

@@ -1,0 +1,139 @@
+"""Which relation a sampling scheme speaks of, and events read under another one."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tacet.checks import exact
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy.conversions.group import approx_dp_of_group
+from tacet.privacy.events import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Shuffled,
+    ZeroConcentrated,
+    compose,
+)
+from tacet.privacy.neighbors import AddRemove, Neighbors
+
+__all__ = ["check_relation", "holds_fixed_size", "holds_sample", "under_replacement"]
+
+
+def check_relation(event: Event, neighbors: Neighbors) -> None:
+    """Refuse a scheme that says nothing about this relation; InvalidParameter has the mend.
+
+    Poisson samples are priced under every relation (replacement as removing and adding). A fixed
+    size and shuffling keep the number of units: they speak of ReplaceOne and ZeroOut only.
+
+    Bound       none: it only refuses.
+    Source      Balle, Barthe, Gaboardi 2018, Table 1.
+    """
+    if not isinstance(neighbors, Neighbors):
+        raise InvalidParameter(
+            "neighbors", neighbors, expected="tacet.AddRemove, tacet.ReplaceOne or tacet.ZeroOut"
+        )
+    match event:
+        case Composed(parts=parts):
+            for part in parts:
+                check_relation(part, neighbors)
+        case Repeated(event=one) | PoissonSampled(event=one):
+            check_relation(one, neighbors)
+        case FixedSizeSampled() | Shuffled() if neighbors is AddRemove:
+            scheme = "a fixed size" if isinstance(event, FixedSizeSampled) else "shuffling"
+            raise InvalidParameter(
+                "neighbors",
+                neighbors,
+                expected=f"neighbors=tacet.ReplaceOne: {scheme} keeps the number of units, so it "
+                "says nothing about adding or removing one; or use poisson_sampled(rate=...)",
+            )
+        case _:
+            pass
+
+
+def under_replacement(event: Event) -> Event:
+    """The event inside a fixed-size sample, its numbers read as add/remove, under replacement.
+
+    Replacing one unit is removing one and adding another: shifts double. Randomised response is
+    the exception: its epsilon speaks of replacing one answer from the start.
+
+    Bound       upper: whoever keeps the argument under add/remove keeps the result.
+    Source      group privacy of two steps; for bounded range, ranges of log-ratios add.
+
+    >>> under_replacement(Gaussian(noise_multiplier=1.0))
+    Gaussian(noise_multiplier=Fraction(1, 2))
+    """
+    match event:
+        case Gaussian(noise_multiplier=m):
+            return Gaussian(noise_multiplier=exact("noise_multiplier", m) / 2)
+        case Laplace(noise_multiplier=m):
+            return Laplace(noise_multiplier=exact("noise_multiplier", m) / 2)
+        case DiscreteGaussian(sigma=sigma, sensitivity=moved):
+            return DiscreteGaussian(sigma=sigma, sensitivity=2 * exact("sensitivity", moved))
+        case DiscreteLaplace(scale=scale, sensitivity=moved):
+            return DiscreteLaplace(scale=scale, sensitivity=2 * exact("sensitivity", moved))
+        case RandomizedResponse():
+            return event
+        case Exponential(epsilon=epsilon):
+            return Exponential(epsilon=2 * exact("epsilon", epsilon))
+        case Pure(epsilon=epsilon):
+            return Pure(epsilon=2 * exact("epsilon", epsilon))
+        case Approximate(epsilon=epsilon, delta=delta):
+            twice, mass = approx_dp_of_group(
+                exact("epsilon", epsilon), delta=exact("delta", delta), size=2
+            )
+            return Approximate(epsilon=twice, delta=Fraction(mass))
+        case ZeroConcentrated(rho=rho, delta=delta) if delta == 0:
+            return ZeroConcentrated(rho=4 * exact("rho", rho))
+        case Repeated(event=one, count=count):
+            return compose([under_replacement(one)], count=count)
+        case Composed(parts=parts):
+            return compose([under_replacement(part) for part in parts])
+        case ZeroConcentrated() | PoissonSampled() | FixedSizeSampled() | Shuffled():
+            raise UnsupportedEvent(
+                event,
+                kind="a fixed-size sample",
+                try_instead="Sample an event whose price under replacement is known.",
+            )
+
+
+def holds_sample(event: Event) -> bool:
+    """Whether a part of the event is a sample or shuffled.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return holds_sample(one)
+        case Composed(parts=parts):
+            return any(holds_sample(part) for part in parts)
+        case _:
+            return isinstance(event, PoissonSampled | FixedSizeSampled | Shuffled)
+
+
+def holds_fixed_size(event: Event) -> bool:
+    """Whether a part of the event is a sample of fixed size.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return holds_fixed_size(one)
+        case Composed(parts=parts):
+            return any(holds_fixed_size(part) for part in parts)
+        case _:
+            return isinstance(event, FixedSizeSampled)

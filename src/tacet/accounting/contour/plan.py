@@ -1,0 +1,223 @@
+"""Where to integrate: abscissa, step and number of nodes. Nothing here is certified."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacet.accounting.contour.factor import Factor
+from tacet.accounting.contour.series import Floats
+
+__all__ = [
+    "Curve",
+    "Plan",
+    "abscissas",
+    "chernoff_epsilon",
+    "curve",
+    "log_kappa",
+    "plan_at",
+    "saddle_for_delta",
+    "saddle_for_epsilon",
+]
+
+_SMALLNESS = math.log(1e-12)
+_SPOILT = 1e-12
+_FRACTIONS = np.array(
+    [1.0, 0.95, 0.9, 0.84, 0.77, 0.7, 0.6, 0.5, 0.42, 0.35, 0.25, 0.15, 0.08, 0.04]
+)
+_MOST_NODES = 20_000
+_MANY = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """K, K', K'' of a whole composition on a geometric grid of abscissas, and the saddle there.
+
+    epsilon: the epsilon whose saddle point is c; log_delta: the saddle formula's ln delta of it.
+    """
+
+    c: Floats
+    k: Floats
+    k1: Floats
+    k2: Floats
+
+    @property
+    def epsilon(self) -> Floats:
+        """K' - 1/c - 1/(1 + c)."""
+        return self.k1 - 1 / self.c - 1 / (1 + self.c)
+
+    @property
+    def log_delta(self) -> Floats:
+        """The logarithm of the saddle point formula."""
+        bend = self.k2 + 1 / self.c**2 + 1 / (1 + self.c) ** 2
+        height = self.k - self.c * self.epsilon - np.log(self.c) - np.log1p(self.c)
+        return height - 0.5 * np.log(2 * math.pi * bend)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Abscissa c, shift x = 2 pi / h, step h, number of nodes, and c' of the right aliases."""
+
+    c: float
+    x: float
+    h: float
+    nodes: int
+    alias: float
+
+
+def curve(factors: Sequence[Factor], cs: Floats) -> Curve:
+    """The cumulant of the whole, at once for all abscissas."""
+    k, k1, k2 = (np.zeros_like(cs) for _ in range(3))
+    for factor in factors:
+        part = factor.cumulants(cs)
+        k, k1, k2 = k + part[0], k1 + part[1], k2 + part[2]
+    return Curve(c=cs, k=k, k1=k1, k2=k2)
+
+
+def abscissas(factors: Sequence[Factor]) -> Floats:
+    """The grid of abscissas: geometric, from 1e-4 to the least limit of the parts."""
+    top = min(1e10, *(factor.limit for factor in factors)) if factors else 1e10
+    top = max(top, 1e-3)
+    return np.geomspace(1e-4, top * (1 - 1e-9), int(10 + 7 * math.log10(top / 1e-4)))
+
+
+def saddle_for_delta(whole: Curve, log_delta: float) -> tuple[float, float]:
+    """(c, epsilon) near the saddle point at which the formula reads ln delta."""
+    level = whole.log_delta
+    below = np.flatnonzero(level < log_delta)
+    if below.size == 0:
+        return float(whole.c[-1]), float(whole.epsilon[-1])
+    after = int(below[0])
+    if after == 0:
+        return float(whole.c[0]), float(whole.epsilon[0])
+    part = (level[after - 1] - log_delta) / (level[after - 1] - level[after])
+    return _between(whole, after, float(part))
+
+
+def saddle_for_epsilon(whole: Curve, epsilon: float) -> tuple[float, float]:
+    """(c, ln delta) near the saddle point of this epsilon."""
+    place = whole.epsilon
+    above = np.flatnonzero(place > epsilon)
+    if above.size == 0:
+        return float(whole.c[-1]), float(whole.log_delta[-1])
+    after = max(int(above[0]), 1)
+    part = float((epsilon - place[after - 1]) / (place[after] - place[after - 1]))
+    part = min(max(part, 0.0), 1.0)
+    c, _ = _between(whole, after, part)
+    level = whole.log_delta
+    return c, float(level[after - 1] + part * (level[after] - level[after - 1]))
+
+
+def _between(whole: Curve, after: int, part: float) -> tuple[float, float]:
+    c, e = whole.c, whole.epsilon
+    log_c = math.log(c[after - 1]) + part * math.log(c[after] / c[after - 1])
+    return math.exp(log_c), float(e[after - 1] + part * (e[after] - e[after - 1]))
+
+
+def log_kappa(c: Floats) -> Floats:
+    """The logarithm of c^c / (1 + c)^(1 + c), the constant of the Chernoff bound of delta."""
+    kappa: Floats = -c * np.log1p(1 / c) - np.log1p(c)
+    return kappa
+
+
+def chernoff_epsilon(whole: Curve, log_delta: float) -> tuple[float, float]:
+    """(c', epsilon) of the least Chernoff bound on the grid."""
+    bound = (whole.k + log_kappa(whole.c) - log_delta) / whole.c
+    best = int(np.argmin(bound))
+    return float(whole.c[best]), float(bound[best])
+
+
+def plan_at(
+    factors: Sequence[Factor],
+    whole: Curve,
+    *,
+    c: float,
+    epsilon: float,
+    log_delta: float,
+) -> Plan | None:
+    """Abscissa, step and nodes near the saddle c for this epsilon; None where nothing serves."""
+    cs = c * _FRACTIONS
+    here = curve(factors, cs)
+    height = here.k - cs * epsilon - np.log(cs) - np.log1p(cs)
+    outside = np.zeros_like(cs)
+    for factor in factors:
+        outside = outside + factor.outside(cs, factor.cumulants(cs)[0])
+    # what the ends of a restricted law may spoil, amplified as delta is by cancellation
+    spoilt = outside * np.exp(np.clip(height - log_delta, 0.0, 600.0))
+    good = (height - height.min() <= 5.0) & (spoilt < _SPOILT)
+    if not good.any():
+        near = height - height.min() <= 12.0
+        good = near & (spoilt < 100 * max(_SPOILT, float(spoilt[near].min())))
+    reach = -_SMALLNESS - log_delta
+    plain = reach / cs
+    paired = np.maximum(
+        (epsilon + reach) / (cs + 1), math.log1p(0.05 * math.exp(min(-log_delta, 700.0))) / cs
+    )
+    left = np.minimum(plain, np.maximum(paired, epsilon * (1 + 1e-9) + 1e-9))
+    gap = whole.c[None, :] - cs[:, None]
+    beyond = np.zeros_like(whole.c)
+    for factor in factors:
+        beyond = beyond + factor.outside(whole.c, factor.cumulants(whole.c)[0])
+    need = (whole.k + beyond + log_kappa(whole.c) - whole.c * epsilon + reach)[None, :]
+    right = np.where(gap > 0.02 * cs[:, None], need / np.maximum(gap, 1e-300), np.inf)
+    alias = np.argmin(right, axis=1)
+    shift = np.maximum(left, right[np.arange(cs.size), alias])
+    shift = np.maximum(shift, 1e-6 / cs)
+    cost = np.where(good & np.isfinite(shift), shift / np.sqrt(here.k2 + 1e-300), np.inf)
+    best = int(np.argmin(cost))
+    if not np.isfinite(cost[best]):
+        return None
+    chosen = float(cs[best])
+    h = _short(2 * math.pi / float(shift[best]))
+    excess = max(float(here.k[best]) - chosen * epsilon - log_delta, 0.0)
+    wanted = _SMALLNESS - excess
+    t = _last(factors, chosen, h=h, wanted=wanted, k2=float(here.k2[best]))
+    return Plan(
+        c=chosen,
+        x=2 * math.pi / h,
+        h=h,
+        nodes=int(min(max(math.ceil(t / h) + 1, 4), _MOST_NODES)),
+        alias=float(whole.c[alias[best]]),
+    )
+
+
+def _last(factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: float) -> float:
+    """The t from which the tail is below e^wanted, by the secant method on ln t; capped."""
+
+    def lacking(t: float) -> float:
+        reached = sum(factor.planned_tail(c, t) for factor in factors)
+        return reached - math.log(max(t / max(c, 1e-300), 1e-3)) - wanted
+
+    top = _MOST_NODES * h
+    floor = sum(factor.planned_tail(c, 1e6 * top) for factor in factors)
+    if floor > wanted:  # atoms: once they are all that is left, only 1 / t is gained
+        top = _MANY * h
+        t = min(8.0 / math.sqrt(max(k2, 1e-300)), top)
+        while t < top and sum(factor.planned_tail(c, t) for factor in factors) > floor + 0.7:
+            t *= 1.5
+        return min(t, top)
+    low, high = 0.0, min(math.sqrt(2 * max(-wanted, 1.0) / max(k2, 1e-300)), top)
+    value = lacking(high)
+    while value > 0 and high < top:
+        low, high = high, min(1.6 * high, top)
+        value = lacking(high)
+    for _ in range(4):
+        if high - low < 0.06 * high:
+            break
+        middle = 0.5 * (low + high) if low > 0 else 0.8 * high
+        if lacking(middle) > 0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _short(value: float) -> float:
+    """The value with 24 binary digits: its multiples up to 2^29 are exact floats."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 24)), exponent - 24)

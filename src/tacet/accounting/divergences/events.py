@@ -1,0 +1,289 @@
+"""The Renyi divergence of any event at any real order, and zCDP where it exists."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from typing import assert_never
+
+from tacet.accounting.amplification.relations import check_relation, under_replacement
+from tacet.accounting.amplification.sampling import approx_dp_of_sample
+from tacet.accounting.divergences.closed import (
+    renyi_of_discrete_laplace,
+    renyi_of_randomized_response,
+    renyi_of_sampled_pure,
+)
+from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
+from tacet.accounting.divergences.sampled import (
+    LARGEST_ORDER,
+    renyi_at_large_orders,
+    renyi_of_fixed_size,
+    renyi_of_poisson,
+)
+from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
+from tacet.checks import Number, exact
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy import conversions
+from tacet.privacy.conversions.group import renyi_of_two_steps, renyi_orders_of_two_steps
+from tacet.privacy.events import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Shuffled,
+    ZeroConcentrated,
+)
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.privacy.rounding import root_down
+
+__all__ = ["pure_epsilon", "renyi", "rho"]
+
+_STRETCHES = [1 + Fraction(2) ** k for k in range(-4, 5)]
+
+
+def renyi(event: Event, *, alpha: Number, neighbors: Neighbors = AddRemove) -> float:
+    r"""Renyi divergence of order alpha between the event's outputs on any two neighbours.
+
+    alpha: above 1, any real number. Sums over a composition; each part by the least of what is
+    known: closed forms, the certified integral (Gaussian on a Poisson sample), sums over whole
+    orders, bounds at large orders.
+    Raises UnsupportedEvent where a part has a delta, InvalidParameter for a scheme that says
+    nothing about the relation.
+
+    Bound       upper, rounded up.
+    Source      those of accounting/divergences; Mironov 2017, Prop. 1 (composition).
+
+    >>> from tacet.privacy.events import Gaussian
+    >>> renyi(Gaussian(noise_multiplier=2.0) * 4, alpha=8)
+    4.0
+    >>> round(renyi(Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01), alpha=8), 6)
+    0.000894
+    """
+    order = exact("alpha", alpha)
+    if order <= 1:
+        raise InvalidParameter("alpha", alpha, expected="a number above 1")
+    check_relation(event, neighbors)
+    return _up(_divergence(event, order, neighbors))
+
+
+def rho(event: Event, *, neighbors: Neighbors = AddRemove) -> float:
+    r"""The rho for which the event is rho-zCDP.
+
+    A sample of a mechanism has the rho of the mechanism, unless it is pure: the sampled Gaussian
+    loses a rare, large amount, which concentrated DP counts in full; use epsilon() there.
+    Raises UnsupportedEvent where a part has a delta.
+
+    Bound       upper, rounded up.
+    Source      zcdp_price; for samples the joint quasi-convexity of Renyi divergences, and
+                zcdp_from_pure of the amplified epsilon.
+
+    >>> from tacet.privacy.events import Gaussian, Pure
+    >>> rho(Gaussian(noise_multiplier=2.0) * 4)
+    0.5
+    >>> rho(Pure(epsilon=1.0).poisson_sampled(rate=0.1)) < rho(Pure(epsilon=1.0)) / 10
+    True
+    """
+    check_relation(event, neighbors)
+    return _up(_rho(event, neighbors))
+
+
+def pure_epsilon(event: Event, *, neighbors: Neighbors = AddRemove) -> float | None:
+    r"""The epsilon for which the event is epsilon-DP, or None where it is not pure.
+
+    Statement   sums over compositions; log(1 + rate (e^epsilon - 1)) for a sample; shuffling
+                amplifies no pure guarantee.
+    Bound       upper, rounded up.
+    Source      pure_price; approx_dp_of_sample.
+
+    >>> from tacet.privacy.events import Gaussian, Pure
+    >>> pure_epsilon(Pure(epsilon=1.0) * 3), pure_epsilon(Gaussian(noise_multiplier=1.0))
+    (3.0, None)
+    """
+    check_relation(event, neighbors)
+    found = _pure(event, neighbors)
+    return None if found is None else _up(found)
+
+
+@functools.lru_cache(maxsize=8192)
+def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction:
+    match event:
+        case Repeated(event=one, count=count):
+            return _divergence(one, alpha, neighbors) * count
+        case Composed(parts=parts):
+            return sum((_divergence(one, alpha, neighbors) for one in parts), start=Fraction(0))
+        case RandomizedResponse(epsilon=epsilon, categories=categories):
+            return Fraction(
+                renyi_of_randomized_response(
+                    exact("epsilon", epsilon), categories=categories, alpha=alpha
+                )
+            )
+        case DiscreteLaplace(scale=scale, sensitivity=moved):
+            return Fraction(
+                renyi_of_discrete_laplace(
+                    exact("scale", scale), sensitivity=exact("sensitivity", moved), alpha=alpha
+                )
+            )
+        case Gaussian() | Laplace() | DiscreteGaussian() | Exponential() | Pure():
+            return renyi_price(event, alpha=alpha).epsilon
+        case ZeroConcentrated() | Approximate():
+            return renyi_price(event, alpha=alpha).epsilon
+        case PoissonSampled(event=one, rate=rate):
+            q = exact("rate", rate)
+            if neighbors is ReplaceOne:
+                return _replaced_poisson(one, q, alpha)
+            return _poisson(one, q, alpha)
+        case FixedSizeSampled(event=one, size=size, population=population):
+            return _fixed_size(under_replacement(one), Fraction(size, population), alpha)
+        case Shuffled(event=one):  # the order alone can only lose information
+            return _divergence(one, alpha, neighbors)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+@functools.lru_cache(maxsize=8192)
+def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
+    """Under add/remove."""
+    if isinstance(event, PoissonSampled):
+        return _poisson(event.event, rate * exact("rate", event.rate), alpha)
+    whole = _divergence(event, alpha, AddRemove)
+    if rate == 1:
+        return whole
+    noise = _one_gaussian(event)
+    found = [renyi_at_large_orders(_up(whole), rate=rate, alpha=alpha)]
+    if noise is not None:
+        found.append(renyi_of_sampled_gaussian(noise, rate=rate, alpha=alpha))
+    epsilon = _pure(event, AddRemove)
+    if epsilon is not None:
+        found.append(renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
+    if alpha <= LARGEST_ORDER and noise is None:
+        found.append(
+            renyi_of_poisson(
+                lambda k: _up(_divergence(event, Fraction(k), AddRemove)), rate=rate, alpha=alpha
+            )
+        )
+    return Fraction(min(found))
+
+
+def _replaced_poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
+    """Under replacement: one unit leaves, another comes; the best of a few ways to split."""
+    found = [_divergence(under_replacement(event), alpha, ReplaceOne)]
+    for stretch in _STRETCHES:
+        first, second = renyi_orders_of_two_steps(alpha, stretch=stretch)
+        found.append(
+            renyi_of_two_steps(
+                _poisson(event, rate, first),
+                second=_poisson(event, rate, second),
+                alpha=alpha,
+                stretch=stretch,
+            )
+        )
+    return min(found)
+
+
+def _fixed_size(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
+    """Under replacement, of an event whose numbers speak of replacement already."""
+    whole = _divergence(event, alpha, ReplaceOne)
+    epsilon = _pure(event, ReplaceOne)
+    found = [_up(whole)]
+    if epsilon is not None:
+        amplified, _ = approx_dp_of_sample(epsilon, delta=0, rate=rate)
+        found.append(conversions.renyi_from_pure(amplified, alpha=alpha))
+    if alpha <= LARGEST_ORDER:
+        found.append(
+            renyi_of_fixed_size(
+                lambda k: _up(_divergence(event, Fraction(k), ReplaceOne)),
+                largest=math.inf if epsilon is None else _up(epsilon),
+                rate=rate,
+                alpha=alpha,
+            )
+        )
+    return min(whole, Fraction(min(found)))
+
+
+def _one_gaussian(event: Event) -> Fraction | float | None:
+    """The noise multiplier of one Gaussian that stands for all of them, rounded down, or None.
+
+    Gaussians on the same sample are together one Gaussian: their 1/m^2 add.
+    """
+    parts = event.parts if isinstance(event, Composed) else (event,)
+    inverse = Fraction(0)
+    for part in parts:
+        one, count = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+        if not isinstance(one, Gaussian):
+            return None
+        inverse += count / exact("noise_multiplier", one.noise_multiplier) ** 2
+    if isinstance(event, Gaussian):
+        return exact("noise_multiplier", event.noise_multiplier)
+    return root_down(1 / inverse)
+
+
+def _rho(event: Event, neighbors: Neighbors) -> Fraction:
+    match event:
+        case Repeated(event=one, count=count):
+            return _rho(one, neighbors) * count
+        case Composed(parts=parts):
+            return sum((_rho(part, neighbors) for part in parts), start=Fraction(0))
+        case Shuffled(event=one):
+            return _rho(one, neighbors)
+        case PoissonSampled(event=one) | FixedSizeSampled(event=one):
+            replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
+            whole = _rho(under_replacement(one) if replaced else one, neighbors)
+            epsilon = _pure(event, neighbors)
+            if epsilon is None:
+                return whole
+            return min(whole, Fraction(conversions.zcdp_from_pure(epsilon)))
+        case _:
+            price = zcdp_price(event)
+            if price.delta > 0:
+                raise UnsupportedEvent(
+                    event,
+                    kind="zCDP without a delta",
+                    try_instead="Use price(event, ZCDP), which keeps the delta, or epsilon().",
+                )
+            return price.rho
+
+
+def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
+    match event:
+        case Repeated(event=one, count=count):
+            alone = _pure(one, neighbors)
+            return None if alone is None else alone * count
+        case Composed(parts=parts):
+            found = [_pure(part, neighbors) for part in parts]
+            known = [epsilon for epsilon in found if epsilon is not None]
+            return sum(known, start=Fraction(0)) if len(known) == len(found) else None
+        case Shuffled(event=one):
+            return _pure(one, neighbors)
+        case PoissonSampled(event=one, rate=rate):
+            alone = _pure(one, AddRemove)
+            times = 2 if neighbors is ReplaceOne else 1
+            return None if alone is None else _sampled(alone, exact("rate", rate)) * times
+        case FixedSizeSampled(event=one, size=size, population=population):
+            alone = _pure(under_replacement(one), ReplaceOne)
+            return None if alone is None else _sampled(alone, Fraction(size, population))
+        case _:
+            try:
+                return pure_price(event).epsilon
+            except UnsupportedEvent:
+                return None
+
+
+def _sampled(epsilon: Fraction, rate: Fraction) -> Fraction:
+    return Fraction(approx_dp_of_sample(epsilon, delta=0, rate=rate)[0])
+
+
+def _up(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -1,0 +1,413 @@
+"""Amplification against enumeration of small mechanisms, and against its own inverses."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections import defaultdict
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tacet.accounting.amplification import events, relations, sampling, shuffling
+from tacet.accounting.amplification.events import (
+    delta_of_shuffled_event,
+    epsilon_of_shuffled_event,
+    numbers_under_replacement,
+    replaced_samples,
+    shuffled_parts,
+    without_shuffling,
+)
+from tacet.accounting.amplification.relations import (
+    check_relation,
+    holds_fixed_size,
+    holds_sample,
+    under_replacement,
+)
+from tacet.accounting.amplification.sampling import (
+    approx_dp_of_sample,
+    approx_dp_of_sample_with_replacement,
+    approx_dp_within_sample,
+    group_profile,
+    sampling_worth,
+)
+from tacet.accounting.amplification.shuffling import (
+    approx_dp_of_shuffled,
+    delta_of_shuffled,
+    delta_of_shuffled_response,
+    lower_delta_of_shuffled_response,
+)
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy import conversions
+from tacet.privacy.events import (
+    Approximate,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Pure,
+    RandomizedResponse,
+    Shuffled,
+    ZeroConcentrated,
+)
+from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+
+
+def hockey_stick(p: dict[Any, float], q: dict[Any, float], epsilon: float) -> float:
+    grown = math.exp(epsilon)
+    keys = {*p, *q}
+    return max(
+        sum(max(0.0, one.get(k, 0.0) - grown * two.get(k, 0.0)) for k in keys)
+        for one, two in ((p, q), (q, p))
+    )
+
+
+def response(bit: int, epsilon: float) -> dict[int, float]:
+    head = 1 / (1 + math.exp(-epsilon))
+    return {bit: head, 1 - bit: 1 - head}
+
+
+# ------------------------------------------------------------------------------------ sampling
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 20), st.floats(0, 1), st.floats(1e-6, 1))
+def test_sampling_is_tight_on_randomised_response_with_a_leak(
+    epsilon: float, delta: float, rate: float
+) -> None:
+    amplified, mass = approx_dp_of_sample(epsilon, delta=delta, rate=rate)
+    with mpmath.workdps(50):
+        e, d, q = (mpmath.mpf(v) for v in (epsilon, delta, rate))
+        head = 1 / (1 + mpmath.exp(-e))
+        p = [d, (1 - d) * head, (1 - d) * (1 - head), mpmath.mpf(0)]
+        null = [mpmath.mpf(0), (1 - d) * (1 - head), (1 - d) * head, d]
+        mixed = [q * x + (1 - q) * y for x, y in zip(p, null, strict=True)]
+        grown = 1 + q * mpmath.expm1(e)
+        truth = mpmath.fsum(max(0, x - grown * y) for x, y in zip(mixed, null, strict=True))
+        assert mpmath.log(grown) <= amplified <= mpmath.log(grown) * (1 + mpmath.mpf("1e-14"))
+        assert truth <= mass + mpmath.mpf("1e-40")
+        assert abs(truth - q * d) < mpmath.mpf("1e-40")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 20), st.floats(0, 1), st.floats(1e-6, 1))
+def test_sampling_and_its_inverse_never_gain(epsilon: float, delta: float, rate: float) -> None:
+    inner, mass = approx_dp_within_sample(epsilon, delta=delta, rate=rate)
+    again, leak = approx_dp_of_sample(inner, delta=mass, rate=rate)
+    assert again <= epsilon * (1 + 1e-14)
+    assert leak <= delta * (1 + 1e-14) or mass == 1.0
+    assert inner >= epsilon * (1 - 1e-14)
+
+
+Laws = list[tuple[dict[Any, float], dict[Any, float]]]
+
+
+def laws_of(size: int, population: int, local: float) -> Laws:
+    """Of each pair of tables of bits that differ in one, the laws of the answers."""
+    found: Laws = []
+    for others in itertools.product([0, 1], repeat=population - 1):
+        laws: list[dict[Any, float]] = []
+        for bit in (0, 1):
+            table = [bit, *others]
+            law: dict[Any, float] = defaultdict(float)
+            for drawn in itertools.product(range(population), repeat=size):
+                for answers in itertools.product([0, 1], repeat=size):
+                    law[answers] += population**-size * math.prod(
+                        response(table[i], local)[a] for i, a in zip(drawn, answers, strict=True)
+                    )
+            laws.append(law)
+        found.append((laws[0], laws[1]))
+    return found
+
+
+def worst_delta(laws: Laws, epsilon: float) -> float:
+    return max(hockey_stick(one, two, epsilon) for one, two in laws)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("population", [2, 3])
+def test_drawing_with_replacement_by_enumeration(size: int, population: int) -> None:
+    """The sum of the drawn bits, each through randomised response on its own."""
+    local = 0.8
+    for base in (0.1, 0.4, local):
+        amplified, bound = approx_dp_of_sample_with_replacement(
+            base,
+            delta=conversions.approx_dp_delta_from_pure(local, epsilon=base),
+            size=size,
+            population=population,
+            group_delta=lambda k, base=base: conversions.approx_dp_delta_from_pure(  # type: ignore[misc]
+                k * local, epsilon=base
+            ),
+        )
+        assert worst_delta(laws_of(size, population, local), amplified) <= bound + 1e-12
+
+
+def test_drawing_once_is_sampling_of_size_one() -> None:
+    once = approx_dp_of_sample_with_replacement(1.0, delta=1e-3, size=1, population=50)
+    plain = approx_dp_of_sample(1.0, delta=1e-3, rate=Fraction(1, 50))
+    assert once == pytest.approx(plain, rel=1e-12)
+    whole = approx_dp_of_sample_with_replacement(1.0, delta=1e-3, size=4, population=1)
+    assert whole[0] == pytest.approx(1.0, rel=1e-12)
+    assert whole[1] == 1.0
+    known = approx_dp_of_sample_with_replacement(
+        1.0,
+        delta=1e-3,
+        size=4,
+        population=1,
+        group_delta=lambda k: conversions.approx_dp_delta_from_gdp(k / 10, epsilon=1.0),
+    )
+    assert known[1] == pytest.approx(
+        conversions.approx_dp_delta_from_gdp(0.4, epsilon=1.0), rel=1e-12
+    )
+    gaussian = approx_dp_of_sample_with_replacement(
+        1.0,
+        delta=1e-3,
+        size=1000,
+        population=10**6,
+        group_delta=lambda k: conversions.approx_dp_delta_from_gdp(min(k, 50) / 2, epsilon=1.0),
+    )
+    single = conversions.approx_dp_delta_from_gdp(0.5, epsilon=1.0)
+    assert 1e-3 * single * 0.99 < gaussian[1] < 1e-3 * single * 1.02
+
+
+def test_group_profile_is_above_the_exact_one() -> None:
+    def profile(epsilon: float) -> float:
+        return conversions.approx_dp_delta_from_gdp(0.3, epsilon=epsilon)
+
+    for size in (1, 2, 5):
+        exact = conversions.approx_dp_delta_from_gdp(0.3 * size, epsilon=1.0)
+        assert group_profile(profile, epsilon=1.0, size=size) >= exact * (1 - 1e-14)
+
+
+def test_sampling_worth_lies_between_its_bounds() -> None:
+    for epsilon in (1e-4, 0.01, 0.1, 1.0, 8.0):
+        for rate in (1e-4, 0.01, 0.5, 1.0):
+            worth = sampling_worth(epsilon, rate=rate)
+            assert rate / (rate + epsilon) * (1 - 1e-12) <= worth.noise_ratio <= 1
+            c = epsilon / rate
+            assert worth.noise_ratio >= math.log1p(c) / c * (1 - 1e-12)
+            assert worth.free == (worth.noise_ratio >= 0.95)
+            assert ("not free" in worth.warning) != worth.free
+    for wrong in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            sampling_worth(wrong, rate=0.1)
+    with pytest.raises(InvalidParameter, match="rate"):
+        sampling_worth(1.0, rate=0)
+
+
+def test_refuses_wrong_numbers() -> None:
+    for wrong in (-0.1, 1.5, math.nan):
+        with pytest.raises(InvalidParameter, match="rate"):
+            approx_dp_of_sample(1.0, delta=0, rate=wrong)
+        with pytest.raises(InvalidParameter, match="delta"):
+            approx_dp_of_sample(1.0, delta=wrong, rate=0.5)
+    for count in (0, -1, 1.5, True):
+        with pytest.raises(InvalidParameter, match="size"):
+            approx_dp_of_sample_with_replacement(
+                1.0,
+                delta=0,
+                size=count,  # type: ignore[arg-type]
+                population=5,
+            )
+        with pytest.raises(InvalidParameter, match="count"):
+            delta_of_shuffled(1.0, count=count, epsilon=0.1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="categories"):
+        delta_of_shuffled_response(1.0, categories=1, count=5, epsilon=0.1)
+
+
+# ----------------------------------------------------------------------------------- shuffling
+
+
+def shuffled_law(table: tuple[int, ...], categories: int, epsilon: float) -> dict[Any, float]:
+    """The law of the counts of answers, by convolution person by person."""
+    whole = math.exp(epsilon) + categories - 1
+    law: dict[Any, float] = {(0,) * categories: 1.0}
+    for own in table:
+        grown: dict[Any, float] = defaultdict(float)
+        for counts, chance in law.items():
+            for answer in range(categories):
+                raised = list(counts)
+                raised[answer] += 1
+                weight = math.exp(epsilon) if answer == own else 1.0
+                grown[tuple(raised)] += chance * weight / whole
+        law = grown
+    return law
+
+
+@pytest.mark.parametrize(("categories", "count"), [(2, 2), (2, 5), (3, 4)])
+@pytest.mark.parametrize("local", [0.5, 2.0])
+def test_shuffled_responses_by_enumeration_of_all_tables(
+    categories: int, count: int, local: float
+) -> None:
+    for epsilon in (0.0, 0.1, 0.4):
+        worst = 0.0
+        for others in itertools.product(range(categories), repeat=count - 1):
+            first = shuffled_law((0, *others), categories, local)
+            second = shuffled_law((1, *others), categories, local)
+            worst = max(worst, hockey_stick(first, second, epsilon))
+        bound = delta_of_shuffled_response(
+            local, categories=categories, count=count, epsilon=epsilon
+        )
+        assert worst <= bound * (1 + 1e-12)
+        assert worst <= delta_of_shuffled(local, count=count, epsilon=epsilon) * (1 + 1e-12)
+        if categories == 2:
+            assert bound == pytest.approx(worst, rel=1e-9)
+            low = lower_delta_of_shuffled_response(local, count=count, epsilon=epsilon)
+            assert low <= worst * (1 + 1e-12)
+            assert low >= worst * 0.5
+
+
+def clones_by_sums(local: float, count: int, epsilon: float) -> float:
+    p, total = 1 / (1 + math.exp(-local)), 0.0
+    for c in range(count):
+        weight = stats.binom.pmf(c, count - 1, math.exp(-local))
+        x = np.arange(c + 2)
+        one = np.where(x > 0, stats.binom.pmf(x - 1, c, 0.5), 0)
+        two = stats.binom.pmf(x, c, 0.5)
+        gap = (p * one + (1 - p) * two) - math.exp(epsilon) * ((1 - p) * one + p * two)
+        total += weight * np.maximum(gap, 0).sum()
+    return float(total)
+
+
+@pytest.mark.parametrize(
+    ("local", "count", "epsilon"),
+    [(1.0, 10, 0.3), (1.0, 200, 0.2), (3.0, 400, 0.5), (0.1, 50, 0.01)],
+)
+def test_clones_by_plain_sums(local: float, count: int, epsilon: float) -> None:
+    value = delta_of_shuffled(local, count=count, epsilon=epsilon)
+    truth = clones_by_sums(local, count, epsilon)
+    assert truth * (1 - 1e-10) <= value <= truth * (1 + 1e-3)
+
+
+def test_runs_of_clones_bound_the_plain_sum() -> None:
+    value = delta_of_shuffled(2.0, count=3000, epsilon=0.3)
+    truth = clones_by_sums(2.0, 3000, 0.3)
+    assert truth * (1 - 1e-10) <= value <= truth * 1.05
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(0.05, 4), st.integers(2, 10**5), st.floats(0, 2), st.integers(2, 10))
+def test_shuffling_is_monotone(local: float, count: int, epsilon: float, factor: int) -> None:
+    value = delta_of_shuffled(local, count=count, epsilon=epsilon)
+    assert value <= conversions.approx_dp_delta_from_pure(local, epsilon=epsilon) + 1e-12
+    assert delta_of_shuffled(local, count=count * factor, epsilon=epsilon) <= value * 1.5 + 1e-200
+    assert delta_of_shuffled(local, count=count, epsilon=epsilon + 0.1) <= value * 1.5 + 1e-200
+    assert value <= delta_of_shuffled(local * 1.2, count=count, epsilon=epsilon) * 1.5 + 1e-200
+
+
+@pytest.mark.parametrize(
+    ("local", "count", "delta"), [(0.5, 10**4, 1e-6), (1.0, 10**5, 1e-9), (3.0, 10**6, 1e-6)]
+)
+def test_the_closed_form_lies_above_the_numerical_one(
+    local: float, count: int, delta: float
+) -> None:
+    closed = approx_dp_of_shuffled(local, count=count, delta=delta)
+    found = epsilon_of_shuffled_event(
+        Shuffled(event=Pure(epsilon=local), count=count), delta=Fraction(delta)
+    )
+    assert 0 < found.upper < closed <= local
+    assert delta_of_shuffled(local, count=count, epsilon=found.upper) <= delta
+
+
+def test_the_closed_form_enforces_its_condition() -> None:
+    edge = math.log(1000 / (16 * math.log(2 / 1e-6)))
+    assert approx_dp_of_shuffled(edge - 1e-6, count=1000, delta=1e-6) <= edge
+    for outside in (edge + 1e-6, 3.0):
+        with pytest.raises(InvalidParameter, match=r"log\(count"):
+            approx_dp_of_shuffled(outside, count=1000, delta=1e-6)
+    for wrong in (0, 1):
+        with pytest.raises(InvalidParameter, match="delta"):
+            approx_dp_of_shuffled(0.1, count=1000, delta=wrong)
+
+
+def test_shuffled_events() -> None:
+    event = RandomizedResponse(epsilon=1.0, categories=2).shuffled(count=1000)
+    assert isinstance(event, Shuffled)
+    found = epsilon_of_shuffled_event(event, delta=Fraction("1e-5"))
+    assert 0 < found.lower <= found.upper < 0.3
+    at = delta_of_shuffled_event(event, epsilon=found.upper)
+    assert at.upper <= 1e-5
+    general = Pure(epsilon=1.0).shuffled(count=1000)
+    assert isinstance(general, Shuffled)
+    assert epsilon_of_shuffled_event(general, delta=Fraction("1e-5")).upper > found.upper
+    nothing = Pure(epsilon=0).shuffled(count=5)
+    assert isinstance(nothing, Shuffled)
+    assert epsilon_of_shuffled_event(nothing, delta=Fraction("1e-5")).upper == 0
+    noisy = Gaussian(noise_multiplier=1).shuffled(count=5)
+    assert isinstance(noisy, Shuffled)
+    with pytest.raises(UnsupportedEvent, match="pure"):
+        delta_of_shuffled_event(noisy, epsilon=0.1)
+    assert shuffled_parts(event * 3 + general + Pure(epsilon=1)) == 4
+    replaced = without_shuffling(event * 3 + noisy, delta=Fraction("1e-6"))
+    assert not holds_sample(replaced)
+    assert without_shuffling(event, delta=Fraction(0)) == event.event
+
+
+# ----------------------------------------------------------------------------------- relations
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (Gaussian(noise_multiplier=0.1), Gaussian(noise_multiplier=Fraction(1, 20))),
+        (Laplace(noise_multiplier=3), Laplace(noise_multiplier=Fraction(3, 2))),
+        (
+            DiscreteGaussian(sigma=2, sensitivity=1),
+            DiscreteGaussian(sigma=2, sensitivity=2),
+        ),
+        (DiscreteLaplace(scale=2, sensitivity=1), DiscreteLaplace(scale=2, sensitivity=2)),
+        (RandomizedResponse(epsilon=1, categories=3), RandomizedResponse(epsilon=1, categories=3)),
+        (Exponential(epsilon=1), Exponential(epsilon=2)),
+        (Pure(epsilon=0.5) * 3, Pure(epsilon=1) * 3),
+        (ZeroConcentrated(rho=0.25), ZeroConcentrated(rho=1)),
+        (Approximate(epsilon=1, delta=0), Approximate(epsilon=2, delta=0)),
+    ],
+)
+def test_replacing_doubles_what_adding_moves(event: Event, expected: Event) -> None:
+    assert under_replacement(event) == expected
+    fixed = event.fixed_size_sampled(size=1, population=2)
+    assert numbers_under_replacement(fixed * 2) == (
+        expected.fixed_size_sampled(size=1, population=2) * 2
+    )
+    assert numbers_under_replacement(event) == event
+    assert holds_fixed_size(fixed * 2 + Pure(epsilon=3))
+    assert not holds_fixed_size(event)
+
+
+def test_relations_and_schemes() -> None:
+    fixed = Pure(epsilon=1).fixed_size_sampled(size=1, population=2)
+    for event in (fixed, fixed * 2, Pure(epsilon=1).shuffled(count=2)):
+        check_relation(event, ReplaceOne)
+        check_relation(event, ZeroOut)
+        with pytest.raises(InvalidParameter, match=r"tacet\.ReplaceOne"):
+            check_relation(event, AddRemove)
+    with pytest.raises(UnsupportedEvent):
+        under_replacement(ZeroConcentrated(rho=1, delta=0.1))
+    leaky = Approximate(epsilon=1, delta=0.1).poisson_sampled(rate=0.5)
+    assert replaced_samples(leaky, AddRemove) == leaky
+    replaced = replaced_samples(leaky + Pure(epsilon=1).poisson_sampled(rate=0.5) * 2, ReplaceOne)
+    assert not holds_sample(replaced)
+    kept = Gaussian(noise_multiplier=1).poisson_sampled(rate=0.5)
+    assert replaced_samples(kept, ReplaceOne) == kept
+
+
+@pytest.mark.parametrize("module", [events, relations, sampling, shuffling])
+def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isfunction(value) and name != "shuffled_parts":
+            document = inspect.getdoc(value) or ""
+            assert "Source" in document, name
+            assert "Bound" in document, name
