@@ -36,7 +36,8 @@ stays spent.
 \b
 Examples:
   tacet ledger show --ledger sqlite:///budget.db
-  tacet ledger show --ledger sqlite:///budget.db --dataset visits-2024 --verify --json
+  tacet ledger show --ledger sqlite:///budget.db --dataset visits-2024 \\
+      --verify --json
 
 --verify checks the hashes that chain the entries, and their sums; a ledger that fails ends with
 code 5. Who may write the file can also write new hashes: keep the last digest (--json shows it)
