@@ -107,3 +107,8 @@ def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: 
     assert max(map(len, lines)) <= 79
     assert "nothing durable remembers" in " ".join(lines[first:])
     assert spawn(*asked).err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", [("query",), ("demo",), ("ledger", "show"), ()])
+def test_help_fits(run: Run, verb: tuple[str, ...]) -> None:
+    assert max(map(len, run(*verb, "--help").out.splitlines())) <= 80

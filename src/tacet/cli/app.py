@@ -13,7 +13,7 @@ import typer
 
 from tacet import __version__
 from tacet.cli import demo, ledger, query
-from tacet.cli.failures import EXIT_CODES, ExitCode, silence
+from tacet.cli.failures import EXIT_CODES, ExitCode, report_usage, silence
 
 __all__ = ["app", "main"]
 
@@ -25,6 +25,9 @@ Begin with:
   tacet query --help
 
 {EXIT_CODES}"""
+
+# Typer gives a name to one kind of usage error alone; the others stand above it.
+_USAGE: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
@@ -38,7 +41,7 @@ app = typer.Typer(
     context_settings=_SETTINGS,
 )
 app.command("demo", help=demo.HELP, short_help=demo.SUMMARY)(demo.demo)
-app.command("query", help=query.HELP, short_help=query.SUMMARY, no_args_is_help=True)(query.query)
+app.command("query", help=query.HELP, short_help=query.SUMMARY)(query.query)
 app.add_typer(ledger.app, name="ledger")
 
 
@@ -52,11 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # if it can
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="tacet")
-        code: object = ExitCode.OK
+        arguments = sys.argv[1:] if arguments is None else arguments
+        code: object = app(args=list(arguments), prog_name="tacet", standalone_mode=False)
+        code = ExitCode.OK if code is None else code
+    except _USAGE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # `tacet` alone
+            error.show()
+            code = ExitCode.USAGE
+        else:
+            code = report_usage(error)
     except SystemExit as ended:
         code = ExitCode.OK if ended.code is None else ended.code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         code = ExitCode.INTERRUPTED
     try:
         sys.stdout.flush()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacet.cli import show
+from tacet.cli.explained import plain_explanation
 from tacet.cli.failures import EXIT_CODES, reporting
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def _plain(answered: _Answered) -> dict[str, Any]:
         "sql": part.sql,
         "protects": str(part.unit),
         "budget": repr(part.budget),
-        "explanation": answered.explanation.to_dict(),
+        "explanation": plain_explanation(answered.explanation, has_account=True),
         "exact": [
             {group: key, **dict(zip(names, answered.exact[key], strict=True))}
             for key in part.keys[group]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import typer
 
+from tacet.cli.mends import bounds_mend, keys_mend, unit_mend
 from tacet.cli.show import clean, notice
 from tacet.errors import (
     BudgetExceeded,
@@ -28,7 +29,7 @@ from tacet.errors import (
     WrongUnit,
 )
 
-__all__ = ["EXIT_CODES", "ExitCode", "exit_code", "reporting", "silence"]
+__all__ = ["EXIT_CODES", "ExitCode", "exit_code", "report_usage", "reporting", "silence"]
 
 _LONGEST = 1200
 
@@ -54,8 +55,6 @@ EXIT_CODES = (
 """For the help of every verb."""
 
 _HINTS = {
-    "bounds": "Write --bounds COLUMN=LOWER:UPPER.",
-    "keys": "Write --keys COLUMN=A,B,C, or --keys COLUMN=@FILE.",
     "budget": "Write --budget epsilon=3, which opens the account.",
     "columns": "Facts about columns come from --bounds and --columns.",
 }
@@ -87,6 +86,27 @@ def reporting() -> Iterator[None]:
         raise typer.Exit(code)
 
 
+def report_usage(error: typer.BadParameter) -> int:
+    """Say in one line what is wrong with a command line, and return the exit code.
+
+    error: any usage error, of which typer.BadParameter is one.
+    """
+    context = error.ctx
+    verb = "tacet" if context is None else context.command_path
+    text = error.format_message()
+    if context is not None and text.startswith("Missing"):
+        names = [
+            str(getattr(parameter, "metavar", None) or parameter.name)
+            if parameter.param_type_name == "argument"
+            else parameter.opts[0]
+            for parameter in context.command.params
+            if parameter.required and context.params.get(parameter.name or "") is None
+        ]
+        text = f"Missing: {' and '.join(names)}." if names else text
+    notice(clean(f"{text.rstrip('.')}. See {verb} --help."), kind="error")
+    return int(ExitCode.USAGE)
+
+
 def exit_code(error: Exception) -> ExitCode:
     """The exit code of an exception."""
     match error:
@@ -116,11 +136,18 @@ def _message(error: Exception) -> str:
                 "read and nothing was spent. Ask for less."
             )
         case InvalidParameter(argument=argument, value=value, expected=expected):
-            hint = _HINTS["bounds"] if isinstance(error, MissingBound) else _HINTS.get(argument)
-            # The mends behind a colon are written in Python.
-            missing = f"Missing: {expected.partition(': ')[0]}."
+            hint = _HINTS.get(argument)
+            if isinstance(error, MissingBound):
+                hint = bounds_mend(expected)
+            elif argument == "keys":
+                hint = keys_mend(expected)
+            # The mends behind a colon are written in Python, but for those of options.
+            said = expected if argument.startswith("--") else expected.partition(": ")[0]
+            missing = f"Missing: {said}."
             hinted = hint is not None and (value is None or argument != "budget")
             text = f"{missing if value is None else error} {hint if hinted else ''}".rstrip()
+        case WrongUnit(left=left, right=right):
+            text = f"{left} cannot be counted in {right}. {unit_mend(left, right)}"
         case TacetError():
             text = str(error)
         case _:

@@ -13,6 +13,8 @@ import typer
 from tacet.cli import show
 from tacet.cli.failures import EXIT_CODES, reporting
 from tacet.cli.ledgers import opened
+from tacet.cli.mends import no_account
+from tacet.errors import LedgerMismatch
 
 if TYPE_CHECKING:
     from tacet.ledger.protocol import Account, Entry, Ledger
@@ -34,7 +36,8 @@ stays spent.
 \b
 Examples:
   tacet ledger show --ledger sqlite:///budget.db
-  tacet ledger show --ledger sqlite:///budget.db --dataset visits-2024 --verify --json
+  tacet ledger show --ledger sqlite:///budget.db --dataset visits-2024 \\
+      --verify --json
 
 --verify checks the hashes that chain the entries, and their sums; a ledger that fails ends with
 code 5. Who may write the file can also write new hashes: keep the last digest (--json shows it)
@@ -50,7 +53,7 @@ def _group() -> None:
     """Keep `show` a verb of its own, though it is the only one."""
 
 
-@app.command("show", help=_SHOW, no_args_is_help=True)
+@app.command("show", help=_SHOW)
 def show_ledger(
     *,
     ledger: Annotated[
@@ -67,7 +70,10 @@ def show_ledger(
 ) -> None:
     """The verb; its help is `_SHOW`."""
     with reporting(), opened(ledger, must_exist=True) as book:
-        names = book.datasets() if dataset is None else (dataset,)
+        known = book.datasets()
+        if dataset is not None and dataset not in known:
+            raise LedgerMismatch(no_account(dataset, known))
+        names = known if dataset is None else (dataset,)
         found = [_account(book, name, verify=verify) for name in names]
         if as_json:
             show.line(json.dumps({"accounts": found}, indent=2))

@@ -14,7 +14,7 @@ from tacet.errors import InvalidParameter, LedgerFailed
 if TYPE_CHECKING:
     from tacet.ledger.protocol import Ledger
 
-__all__ = ["account_exists", "opened"]
+__all__ = ["accounts", "opened"]
 
 _SQLITE = "sqlite:///"
 
@@ -28,6 +28,11 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
     """
     from tacet.ledger.opening import open_ledger
 
+    if not url.startswith(_SQLITE) and (url.startswith("sqlite:") or "://" not in url):
+        path = url.removeprefix("sqlite:").removeprefix("//")
+        raise InvalidParameter(
+            "--ledger", url, expected=f"an address: write --ledger {_SQLITE}{path or 'budget.db'}"
+        )
     if must_exist and not _exists(url):
         raise InvalidParameter("--ledger", url, expected="a ledger that exists: there is no file")
     refused: str | None = None
@@ -43,12 +48,12 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
         ledger.close()
 
 
-def account_exists(url: str, dataset: str) -> bool:
-    """Whether the account has been opened before; makes no ledger."""
+def accounts(url: str) -> tuple[str, ...]:
+    """The names of the accounts that have been opened; makes no ledger."""
     if not _exists(url):
-        return False
+        return ()
     with opened(url, must_exist=True) as ledger:
-        return dataset in ledger.datasets()
+        return ledger.datasets()
 
 
 def _exists(url: str) -> bool:

@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacet.cli import show
+from tacet.cli.explained import print_explanation
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.keys import key_texts
-from tacet.cli.ledgers import account_exists, opened
+from tacet.cli.ledgers import accounts, opened
+from tacet.cli.mends import no_account
 from tacet.cli.options import Price, budget_of, facts_of, unit_of
 from tacet.cli.output import check_target, write_release
 from tacet.cli.question import Question
@@ -21,7 +23,6 @@ from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
-    from tacet.query.explanation import Explanation
     from tacet.query.release import Release
 
 __all__ = ["HELP", "SUMMARY", "query"]
@@ -41,8 +42,9 @@ Every column that is summed or averaged needs public bounds, with --bounds or --
 Examples:
   tacet query visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
       --bounds age=0:120 --keys county=A,B,C \\
-      "SELECT county, COUNT(*) AS n, AVG(age) AS mean_age FROM visits GROUP BY county"
-  tacet query people.parquet --row --epsilon 0.5 "SELECT COUNT(*) FROM people" --explain
+      "SELECT county, AVG(age) AS mean_age FROM visits GROUP BY county"
+  tacet query people.parquet --row --epsilon 0.5 --explain \\
+      "SELECT COUNT(*) AS n FROM people"
   tacet query visits.csv --unit person_id --max-rows 10 --rho 0.01 \\
       --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \\
       "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
@@ -108,7 +110,13 @@ def query(
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option("--delta", metavar="X", help="Beside one of the others.", show_default=False),
+        typer.Option(
+            "--delta",
+            metavar="X",
+            help="With --epsilon, --rho or --mu, which then may fail with this probability; 0 "
+            "where it is left out.",
+            show_default=False,
+        ),
     ] = None,
     rho: Annotated[
         str | None,
@@ -147,6 +155,16 @@ def query(
             help='Facts by column: {"age": {"bounds": [0, 120]}, "county": {"categories": '
             '["A", "B", null]}, "day": {"dates": true}, "zip": {"text": true}}. null stands for '
             "rows without a value.",
+            show_default=False,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="SIGN",
+            help="The sign between the columns of a CSV file, such as ';' or tab. Otherwise a "
+            "comma, and a tab in .tsv.",
             show_default=False,
         ),
     ] = None,
@@ -215,15 +233,20 @@ def query(
         price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
         question = Question(
             data=data,
+            delimiter=delimiter,
             sql=sql,
             unit=unit_of(persons=unit or [], max_rows=max_rows, row=row),
             facts=facts_of(bounds or [], columns),
             keys=key_texts(keys or []),
             request=price.guarantee("--epsilon, --rho, --mu"),
         )
-        account = _account(ledger, dataset, budget)
+        kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
+        account = _account(ledger, kept_only, budget)
+        hint = question.look()
+        if hint is not None:
+            show.notice(show.clean(hint))
         if explain:
-            _print_explanation(_explained(question, ledger, dataset, account), as_json=as_json)
+            _explain(question, ledger, dataset, account, as_json=as_json)
             return
         if output is not None:
             check_target(output, overwrite=overwrite)
@@ -239,31 +262,54 @@ def query(
             raise typer.Exit(ExitCode.FAILED)
 
 
-def _account(ledger: str | None, dataset: str | None, budget: str | None) -> Guarantee | None:
-    """The account's budget, where it is given."""
-    if ledger is None and budget is not None:
+def _account(
+    ledger: str | None, notes: Mapping[str, str | None], budget: str | None
+) -> Guarantee | None:
+    """The account's budget, where it is given.
+
+    notes: what else a ledger keeps, by option; without a ledger it would be lost unsaid.
+    """
+    if ledger is None:
+        for option, text in {"--budget": budget, **notes}.items():
+            if text is not None:
+                raise InvalidParameter(
+                    option, text, expected="it beside --ledger, which keeps the account"
+                )
+    elif not (notes["--dataset"] or "").strip():
         raise InvalidParameter(
-            "--budget", budget, expected="it beside --ledger, which keeps the account"
-        )
-    if ledger is not None and not (dataset or "").strip():
-        raise InvalidParameter(
-            "--dataset", dataset, expected="--dataset, the account's name in the ledger"
+            "--dataset",
+            notes["--dataset"],
+            expected="--dataset, the account's name in the ledger",
         )
     return None if budget is None else budget_of(budget)
 
 
-def _explained(
-    question: Question, ledger: str | None, dataset: str | None, budget: Guarantee | None
-) -> Explanation:
-    """The explanation, under the account's terms where there is one; makes none."""
-    if ledger is not None and dataset is not None and account_exists(ledger, dataset):
+def _explain(
+    question: Question,
+    ledger: str | None,
+    dataset: str | None,
+    budget: Guarantee | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Explain, under the account's terms where there is one; make none."""
+    if ledger is None or dataset is None:
+        with question.session(budget=question.request) as session:
+            print_explanation(question.explain(session), has_account=False, as_json=as_json)
+        return
+    known = accounts(ledger)
+    if dataset in known:
         with (
             opened(ledger, must_exist=True) as book,
             question.session(budget=budget, dataset=dataset, ledger=book) as session,
         ):
-            return question.explain(session)
+            print_explanation(question.explain(session), has_account=True, as_json=as_json)
+        return
+    if budget is None:
+        show.notice(show.clean(no_account(dataset, known)))
     with question.session(budget=budget or question.request) as session:
-        return question.explain(session)
+        explanation = question.explain(session)
+    print_explanation(explanation, has_account=budget is not None, as_json=as_json)
 
 
 def _answered(
@@ -277,9 +323,17 @@ def _answered(
 ) -> Release:
     with show.working("Asking ..."):
         if ledger is None or dataset is None:
-            with question.session(budget=question.request, dataset=dataset) as session:
+            with question.session(budget=question.request) as session:
                 return question.answer(session)
-        if not account_exists(ledger, dataset):
+        known = accounts(ledger)
+        if dataset not in known:
+            if budget is None:
+                raise InvalidParameter(
+                    "--budget",
+                    None,
+                    expected="--budget, such as epsilon=3, which opens an account. "
+                    + no_account(dataset, known).removesuffix("."),
+                )
             question.rehearse(budget=budget, account=dataset)
         with (
             opened(ledger, must_exist=False) as book,
@@ -311,13 +365,3 @@ def _print_release(release: Release, *, account: str | None) -> None:
         show.line(show.wrapped(_MARGINS))
     left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
     show.line(show.clean(f"Spent {release.charge}{left}."))
-
-
-def _print_explanation(explanation: Explanation, *, as_json: bool) -> None:
-    if as_json:
-        show.line(json.dumps(explanation.to_dict(), indent=2, default=str))
-        return
-    for text in str(explanation).splitlines():
-        show.line(show.wrapped(show.clean(text)))
-    show.line()
-    show.line("Nothing was read and nothing was spent.")

@@ -16,6 +16,7 @@ from tacet.errors import BudgetExceeded, InvalidParameter
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
     from tacet.query.columns import Fact
+    from tacet.query.engines.sources import Csv
     from tacet.query.explanation import Explanation
     from tacet.query.release import Release
     from tacet.query.session import Session
@@ -25,17 +26,22 @@ __all__ = ["Question", "table_name"]
 
 _ENDINGS = re.compile(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", re.IGNORECASE)
 _ALWAYS = "data"
+_NO_CSV = re.compile(r"::|\.(parquet|pq)$", re.IGNORECASE)
+_TABS = {"tab": "\t", "\\t": "\t"}
+_SIGNS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is asked of a data file; nothing is opened before `session` is.
 
-    data: the file; sql: the SELECT; keys: the public values of group columns as written; request:
-    what the answer may cost.
+    data: the file; delimiter: the sign between its columns, where it is CSV and not usual; sql:
+    the SELECT; keys: the public values of group columns as written; request: what the answer may
+    cost.
     """
 
     data: str
+    delimiter: str | None
     sql: str
     unit: Unit
     facts: Mapping[str, Fact]
@@ -50,7 +56,26 @@ class Question:
         from tacet.query.session import Session
 
         table = self._table()
-        return Session({table: self.data}, unit=self.unit, columns=self.facts, **account)
+        return Session({table: self._source()}, unit=self.unit, columns=self.facts, **account)
+
+    def look(self) -> str | None:
+        """Look for the file, before anything else is asked of it; a hint where it looks odd.
+
+        Raises SourceUnreadable where it is missing or has no header, and InvalidParameter.
+        """
+        from tacet.query.engines.sources import CsvFile, locate
+
+        found = locate(table_name(self.data), self._source())
+        if not isinstance(found, CsvFile) or len(found.columns) > 1:
+            return None
+        (header,) = found.columns
+        for sign, written in _SIGNS.items():
+            if sign in header:
+                return (
+                    f"the header of {self.data!r} is one column, which holds {sign!r}. If that "
+                    f"stands between columns, write --delimiter {written}."
+                )
+        return None
 
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
@@ -82,13 +107,29 @@ class Question:
             query = query.derive(**{derived.name: derived.expression})
         return typed_keys(self.keys, select=select, query=query)
 
+    def _source(self) -> str | Csv:
+        if self.delimiter is None:
+            return self.data
+        from tacet.query.engines.sources import Csv
+
+        if _NO_CSV.search(self.data):
+            raise InvalidParameter(
+                "--delimiter", self.delimiter, expected="it beside a CSV file alone"
+            )
+        return Csv(self.data, delimiter=_TABS.get(self.delimiter.lower(), self.delimiter))
+
     def _table(self) -> str:
         from tacet.query.sql.parse import parse_select
 
         asked, named = parse_select(self.sql).table, table_name(self.data)
         if asked.casefold() not in {named.casefold(), _ALWAYS}:
             names = " or ".join(dict.fromkeys([named, _ALWAYS]))
-            raise InvalidParameter("FROM", asked, expected=f"{names}, the table of {self.data!r}")
+            raise InvalidParameter(
+                "FROM",
+                asked,
+                expected=f"{names}: the table of {self.data!r} is called by the file's name, or "
+                f"{_ALWAYS!r}",
+            )
         return asked
 
 

@@ -1,0 +1,43 @@
+"""An explanation as it is printed, in words or as JSON."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tacet.cli import show
+
+if TYPE_CHECKING:
+    from tacet.query.explanation import Explanation
+
+__all__ = ["plain_explanation", "print_explanation"]
+
+_LEFT = "What is left: "
+
+
+def plain_explanation(explanation: Explanation, *, has_account: bool) -> dict[str, Any]:
+    """The explanation in plain values; without an account nothing is left or affordable.
+
+    What happens to the rows is called steps, for rows are results elsewhere.
+    """
+    found = explanation.to_dict()
+    steps = "rows" if "rows" in found else "steps"
+    found = {"steps": found.pop(steps), **found}
+    if not has_account:
+        found |= {"left": None, "affordable": None}
+    return found
+
+
+def print_explanation(explanation: Explanation, *, has_account: bool, as_json: bool) -> None:
+    """Print it; has_account: whether what it says is left is that of an account."""
+    if as_json:
+        found = plain_explanation(explanation, has_account=has_account)
+        show.line(json.dumps(found, indent=2, default=str))
+        return
+    for text in str(explanation).splitlines():
+        if has_account or not text.startswith(_LEFT):
+            show.line(show.wrapped(show.clean(text)))
+    show.line()
+    show.line("Nothing was read and nothing was spent.")

@@ -1,0 +1,195 @@
+"""What a message tells to do instead is written for a shell, and is what works."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+from tacet.cli.mends import bounds_mend, keys_mend, unit_mend
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+PERSON = ("--unit", "person", "--max-rows", "2")
+CHEAP = ("--epsilon", "300")
+
+
+@pytest.fixture
+def book(run: Run, visits: str, ledger: str) -> tuple[str, ...]:
+    """The options of an account with epsilon = 1.5, of which 1 is spent."""
+    kept = ("--ledger", ledger, "--dataset", "v")
+    first = ("query", visits, *PERSON, "--epsilon", "1", *kept, "--budget", "epsilon=1.5", COUNT)
+    assert run(*first).code == 0
+    return kept
+
+
+@pytest.mark.parametrize(
+    "price", [("--rho", "0.01"), ("--epsilon", "0.1", "--delta", "1e-6"), ("--mu", "0.1")]
+)
+def test_the_options_named_for_an_account_are_taken(
+    run: Run, visits: str, book: tuple[str, ...], price: tuple[str, ...]
+) -> None:
+    ran = run("query", visits, *PERSON, *price, *book, COUNT)
+    assert ran.code == 2
+    assert "within(" not in ran.err
+    (written,) = re.findall(r"such as (.+?): ", ran.err)
+    assert run("query", visits, *PERSON, *written.split(), *book, COUNT).code == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "budget", "named"),
+    [
+        (ZCDP("0.1"), ApproxDP(1, "1e-6"), "--epsilon"),
+        (ZCDP("0.1"), GDP(1), "--mu 0.4472"),
+        (ApproxDP("0.5", "1e-6"), GDP(1), "--mu 0.1241"),
+        (ApproxDP("0.5", "1e-6"), RenyiDP(2, 1), "--epsilon 0.5"),
+        (ZCDP(0), PureDP(1), "Ask with --epsilon."),
+    ],
+)
+def test_every_kind_of_account_has_its_options(
+    request_: Guarantee, budget: Guarantee, named: str
+) -> None:
+    assert named in unit_mend(request_, budget)
+
+
+def test_missing_bounds_and_keys_name_their_column(run: Run, visits: str) -> None:
+    asked = ("query", visits, *PERSON, *CHEAP)
+    assert "--bounds age=LOWER:UPPER" in run(*asked, "SELECT AVG(age) AS a FROM visits").err
+    product = run(*asked, "SELECT AVG(age * 2) AS a FROM visits").err
+    assert "--bounds COLUMN=LOWER:UPPER for every column" in product
+    grouped = "SELECT county, zip, COUNT(*) AS n FROM visits GROUP BY county, zip"
+    assert "--keys county=A,B" in run(*asked, grouped).err
+    assert "--keys zip=A,B" in run(*asked, "--keys", "county=A", grouped).err
+
+
+@pytest.mark.parametrize("column", ["home county", "it's", "a$b", "é", "plain"])
+def test_columns_are_quoted_for_the_shell(column: str) -> None:
+    said = bounds_mend(f"public bounds for {column!r}: in Python")
+    assert shlex.split(said.removesuffix("."))[-1] == f"{column}=LOWER:UPPER"
+    said = keys_mend(f"the public values of {column!r}").partition(", or")[0]
+    assert shlex.split(said)[-1] == f"{column}=A,B"
+
+
+def test_a_missing_file_is_said_before_a_wrong_table(run: Run, visits: str) -> None:
+    asked = (*PERSON, *CHEAP, "SELECT COUNT(*) AS n FROM wrong")
+    ran = run("query", f"{visits}.csv", *asked)
+    assert ran.code == 4
+    assert "No such file" in ran.err
+    ran = run("query", visits, *asked)
+    assert ran.code == 2
+    assert "visits or data" in ran.err
+    assert "called by the file's name" in ran.err
+
+
+@pytest.mark.parametrize("address", ["budget.db", "/tmp/budget.db", "sqlite://budget.db"])
+def test_a_path_is_told_its_address(run: Run, visits: str, address: str) -> None:
+    path = address.removeprefix("sqlite://")
+    for verb in (
+        ("ledger", "show", "--ledger", address),
+        ("query", visits, *PERSON, *CHEAP, "--ledger", address, "--dataset", "v", COUNT),
+    ):
+        ran = run(*verb)
+        assert ran.code == 2
+        assert f"--ledger sqlite:///{path}." in ran.err
+
+
+def test_an_unknown_account_lists_those_there_are(
+    run: Run, visits: str, ledger: str, book: tuple[str, ...]
+) -> None:
+    typo = (*book[:3], "vists")
+    listed = "no account named 'vists' in this ledger, which has 'v'"
+    ran = run("ledger", "show", *typo)
+    assert (ran.code, listed in ran.err) == (5, True)
+    asked = ("query", visits, *PERSON, "--epsilon", "0.1", *typo)
+    ran = run(*asked, COUNT)
+    assert (ran.code, listed in ran.err) == (2, True)
+    assert "--budget" in ran.err
+    ran = run(*asked, "--explain", COUNT)
+    assert (ran.code, listed in ran.err) == (0, True)
+    assert "What is left" not in ran.out
+    found = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
+    assert [account["dataset"] for account in found] == ["v"], "looking has opened an account"
+
+
+def test_other_terms_are_told_to_ask_with_the_old_ones(
+    run: Run, visits: str, book: tuple[str, ...]
+) -> None:
+    ran = run("query", visits, *PERSON, "--max-rows", "20", "--epsilon", "0.1", *book, COUNT)
+    assert ran.code == 5
+    assert "at most 2 rows" in ran.err
+    assert "terms it was opened with" in ran.err
+
+
+def test_an_explanation_says_when_too_little_is_left(
+    run: Run, visits: str, book: tuple[str, ...]
+) -> None:
+    asked = ("query", visits, *PERSON, "--explain")
+    words = " ".join(run(*asked, "--epsilon", "1", *book, COUNT).out.split())
+    assert "What is left: PureDP(epsilon=0.5)" in words
+    assert "would be refused" in words
+    less = run(*asked, "--epsilon", "0.25", *book, COUNT)
+    assert "would be refused" not in " ".join(less.out.split())
+    found = json.loads(run(*asked, "--epsilon", "1", *book, "--json", COUNT).out)
+    assert (found["left"], found["affordable"]) == ("PureDP(epsilon=0.5)", False)
+    assert len(found["steps"]) == 2
+    assert "rows" not in found
+
+
+def test_without_an_account_nothing_is_said_to_be_left(run: Run, visits: str) -> None:
+    asked = ("query", visits, *PERSON, "--explain", "--epsilon", "1")
+    assert "What is left" not in run(*asked, COUNT).out
+    assert json.loads(run(*asked, "--json", COUNT).out)["left"] is None
+
+
+@pytest.mark.parametrize(
+    ("sign", "said", "hinted"), [(";", ";", "';'"), ("\t", "tab", "tab"), ("|", "|", "'|'")]
+)
+def test_other_delimiters_are_read_and_hinted_at(
+    run: Run, visits: str, sign: str, said: str, hinted: str
+) -> None:
+    path = Path(visits)
+    path.write_text(path.read_text().replace(",", sign))
+    ran = run("query", visits, *PERSON, *CHEAP, COUNT)
+    assert ran.code == 2
+    assert f"--delimiter {hinted}." in ran.err
+    ran = run("query", visits, *PERSON, *CHEAP, "--delimiter", said, COUNT)
+    assert ran.code == 0
+    assert "400 ± 0" in ran.out
+    assert "--delimiter" not in ran.err
+
+
+@pytest.mark.parametrize("file", ["x.parquet", "x.duckdb::t"])
+def test_a_delimiter_is_for_csv(run: Run, file: str) -> None:
+    ran = run("query", file, *PERSON, *CHEAP, "--delimiter", ";", COUNT)
+    assert ran.code == 2
+    assert "CSV" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "verb"),
+    [
+        (("query",), "DATA and SELECT", "tacet query"),
+        (("query", "x.csv"), "SELECT", "tacet query"),
+        (("ledger", "show"), "--ledger", "tacet ledger show"),
+    ],
+)
+def test_what_is_missing_is_one_line(
+    run: Run, arguments: tuple[str, ...], missing: str, verb: str
+) -> None:
+    ran = run(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"error: Missing: {missing}. See {verb} --help.\n"
+
+
+@pytest.mark.parametrize("option", ["--dataset", "--analyst", "--purpose"])
+def test_what_a_ledger_keeps_needs_a_ledger(run: Run, visits: str, option: str) -> None:
+    ran = run("query", visits, *PERSON, *CHEAP, option, "v", COUNT)
+    assert ran.code == 2
+    assert option in ran.err
+    assert "--ledger" in ran.err
