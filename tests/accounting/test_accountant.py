@@ -57,13 +57,13 @@ SAMPLED = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01)
 @pytest.mark.parametrize(
     ("event", "at", "reference", "source"),
     [
-        (SAMPLED * 1000, 1e-5, 1.8282367, "theory of accounting, 34 digits"),
-        (SAMPLED * 10_000, 1e-5, 6.1877124, "theory of accounting, 34 digits"),
+        (SAMPLED * 1000, 1e-5, 1.8282367, "34 digits, another quadrature"),
+        (SAMPLED * 10_000, 1e-5, 6.1877124, "34 digits, another quadrature"),
         (
             Gaussian(noise_multiplier=0.6).poisson_sampled(rate=0.001) * 50_000,
             1e-5,
             4.3800978,
-            "theory of accounting, 34 digits",
+            "34 digits, another quadrature",
         ),
         (Gaussian(noise_multiplier=1.0), 1e-6, 4.8865541, "Balle and Wang 2018, Theorem 8"),
         (Gaussian(noise_multiplier=3.73), 1e-5, 1.0, "Balle and Wang 2018, Theorem 9"),
