@@ -41,7 +41,8 @@ class Curve:
     evaluate: delta over boxes of finite epsilon, both ends outward; infinity: the mass of infinite
     loss, which is delta's limit (a lower bound of it where infinity_above is given too); spacing:
     the atoms of the loss lie at whole multiples of this number, None where they lie nowhere in
-    particular; atomic: nothing else than atoms is there.
+    particular; atomic: nothing else than atoms is there; peak: the mass at `spacing`, where that
+    is the largest finite loss, or a lower bound of it.
     """
 
     evaluate: Callable[[Box], Box] = field(repr=False)
@@ -49,6 +50,7 @@ class Curve:
     infinity_above: Fraction | None = None
     spacing: Fraction | None = None
     atomic: bool = False
+    peak: Fraction | None = None
 
     def __call__(self, epsilons: Array | Box) -> Box:
         """Delta at these epsilon, which may be infinite; within [0, 1]."""
@@ -94,7 +96,7 @@ def laplace(pure: Fraction) -> Curve:
         inside = -((epsilon - top) * 0.5).expm1()
         return inside.at_least(-epsilon.expm1()).at_least(0.0)
 
-    return Curve(evaluate=evaluate, spacing=pure or None)
+    return Curve(evaluate=evaluate, spacing=pure, peak=Fraction(1, 2))
 
 
 def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
@@ -112,6 +114,7 @@ def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
         infinity=delta,
         spacing=inner.spacing,
         atomic=True,
+        peak=None if inner.peak is None else inner.peak * (1 - delta),
     )
 
 
@@ -128,7 +131,8 @@ def randomized_response(pure: Fraction, categories: int) -> Curve:
         below = -epsilon.expm1() - truth * low.exp() * (-low - top).expm1()
         return above.at_least(below).at_least(-epsilon.expm1()).at_least(0.0)
 
-    return Curve(evaluate=evaluate, spacing=pure, atomic=True)
+    mass = Fraction(float(truth.lower))
+    return Curve(evaluate=evaluate, spacing=pure, atomic=True, peak=mass)
 
 
 def bounded_range(length: Fraction) -> Curve:

@@ -1,0 +1,397 @@
+"""The accountant: what events cost together, by the tightest engine that knows them, certified.
+
+Every engine gives an interval that holds the true number, so their intersection does. Closed forms
+come first, then the contour engine; guarantees and Renyi divergences close what is left open. An
+answer that is narrow enough ends the search. The upper end is never below the truth; the lower
+end is a proved one, or 0.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from tacet.accounting import prices
+from tacet.accounting.amplification import events as rewritten
+from tacet.accounting.amplification.relations import (
+    check_relation,
+    holds_fixed_size,
+    holds_sample,
+)
+from tacet.accounting.contour import engine as contour
+from tacet.accounting.divergences import approximate as by_renyi
+from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.inversion import passing
+from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.checks import Number, exact
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy import conversions
+from tacet.privacy.estimates import Interval
+from tacet.privacy.events import (
+    Composed,
+    Event,
+    Gaussian,
+    Pure,
+    Repeated,
+    Shuffled,
+    compose,
+)
+from tacet.privacy.guarantees import PureDP
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.privacy.tradeoff import TradeoffCurve
+
+__all__ = [
+    "Events",
+    "Finding",
+    "delta",
+    "delta_interval",
+    "epsilon",
+    "epsilon_interval",
+    "findings",
+    "renyi",
+    "rho",
+    "tradeoff",
+]
+
+Events: TypeAlias = Event | Iterable[Event]
+"""One event, or several that are composed; none of them cost nothing."""
+
+_NARROW = 1e-9
+"""An interval this narrow, relative to its upper end, is not looked at again."""
+Measure: TypeAlias = Literal["epsilon", "delta"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one engine proved: its name, the interval, and the source of its theorem."""
+
+    engine: str
+    interval: Interval
+    source: str
+
+
+def epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
+    """The epsilon of (epsilon, delta)-DP of all events together.
+
+    delta: from 0, at most below 1; a float means the decimal it prints as. At delta = 0 the answer
+    is the pure epsilon, inf where there is none; it is inf too where the events spend more delta
+    of their own. neighbors: the relation that the guarantee speaks of, and that the sensitivities
+    of events outside samples speak of.
+    Raises InvalidParameter for a sampling scheme that says nothing about the relation, and
+    UnsupportedEvent where no theorem here prices an event.
+
+    Bound       upper.
+    Source      those of the engines; see `explain`.
+
+    >>> from tacet.privacy.events import Gaussian
+    >>> steps = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01) * 1000
+    >>> round(epsilon(steps, delta=1e-5), 6)
+    1.828237
+    >>> epsilon([], delta=0)
+    0.0
+    """
+    return epsilon_interval(events, delta=delta, neighbors=neighbors).upper
+
+
+def epsilon_interval(
+    events: Events, *, delta: Number, neighbors: Neighbors = AddRemove
+) -> Interval:
+    """An interval that holds the least epsilon at which the events keep (epsilon, delta)-DP.
+
+    Of events of which only a guarantee is known, the worst mechanism that keeps it is meant.
+
+    Bound       both.
+    Source      as epsilon.
+    """
+    limit = _delta(delta)
+    event = _together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
+        return Interval(0.0, math.inf)
+    return _met(_epsilon_findings(event, limit, neighbors), event, worst=math.inf)
+
+
+def delta(events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove) -> float:
+    """The delta of (epsilon, delta)-DP of all events together.
+
+    epsilon: 0 or above. Errors as `epsilon`.
+
+    Bound       upper, at most 1.
+    Source      as epsilon.
+
+    >>> from tacet.privacy.events import Gaussian
+    >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0), 6)
+    0.126937
+    """
+    return delta_interval(events, epsilon=epsilon, neighbors=neighbors).upper
+
+
+def delta_interval(
+    events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove
+) -> Interval:
+    """An interval that holds the least delta at which the events keep (epsilon, delta)-DP.
+
+    Bound       both.
+    Source      as epsilon.
+    """
+    at = _epsilon(epsilon)
+    event = _together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    return _met(_delta_findings(event, at, neighbors), event, worst=1.0)
+
+
+def tradeoff(
+    events: Events, *, neighbors: Neighbors = AddRemove, points: int = 25
+) -> TradeoffCurve:
+    """The curve of false alarms against misses that the events allow, from both sides.
+
+    points: at how many epsilons the profile is taken, 2 or more; Gaussian sums are exact.
+
+    Bound       both: the curve's lower side is the safe one.
+    Source      Dong, Roth, Su 2022, Prop. 2.12; the engines' profile.
+
+    >>> from tacet.privacy.events import Gaussian
+    >>> round(tradeoff(Gaussian(noise_multiplier=1.0)).advantage, 6)
+    0.382925
+    """
+    if isinstance(points, bool) or not 2 <= points <= 10_000:
+        raise InvalidParameter("points", points, expected="a whole number from 2 to 10000")
+    event = _together(events, neighbors)
+    if event is None:
+        return TradeoffCurve.of_guarantee(PureDP(0))
+    if _only_gaussian(event):
+        return TradeoffCurve.of_guarantee(prices.gdp_price(event))
+    largest = epsilon_interval(event, delta=Fraction(1, 10**9), neighbors=neighbors).upper
+    pure = pure_epsilon(event, neighbors=neighbors)
+    largest = min(largest, 700.0, math.inf if pure is None else pure)
+    grid = [largest * (place / (points - 1)) ** 1.5 for place in range(points)]
+    found = [(at, delta_interval(event, epsilon=at, neighbors=neighbors)) for at in grid]
+    promised = [(at, interval.upper) for at, interval in found]
+    if pure is not None:
+        promised.append((pure, 0.0))
+    return TradeoffCurve.of_profile(
+        promised, attained=[(at, interval.lower) for at, interval in found]
+    )
+
+
+def findings(
+    events: Events,
+    *,
+    delta: Number,
+    neighbors: Neighbors = AddRemove,
+) -> tuple[Finding, ...]:
+    """What each engine that was asked proved of epsilon, in the order in which it was asked.
+
+    Bound       both, each.
+    Source      in each finding.
+    """
+    limit = _delta(delta)
+    event = _together(events, neighbors)
+    return () if event is None else tuple(_epsilon_findings(event, limit, neighbors))
+
+
+def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Iterator[Finding]:
+    pure = pure_epsilon(event, neighbors=neighbors)
+    if pure is not None:
+        yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
+    if not limit:
+        return
+    if isinstance(event, Shuffled):
+        found = list(
+            _asked(
+                "clones",
+                lambda: rewritten.epsilon_of_shuffled_event(event, delta=limit),
+                "Feldman, McMillan, Talwar 2021",
+            )
+        )
+        yield from found
+        if found:
+            return
+    several = rewritten.shuffled_parts(event)
+    plain = event
+    if several:
+        share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
+        plain = rewritten.without_shuffling(event, delta=Fraction(share))
+    plain = rewritten.replaced_samples(plain, neighbors)
+    exactly = plain == event
+    for name, ask, source in _engines(plain, neighbors):
+        yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
+    if not holds_sample(plain):
+        yield from _asked(
+            "guarantees",
+            lambda: Interval(0.0, _up(prices.approx_dp_price(plain, delta=limit).epsilon)),
+            "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
+        )
+    yield from _asked(
+        "Renyi divergences",
+        lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
+        "Canonne, Kamath, Steinke 2020, Prop. 12",
+    )
+
+
+def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterator[Finding]:
+    pure = pure_epsilon(event, neighbors=neighbors)
+    if pure is not None:
+        whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
+        yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")
+    low = _down(at)
+    if isinstance(event, Shuffled):
+        found = list(
+            _asked(
+                "clones",
+                lambda: rewritten.delta_of_shuffled_event(event, epsilon=low),
+                "Feldman, McMillan, Talwar 2021",
+            )
+        )
+        yield from found
+        if found:
+            return
+    plain = rewritten.without_shuffling(event, delta=Fraction(0))
+    plain = rewritten.replaced_samples(plain, neighbors)
+    exactly = plain == event
+    for name, ask, source in _engines(plain, neighbors):
+        yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
+    yield from _asked(
+        "Renyi divergences",
+        lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
+        "Canonne, Kamath, Steinke 2020, Prop. 12",
+    )
+
+
+Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
+
+
+def _engines(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
+    """The numerical engines, those that may know the event; it holds no shuffled part."""
+    read = rewritten.numbers_under_replacement(event)
+
+    def profile(epsilon: float) -> Interval:
+        directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
+        found = [
+            profile_bounds(read, np.asarray([epsilon]), direction=one, neighbors=neighbors)
+            for one in directions
+        ]
+        return Interval(*(max(float(ends[side][0]) for ends in found) for side in (0, 1)))
+
+    def closed(measure: Measure, at: Fraction) -> Interval:
+        if measure == "delta":
+            return Interval(profile(_up(at)).lower, profile(_down(at)).upper)
+        return Interval(
+            passing(lambda x: profile(x).lower <= at)[0],
+            passing(lambda x: profile(x).upper <= at)[1],
+        )
+
+    def quadrature(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return contour.epsilon_interval([(event, 1)], delta=at)
+        below = contour.delta_interval([(event, 1)], epsilon=_down(at))
+        if _up(at) == _down(at):
+            return below
+        above = contour.delta_interval([(event, 1)], epsilon=_up(at))
+        return Interval(above.lower, below.upper)
+
+    if not isinstance(event, Repeated | Composed) or _only_gaussian(event):
+        yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
+    if not (neighbors is ReplaceOne and holds_sample(event)) and not holds_fixed_size(event):
+        yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+
+
+def _asked(
+    name: str, ask: Callable[[], Interval], source: str, *, upper_only: bool = False
+) -> Iterator[Finding]:
+    """The finding, or none where the engine does not know the event or has no delta left.
+
+    upper_only: the engine was asked about an event that stands for another one from above.
+    """
+    try:
+        interval = ask()
+    except UnsupportedEvent:
+        return
+    except InvalidParameter as refusal:
+        if refusal.argument != "delta":
+            raise
+        return
+    yield _finding(name, Interval(0.0, interval.upper) if upper_only else interval, source)
+
+
+def _finding(name: str, interval: Interval, source: str) -> Finding:
+    return Finding(engine=name, interval=interval, source=source)
+
+
+def _met(found: Iterator[Finding], event: Event, *, worst: float) -> Interval:
+    """The intersection, up to where it is narrow; the hull of what contradicts itself."""
+    low, high, known, largest = 0.0, worst, False, 0.0
+    for finding in found:
+        known = True
+        interval = finding.interval
+        low, high = max(low, interval.lower), min(high, interval.upper)
+        largest = max(largest, interval.upper)
+        if high < math.inf and high - low <= _NARROW * high:
+            break
+    if not known and worst == 1.0:
+        known = isinstance(event, Shuffled)
+    if not known:
+        raise UnsupportedEvent(
+            event,
+            kind="(epsilon, delta)",
+            try_instead="Ask with another neighbors=, or price its parts as Approximate events.",
+        )
+    return Interval(low, high) if low <= high else Interval(high, largest)
+
+
+def _together(events: Events, neighbors: Neighbors) -> Event | None:
+    if isinstance(events, get_args(Event)):
+        event: Event = events
+    else:
+        try:
+            several = list(events)  # type: ignore[arg-type]
+        except TypeError:
+            expected = "an event, such as Gaussian(...), or several"
+            raise InvalidParameter("events", events, expected=expected) from None
+        if not several:
+            check_relation(Pure(epsilon=0), neighbors)
+            return None
+        event = compose(several)
+    check_relation(event, neighbors)
+    return event
+
+
+def _delta(value: Number) -> Fraction:
+    number = exact("delta", value)
+    if not 0 <= number < 1:
+        raise InvalidParameter("delta", value, expected="a number from 0, below 1")
+    return number
+
+
+def _epsilon(value: Number) -> Fraction:
+    number = exact("epsilon", value)
+    if number < 0:
+        raise InvalidParameter("epsilon", value, expected="a finite number, 0 or above")
+    return number
+
+
+def _only_gaussian(event: Event) -> bool:
+    parts = event.parts if isinstance(event, Composed) else (event,)
+    return all(
+        isinstance(part.event if isinstance(part, Repeated) else part, Gaussian) for part in parts
+    )
+
+
+def _up(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _down(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)

@@ -1,0 +1,297 @@
+"""Curves from what a caller has: finite pairs, functions, sampled curves, SciPy's laws, samples."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacet.accounting.profiles.boxes import Array, Box, running_sum
+from tacet.accounting.profiles.curves import Curve
+from tacet.errors import InvalidParameter
+
+__all__ = [
+    "cells",
+    "curve_of_cells",
+    "empirical",
+    "finite_pair",
+    "from_function",
+    "lattice_laws",
+    "quantiles",
+    "sampled",
+]
+
+_U = 2.0**-53
+_TRUSTED = 1e-12
+"""Relative error granted to SciPy's cdf, sf and logpdf, which state none."""
+
+
+def finite_pair(p: ArrayLike, q: ArrayLike) -> Curve:
+    """The profile of two laws on the same finite set: the sum of (p - e^epsilon q)+, exactly.
+
+    p, q: non-negative masses of one shape, each of sum 1 up to rounding (1e-9): the numbers that
+    the floats hold are meant, and are divided by their sum.
+    """
+    first, second = _masses("p", p), _masses("q", q)
+    if first.shape != second.shape:
+        raise InvalidParameter("q", None, expected="as many masses as p has")
+    return curve_of_cells(first / math.fsum(first), second / math.fsum(second))
+
+
+def curve_of_cells(p: Array, q: Array, ranges: tuple[Array, Array] | None = None) -> Curve:
+    """The sum over cells of a convex bound of each cell's part of the profile, both sides.
+
+    ranges: the least and greatest loss within each cell; None where it is constant there. A cell
+    of masses p, q counts at least (p - e^epsilon q)+, what merging it gives, and at most what it
+    gives with all mass at the two ends of its range.
+    """
+    inside = (q > 0) & (p > 0)
+    infinite = math.fsum(p[(q == 0)])
+    below = _Ladder.of(np.log(p[inside]) - np.log(q[inside]), p[inside], q[inside])
+    if ranges is None:
+        above, most = below, infinite * (1 + 4 * _U)
+        least = infinite * (1 - 4 * _U)
+    else:
+        above, added = _spread(p[inside], q[inside], ranges[0][inside], ranges[1][inside])
+        most, least = (infinite + added) * (1 + 4 * _U), 0.0
+
+    def evaluate(epsilon: Box) -> Box:
+        lower = below.profile(epsilon.upper, sign=-1) + least
+        upper = above.profile(epsilon.lower, sign=1) + most
+        found = Box(lower * (1 - 2 * _U), upper * (1 + 2 * _U))
+        return found.at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
+
+    return Curve(
+        evaluate=evaluate,
+        infinity=Fraction(least),
+        infinity_above=Fraction(min(most, 1.0)),
+    )
+
+
+def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> Curve:
+    """A curve from a caller's function of epsilon, which is believed.
+
+    profile: takes an array of epsilon within +-700 and returns delta, or (lower, upper); it has to
+    fall in epsilon, be convex in e^epsilon, and at least 1 - e^epsilon; what is left at 700 counts
+    as infinite loss. error: relative, of each answer.
+    """
+
+    def both(epsilon: Array) -> tuple[Array, Array]:
+        found = profile(epsilon)
+        lower, upper = found if isinstance(found, tuple) else (found, found)
+        low = np.asarray(lower, dtype=np.float64) * (1 - error - 2 * _U)
+        high = np.asarray(upper, dtype=np.float64) * (1 + error + 2 * _U)
+        if np.isnan(low).any() or np.isnan(high).any() or low.shape != epsilon.shape:
+            raise InvalidParameter("profile", profile, expected="a number for every epsilon")
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+    def evaluate(epsilon: Box) -> Box:
+        low, _ = both(np.clip(epsilon.upper, -700.0, 700.0))
+        _, high = both(np.clip(epsilon.lower, -700.0, 700.0))
+        low = np.where(epsilon.upper < -700, 0.0, low)
+        high = np.where(epsilon.lower < -700, 1.0, high)
+        return Box(low, high).at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
+
+    low, high = both(np.asarray([700.0]))
+    return Curve(
+        evaluate=evaluate,
+        infinity=Fraction(float(low[0])),
+        infinity_above=Fraction(float(high[0])),
+    )
+
+
+def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> Curve:
+    """The curves that pass through known points of a profile, lowest and highest.
+
+    Above: chords in e^epsilon, (0, 1) before the first point, constant after the last. Below: the
+    lines through neighbouring points, prolonged, and 1 - e^epsilon.
+    """
+    places = np.asarray(epsilons, dtype=np.float64)
+    values = np.asarray(deltas, dtype=np.float64)
+    if places.ndim != 1 or places.shape != values.shape or len(places) < 2:
+        raise InvalidParameter("profile", epsilons, expected="two arrays of one length, 2 or more")
+    if not (np.all(np.diff(places) > 0) and np.all(np.abs(places) < 700)):
+        raise InvalidParameter("profile", epsilons, expected="epsilons ascending, within +-700")
+    x = np.append(0.0, np.exp(places))
+    values = np.append(1.0, values)
+    slopes = np.diff(values) / np.diff(x)
+    bent = np.diff(slopes) >= -1e-9 * np.abs(slopes[:-1])
+    if not (np.all((values >= 0) & (values <= 1)) and np.all(slopes <= 0) and bent.all()):
+        raise InvalidParameter(
+            "profile", deltas, expected="deltas in [0, 1], falling, convex in e^epsilon"
+        )
+
+    def line(at: Array) -> Array:
+        index = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(x) - 1)
+        before = np.clip(index - 1, 0, len(slopes) - 1)
+        after = np.clip(index + 1, 0, len(slopes) - 1)
+        one = values[before + 1] + slopes[before] * (at - x[before + 1])
+        two = values[after] + slopes[after] * (at - x[after])
+        known = np.where(index >= 1, one, 0.0)
+        return np.maximum(known, np.where(index + 1 < len(slopes), two, 0.0))
+
+    def evaluate(epsilon: Box) -> Box:
+        low, high = (np.exp(np.clip(end, -745.0, 709.0)) for end in (epsilon.upper, epsilon.lower))
+        # x, slopes and products are each rounded a few times; a slope times x is at most 2 here
+        slack = 64 * _U * (1 + np.abs(epsilon.lower))
+        found = Box(line(low) - slack, np.interp(high, x, values) + slack)
+        return found.at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
+
+    return Curve(evaluate=evaluate, infinity_above=Fraction(float(values[-1])))
+
+
+def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:
+    """Curves above and below the profile, each side at once with the confidence stated.
+
+    losses: independent draws of ln(P/Q) under P, plus infinity allowed. With n draws the
+    distribution function is within sqrt(ln(2/(1 - confidence)) / (2 n)) of the empirical one at
+    every loss, so the profile is as close to the empirical one at every epsilon.
+
+    Source      Massart 1990 (the constant of the inequality of Dvoretzky, Kiefer, Wolfowitz).
+    """
+    drawn = np.asarray(losses, dtype=np.float64)
+    if drawn.ndim != 1 or not len(drawn) or np.isnan(drawn).any() or np.any(drawn == -math.inf):
+        raise InvalidParameter("losses", None, expected="a list of losses, none NaN or -inf")
+    count = len(drawn)
+    band = math.sqrt(math.log(2 / (1 - confidence)) / (2 * count)) * (1 + 8 * _U)
+    finite = drawn[drawn < math.inf]
+    infinite = (count - len(finite)) / count
+    masses = np.full(len(finite), 1.0 / count)
+    with np.errstate(over="ignore"):
+        ladder = _Ladder.of(finite, masses, np.minimum(masses * np.exp(-finite), 1e300))
+    above, below = min(1.0, (infinite + band) * (1 + 8 * _U)), max(0.0, infinite - band)
+
+    def highest(epsilon: Box) -> Box:
+        found = np.minimum(ladder.profile(epsilon.lower, sign=1) + above, 1.0)
+        return Box(np.zeros_like(found), found)
+
+    def lowest(epsilon: Box) -> Box:
+        found = ladder.profile(epsilon.upper, sign=-1) + infinite - band - 8 * _U
+        value = np.clip(found, below, 1.0)
+        return Box(value, value).at_least((-epsilon.expm1()).at_least(0.0))
+
+    return (
+        Curve(evaluate=highest, infinity=Fraction(above)),
+        Curve(evaluate=lowest, infinity=Fraction(below)),
+    )
+
+
+def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
+    """Curves above and below that of two continuous SciPy laws, from masses between the points.
+
+    points: ascending; the loss ln(p/q) has to be monotone between neighbours. What SciPy gives for
+    the mass of a cell and for the loss at its ends is believed to a relative 1e-12. Mass beyond
+    the end points counts as infinite loss above and as none below.
+    """
+    edges = np.asarray(points, dtype=np.float64)
+    if edges.ndim != 1 or len(edges) < 3 or not np.all(np.diff(edges) > 0):
+        raise InvalidParameter("points", None, expected="three or more numbers, ascending")
+    p, q = _cell_masses(first, edges), _cell_masses(second, edges)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        loss = np.asarray(first.logpdf(edges) - second.logpdf(edges), dtype=np.float64)
+    low, high = np.minimum(loss[:-1], loss[1:]), np.maximum(loss[:-1], loss[1:])
+    outside = float(first.cdf(edges[0]) + first.sf(edges[-1])) * (1 + _TRUSTED)
+    trust = (_TRUSTED * np.abs(low), _TRUSTED * np.abs(high))
+    spread = curve_of_cells(p, q, (low - trust[0], high + trust[1]))
+    return _trusted(spread, outside), _trusted(curve_of_cells(p, q), 0.0)
+
+
+def _trusted(curve: Curve, outside: float) -> Curve:
+    """The curve where masses p (1 +- t), q (1 -+ t) move epsilon by 2 t and scale it by 1 +- t."""
+
+    def evaluate(epsilon: Box) -> Box:
+        moved = Box(epsilon.lower - 2.1 * _TRUSTED, epsilon.upper + 2.1 * _TRUSTED)
+        found = curve.evaluate(moved)
+        lower, upper = found.lower * (1 - _TRUSTED), found.upper * (1 + _TRUSTED) + outside
+        return Box(lower, upper).at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
+
+    assert curve.infinity_above is not None
+    most = min(1.0, float(curve.infinity_above) * (1 + _TRUSTED) + outside)
+    return Curve(evaluate=evaluate, infinity_above=Fraction(most))
+
+
+def quantiles(first: Any, second: Any, points: ArrayLike | None) -> Array:
+    """The caller's points, or quantiles of both laws, dense in the tails."""
+    if points is not None:
+        return np.asarray(points, dtype=np.float64)
+    logs = np.geomspace(1e-16, 0.5, 4000)
+    found = [law.ppf(logs) for law in (first, second)] + [law.isf(logs) for law in (first, second)]
+    everything: Array = np.unique(np.concatenate(found))
+    return everything[np.isfinite(everything)]
+
+
+def lattice_laws(first: Any, second: Any) -> tuple[Curve, Curve]:
+    """Curves above and below that of two discrete SciPy laws, tabulated but for 1e-17 of each."""
+    starts = [int(law.ppf(1e-17)) - 1 for law in (first, second)]
+    ends = [int(law.isf(1e-17)) + 1 for law in (first, second)]
+    places = np.arange(min(starts), max(ends) + 1)
+    if len(places) > 10_000_000:
+        raise InvalidParameter("p", None, expected="laws on at most 10^7 whole numbers")
+    p, q = np.asarray(first.pmf(places)), np.asarray(second.pmf(places))
+    outside = float(first.cdf(places[0] - 1) + first.sf(places[-1])) + 1e-16
+    return _trusted(curve_of_cells(p, q), outside), _trusted(curve_of_cells(p, q), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ladder:
+    """Atoms of finite loss, ascending, with the masses of all that lie at or beyond each."""
+
+    losses: Array
+    first: Array
+    second: Array
+    error: float
+
+    @classmethod
+    def of(cls, losses: Array, p: Array, q: Array) -> _Ladder:
+        """From losses in any order and both masses of each."""
+        order = np.argsort(losses, kind="stable")
+        first, error = running_sum(p[order][::-1])
+        second, _ = running_sum(q[order][::-1])
+        return cls(losses[order], np.append(first[::-1], 0.0), np.append(second[::-1], 0.0), error)
+
+    def profile(self, epsilon: Array, *, sign: int) -> Array:
+        """The sum of p (1 - e^{epsilon - loss})+, rounded up (sign 1) or down (sign -1)."""
+        index = np.searchsorted(self.losses, epsilon, side="right")
+        # an atom on the wrong side of epsilon by rounding counts by as little as it is beside it
+        near = np.searchsorted(self.losses, epsilon - 8 * _U * (1 + np.abs(epsilon)), side="right")
+        second = np.exp(np.minimum(epsilon, 709.0)) * self.second[index]
+        slack = self.error * 2 + 32 * _U * (1 + np.abs(epsilon))
+        value = self.first[index] - second + sign * slack * (self.first[near] + second)
+        return np.clip(value, 0.0, 1.0)
+
+
+def _spread(p: Array, q: Array, low: Array, high: Array) -> tuple[_Ladder, float]:
+    """Each cell's masses at the ends of its range, both masses kept; and the mass at infinity."""
+    known = np.isfinite(low) & np.isfinite(high)
+    infinite = math.fsum(p[~known])
+    p, q, low, high = p[known], q[known], low[known], high[known]
+    with np.errstate(under="ignore", over="ignore"):
+        share = -np.expm1(low - high)
+        wide = share > 1e-9
+        upper = (p - np.exp(low) * q + 16 * _U * p) / np.where(wide, share, 1.0)
+        upper = np.where(wide, np.clip(upper * (1 + 4 * _U), 0.0, p), p)
+        masses = np.concatenate((p - upper, upper))
+        losses = np.concatenate((low, high))
+        second = masses * np.exp(-losses)
+    return _Ladder.of(losses, masses, second), infinite
+
+
+def _cell_masses(law: Any, edges: Array) -> Array:
+    """Masses between edges, from whichever tail is smaller."""
+    left, right = np.asarray(law.cdf(edges)), np.asarray(law.sf(edges))
+    return np.maximum(np.where(left[1:] < 0.5, np.diff(left), -np.diff(right)), 0.0)
+
+
+def _masses(name: str, value: ArrayLike) -> Array:
+    masses = np.asarray(value, dtype=np.float64)
+    good = masses.ndim == 1 and len(masses) > 0 and bool(np.all(masses >= 0))
+    if not good or not abs(math.fsum(masses) - 1) <= 1e-9:
+        raise InvalidParameter(name, None, expected="a list of masses, 0 or above, with sum 1")
+    return masses
