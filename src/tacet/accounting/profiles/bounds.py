@@ -55,7 +55,9 @@ def profile_bounds(
 
     epsilons: floats of any shape, negative and infinite ones too; each means the number it holds.
     direction: see Direction; the worse of both is the event's delta. neighbors: sampling is
-    priced only under the relation that its theorem names.
+    priced only under the relation that its theorem names. The numbers inside a fixed-size sample
+    must speak of replacing one unit (`amplification.under_replacement` makes them do so); those
+    of add/remove would understate delta.
     Returns (lower, upper), arrays of that shape with lower <= delta <= upper.
     Raises UnsupportedEvent for compositions other than of Gaussian events, shuffled ones, and
     sampling schemes under another relation; InvalidParameter for NaN and unknown words.
