@@ -36,8 +36,8 @@ from tacet.query.aggregates.arguments import (
     given_bounds,
     weight_of,
 )
-from tacet.query.aggregates.sums import Clamp, clamping_note
-from tacet.query.expressions.types import Expression, Kind
+from tacet.query.aggregates.sums import Clamp, clamp_of, clamping_note
+from tacet.query.expressions.types import Expression
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import Sensitivity, of_splits
@@ -73,10 +73,7 @@ class Mean:
     @property
     def clamp(self) -> Clamp:
         """The public range in integers."""
-        assert self.input is not None
-        assert self.lower is not None
-        assert self.upper is not None
-        return Clamp.of(self.lower, self.upper, whole=self.input.kind is Kind.INTEGER)
+        return clamp_of(self.input, self.lower, self.upper)
 
     def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""

@@ -26,7 +26,7 @@ from tacet.query.sensitivity import Sensitivity, of_sums
 from tacet.query.sqltext import double
 from tacet.query.units import Reach, Unit
 
-__all__ = ["Clamp", "Sum", "sum"]
+__all__ = ["Clamp", "Sum", "clamp_of", "clamping_note", "sum"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,16 @@ class Clamp:
         return float(integer * Fraction(2) ** self.unit_log2)
 
 
+def clamp_of(
+    expression: Expression | None, lower: Fraction | None, upper: Fraction | None
+) -> Clamp:
+    """The public range of a bound aggregate as integers."""
+    assert expression is not None
+    assert lower is not None
+    assert upper is not None
+    return Clamp.of(lower, upper, whole=expression.kind is Kind.INTEGER)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
     """The sum of a number column, each value clamped to [lower, upper]."""
@@ -81,10 +91,7 @@ class Sum:
     @property
     def clamp(self) -> Clamp:
         """The public range in integers."""
-        assert self.input is not None
-        assert self.lower is not None
-        assert self.upper is not None
-        return Clamp.of(self.lower, self.upper, whole=self.input.kind is Kind.INTEGER)
+        return clamp_of(self.input, self.lower, self.upper)
 
     def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
