@@ -23,7 +23,6 @@ from tacet.accounting.amplification import events, relations, sampling, shufflin
 from tacet.accounting.amplification.events import (
     delta_of_shuffled_event,
     epsilon_of_shuffled_event,
-    numbers_under_replacement,
     replaced_samples,
     shuffled_parts,
     without_shuffling,
@@ -378,10 +377,6 @@ def test_shuffled_events() -> None:
 def test_replacing_doubles_what_adding_moves(event: Event, expected: Event) -> None:
     assert under_replacement(event) == expected
     fixed = event.fixed_size_sampled(size=1, population=2)
-    assert numbers_under_replacement(fixed * 2) == (
-        expected.fixed_size_sampled(size=1, population=2) * 2
-    )
-    assert numbers_under_replacement(event) == event
     assert holds_fixed_size(fixed * 2 + Pure(epsilon=3))
     assert not holds_fixed_size(event)
 

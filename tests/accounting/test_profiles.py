@@ -185,7 +185,8 @@ def test_fixed_size_sampling_is_the_scaled_profile_and_symmetric() -> None:
     event = Gaussian(noise_multiplier=1).fixed_size_sampled(size=10, population=1000)
     lower, upper = profile_bounds(event, [0.05, -0.05], neighbors=ReplaceOne)
     inner = mp.log(1 + mp.expm1(mp.mpf(0.05)) * 100)
-    exact = gaussian(inner, mp.mpf(1)) / 100
+    # Replacing one unit moves the sum twice as far as adding one, of which the event speaks.
+    exact = gaussian(inner, mp.mpf(2)) / 100
     turned = -mp.expm1(mp.mpf(-0.05)) + mp.exp(mp.mpf(-0.05)) * exact
     assert lower[0] <= exact <= upper[0] < float(exact) * (1 + 1e-11)
     assert lower[1] <= turned <= upper[1] < float(turned) * (1 + 1e-11)

@@ -243,6 +243,8 @@ def test_names_are_text_and_nothing_else(ledger: Ledger) -> None:
     assert ledger.verify(name) == 1
 
 
-def test_closing_twice_is_harmless(ledger: Ledger) -> None:
+def test_closing_twice_loses_nothing(ledger: Ledger) -> None:
+    ledger.open_account("d", PureDP(1), {})
     ledger.close()
     ledger.close()
+    assert ledger.remaining("d") == PureDP(1)

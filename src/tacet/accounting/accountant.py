@@ -273,12 +273,11 @@ Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
 
 def _engines(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
     """The numerical engines, those that may know the event; it holds no shuffled part."""
-    read = rewritten.numbers_under_replacement(event)
 
     def profile(epsilon: float) -> Interval:
         directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
         found = [
-            profile_bounds(read, np.asarray([epsilon]), direction=one, neighbors=neighbors)
+            profile_bounds(event, np.asarray([epsilon]), direction=one, neighbors=neighbors)
             for one in directions
         ]
         return Interval(*(max(float(ends[side][0]) for ends in found) for side in (0, 1)))

@@ -20,8 +20,8 @@ the engine's CUME_DIST at the end of a group, and before it (RANK - 1) / n, wher
 1, so that the counts add up to f(1) - f(0). With k <= 2^20 the error of k x + u is below 2^-30,
 while u = (j + 1/2) / 2^20 keeps a distance of 2^-21 from 0 and 1: the sum is k. For m of n > k
 rows, f(x) - f(x') is at most m, since k m / n <= m - m / n; for n <= k it is at least m, and no
-more than m are there. (A count of a person's rows would say the same more plainly, and costs a
-third of the time of the whole question.)
+more than m are there. (A count of a person's rows would say the same more plainly, and made the
+whole question a tenth slower.)
 """
 
 # SPDX-License-Identifier: Apache-2.0

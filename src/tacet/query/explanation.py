@@ -52,7 +52,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
         return {
-            "rows": list(self.rows),
+            "steps": list(self.rows),
             "request": repr(self.request),
             "cost": repr(self.cost),
             "left": repr(self.left),

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from tacet.accounting.amplification.relations import under_replacement
 from tacet.accounting.amplification.shuffling import (
     delta_of_shuffled,
     delta_of_shuffled_response,
@@ -23,7 +22,6 @@ from tacet.privacy.events import (
     Approximate,
     Composed,
     Event,
-    FixedSizeSampled,
     PoissonSampled,
     Pure,
     RandomizedResponse,
@@ -36,7 +34,6 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 __all__ = [
     "delta_of_shuffled_event",
     "epsilon_of_shuffled_event",
-    "numbers_under_replacement",
     "replaced_samples",
     "shuffled_parts",
     "without_shuffling",
@@ -160,23 +157,6 @@ def replaced_samples(event: Event, neighbors: Neighbors) -> Event:
                 )
                 return Approximate(epsilon=twice, delta=Fraction(mass))
             return event
-        case _:
-            return event
-
-
-def numbers_under_replacement(event: Event) -> Event:
-    """The event with the numbers inside fixed-size samples read as ones of replacement.
-
-    Bound       upper, for engines that take those numbers as they stand.
-    Source      under_replacement.
-    """
-    match event:
-        case Repeated(event=one, count=count):
-            return compose([numbers_under_replacement(one)], count=count)
-        case Composed(parts=parts):
-            return compose([numbers_under_replacement(part) for part in parts])
-        case FixedSizeSampled(event=one, size=size, population=population):
-            return FixedSizeSampled(event=under_replacement(one), size=size, population=population)
         case _:
             return event
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tacet.accounting.amplification.relations import under_replacement
 from tacet.accounting.profiles import amplified, curves
 from tacet.accounting.profiles.boxes import Array, Box
 from tacet.accounting.profiles.curves import Curve
@@ -56,8 +57,7 @@ def profile_bounds(
     epsilons: floats of any shape, negative and infinite ones too; each means the number it holds.
     direction: see Direction; the worse of both is the event's delta. neighbors: sampling is
     priced only under the relation that its theorem names. The numbers inside a fixed-size sample
-    must speak of replacing one unit (`amplification.under_replacement` makes them do so); those
-    of add/remove would understate delta.
+    speak of adding or removing one unit, as everywhere, and are read here for replacing one.
     Returns (lower, upper), arrays of that shape with lower <= delta <= upper.
     Raises UnsupportedEvent for compositions other than of Gaussian events, shuffled ones, and
     sampling schemes under another relation; InvalidParameter for NaN and unknown words.
@@ -122,8 +122,9 @@ def curve_of(
                     kind=f"a privacy profile under {neighbors}",
                     try_instead="Fixed-size sampling is priced under ReplaceOne.",
                 )
-            forward = curve_of(inner, direction="remove", neighbors=neighbors)
-            backward = curve_of(inner, direction="add", neighbors=neighbors)
+            pair = under_replacement(inner)
+            forward = curve_of(pair, direction="remove", neighbors=neighbors)
+            backward = curve_of(pair, direction="add", neighbors=neighbors)
             return amplified.fixed_size_sampled(forward, backward, Fraction(size, population))
         case Shuffled():
             raise UnsupportedEvent(
