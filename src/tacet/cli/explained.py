@@ -18,13 +18,8 @@ _LEFT = "What is left: "
 
 
 def plain_explanation(explanation: Explanation, *, has_account: bool) -> dict[str, Any]:
-    """The explanation in plain values; without an account nothing is left or affordable.
-
-    What happens to the rows is called steps, for rows are results elsewhere.
-    """
+    """The explanation in plain values; without an account nothing is left or affordable."""
     found = explanation.to_dict()
-    steps = "rows" if "rows" in found else "steps"
-    found = {"steps": found.pop(steps), **found}
     if not has_account:
         found |= {"left": None, "affordable": None}
     return found
