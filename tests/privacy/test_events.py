@@ -27,12 +27,19 @@ from tacet.privacy.events import (
     Exponential,
     FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
     RandomizedResponse,
     Repeated,
     Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -46,6 +53,27 @@ SIMPLE: st.SearchStrategy[Event] = st.one_of(
     st.builds(Laplace, noise_multiplier=REALS),
     st.builds(DiscreteGaussian, sigma=REALS, sensitivity=st.integers(1, 5)),
     st.builds(DiscreteLaplace, scale=REALS, sensitivity=st.just(1)),
+    st.builds(Staircase, epsilon=REALS, split=st.fractions(0, 1)),
+    st.builds(TruncatedLaplace, noise_multiplier=REALS, bound=st.fractions(Fraction(1, 2), 9)),
+    st.builds(
+        GaussianMixture,
+        noise_multiplier=REALS,
+        shifts=st.just((0, 1, Fraction(1, 3))),
+        weights=st.sampled_from([(0.7, 0.2, 0.1), (Fraction(1, 2), 0, Fraction(1, 2))]),
+    ),
+    st.builds(
+        MatrixMechanism,
+        noise_multiplier=REALS,
+        encoder=st.sampled_from([(1, 0.5), ((1,), (0.5, 1), (Fraction(1, 3), 0, -1))]),
+        steps=st.just(3),
+        participations=st.integers(1, 3),
+    ),
+    st.builds(TreeAggregation, noise_multiplier=REALS, steps=st.integers(1, 9)),
+    st.just(
+        MatrixMechanism(
+            noise_multiplier=2, encoder=(1,), steps=9, separation=3
+        ).cyclic_poisson_sampled(rate=0.5)
+    ),
     st.builds(RandomizedResponse, epsilon=REALS, categories=st.integers(2, 9)),
     st.builds(Exponential, epsilon=REALS),
     st.builds(Pure, epsilon=REALS),
@@ -61,6 +89,10 @@ def _deeper(inner: st.SearchStrategy[Event]) -> st.SearchStrategy[Event]:
         st.builds(lambda e: e.poisson_sampled(rate=0.01), inner),
         st.builds(lambda e: e.fixed_size_sampled(size=3, population=100), inner),
         st.builds(lambda e: e.shuffled(count=1000), inner),
+        st.builds(lambda e: e.sampled_with_replacement(size=3, population=2), inner),
+        st.builds(lambda e: e.randomly_allocated(steps=5, uses=2), inner),
+        st.builds(lambda e, x: NegativeBinomialTries(event=e, shape=x, stop=0.5), inner, REALS),
+        st.builds(lambda e: PoissonTries(event=e, mean=3), inner),
     )
 
 
@@ -124,6 +156,26 @@ def test_parts_are_flat_and_counted() -> None:
         lambda: Repeated(event=Pure(epsilon=1) * 2, count=2),
         lambda: Repeated(event=Pure(epsilon=1), count=1),
         lambda: compose([]),
+        lambda: Staircase(epsilon=0, split=0.5),
+        lambda: Staircase(epsilon=1, split=1.1),
+        lambda: TruncatedLaplace(noise_multiplier=1, bound=0.4),
+        lambda: GaussianMixture(noise_multiplier=1, shifts=(), weights=()),
+        lambda: GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(0.5, 0.5)),
+        lambda: GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.5, 0.4)),
+        lambda: GaussianMixture(noise_multiplier=1, shifts=(0, -1), weights=(0.5, 0.5)),
+        lambda: Pure(epsilon=1).sampled_with_replacement(size=0, population=5),
+        lambda: Pure(epsilon=1).randomly_allocated(steps=2, uses=3),
+        lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=-1, stop=0.5),
+        lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0),
+        lambda: PoissonTries(event=Pure(epsilon=1), mean=0),
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=(), steps=2),
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=(1, 2, 3), steps=2),
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=((1,), (1,)), steps=2),
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=((1,), 1), steps=2),  # type: ignore[arg-type]
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=3, steps=2),  # type: ignore[arg-type]
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=(float("nan"),), steps=2),
+        lambda: MatrixMechanism(noise_multiplier=1, encoder=(1,), steps=2, separation=0),
+        lambda: TreeAggregation(noise_multiplier=1, steps=0),
     ],
 )
 def test_refuses_what_is_no_event(make: Any) -> None:

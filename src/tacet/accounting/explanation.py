@@ -14,18 +14,28 @@ from tacet.checks import Number
 from tacet.privacy.events import (
     Approximate,
     Composed,
+    CyclicPoissonSampled,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
     FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
+    ReplacementSampled,
     Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -149,5 +159,18 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
             return "shuffled reports: one hides among clones", "Feldman, McMillan, Talwar 2021"
         case Repeated() | Composed():
             return "a composition of its own", "Dwork et al. 2006"
+        case (
+            Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
+            return "a mechanism of its own", "its docstring"
         case _ as unreachable:
             assert_never(unreachable)

@@ -18,18 +18,28 @@ from tacet.privacy import conversions
 from tacet.privacy.events import (
     Approximate,
     Composed,
+    CyclicPoissonSampled,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
     FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
+    ReplacementSampled,
     Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -137,6 +147,21 @@ def zcdp_price(event: Event) -> ZCDP:
             return sum((zcdp_price(part) for part in parts), start=ZCDP(0))
         case PoissonSampled() | FixedSizeSampled() | Shuffled():
             raise _no_additive_price(event, kind="ZCDP")
+        case (
+            Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
+            raise UnsupportedEvent(
+                event, kind="ZCDP", try_instead="Price its parts as events of another kind."
+            )
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -172,6 +197,21 @@ def gdp_price(event: Event) -> GDP:
             )
         case PoissonSampled() | FixedSizeSampled() | Shuffled():
             raise _no_additive_price(event, kind="GDP")
+        case (
+            Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
+            raise UnsupportedEvent(
+                event, kind="GDP", try_instead="Price its parts as events of another kind."
+            )
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -210,6 +250,21 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             )
         case PoissonSampled() | FixedSizeSampled() | Shuffled():
             raise _no_additive_price(event, kind="RenyiDP")
+        case (
+            Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
+            raise UnsupportedEvent(
+                event, kind="RenyiDP", try_instead="Price its parts as events of another kind."
+            )
         case _ as unreachable:
             assert_never(unreachable)
 

@@ -44,8 +44,10 @@ def _encode(event: Event) -> dict[str, Any]:
     for name in event.__dataclass_fields__:
         value = getattr(event, name)
         match value:
-            case tuple():
+            case tuple() if name == "parts":
                 fields[name] = [_encode(part) for part in value]
+            case tuple():
+                fields[name] = _list(value)
             case _ if type(value).__name__ in _KINDS:
                 fields["of"] = _encode(value)
             case Fraction():
@@ -55,6 +57,21 @@ def _encode(event: Event) -> dict[str, Any]:
     return fields
 
 
+def _list(numbers: tuple[Any, ...]) -> list[Any]:
+    """Numbers and rows of numbers, Fractions as text."""
+    return [
+        _list(one) if isinstance(one, tuple) else str(one) if isinstance(one, Fraction) else one
+        for one in numbers
+    ]
+
+
+def _number(value: Any) -> Any:
+    """What `_list` wrote, and single numbers; all else as it is."""
+    if isinstance(value, list):
+        return tuple(_number(one) for one in value)
+    return Fraction(value) if isinstance(value, str) else value
+
+
 def _decode(fields: dict[str, Any]) -> Event:
     values = dict(fields)
     kind = _KINDS[values.pop("event")]
@@ -62,9 +79,4 @@ def _decode(fields: dict[str, Any]) -> Event:
         values["event"] = _decode(values.pop("of"))
     if "parts" in values:
         values["parts"] = tuple(_decode(part) for part in values["parts"])
-    return kind(
-        **{
-            name: Fraction(value) if isinstance(value, str) else value
-            for name, value in values.items()
-        }
-    )
+    return kind(**{name: _number(value) for name, value in values.items()})

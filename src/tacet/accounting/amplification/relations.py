@@ -12,18 +12,28 @@ from tacet.privacy.conversions.group import approx_dp_of_group
 from tacet.privacy.events import (
     Approximate,
     Composed,
+    CyclicPoissonSampled,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
     FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
+    ReplacementSampled,
     Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -49,10 +59,16 @@ def check_relation(event: Event, neighbors: Neighbors) -> None:
         case Composed(parts=parts):
             for part in parts:
                 check_relation(part, neighbors)
-        case Repeated(event=one) | PoissonSampled(event=one):
+        case (
+            Repeated(event=one)
+            | PoissonSampled(event=one)
+            | RandomAllocation(event=one)
+            | NegativeBinomialTries(event=one)
+            | PoissonTries(event=one)
+        ):
             check_relation(one, neighbors)
-        case FixedSizeSampled() | Shuffled() if neighbors is AddRemove:
-            scheme = "a fixed size" if isinstance(event, FixedSizeSampled) else "shuffling"
+        case FixedSizeSampled() | ReplacementSampled() | Shuffled() if neighbors is AddRemove:
+            scheme = "shuffling" if isinstance(event, Shuffled) else "a fixed size"
             raise InvalidParameter(
                 "neighbors",
                 neighbors,
@@ -101,7 +117,22 @@ def under_replacement(event: Event) -> Event:
             return compose([under_replacement(one)], count=count)
         case Composed(parts=parts):
             return compose([under_replacement(part) for part in parts])
-        case ZeroConcentrated() | PoissonSampled() | FixedSizeSampled() | Shuffled():
+        case (
+            ZeroConcentrated()
+            | PoissonSampled()
+            | FixedSizeSampled()
+            | Shuffled()
+            | Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
             raise UnsupportedEvent(
                 event,
                 kind="a fixed-size sample",

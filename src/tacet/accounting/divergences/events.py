@@ -31,18 +31,28 @@ from tacet.privacy.conversions.group import renyi_of_two_steps, renyi_orders_of_
 from tacet.privacy.events import (
     Approximate,
     Composed,
+    CyclicPoissonSampled,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
     FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
+    ReplacementSampled,
     Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -148,6 +158,21 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             return _fixed_size(under_replacement(one), Fraction(size, population), alpha)
         case Shuffled(event=one):  # the order alone can only lose information
             return _divergence(one, alpha, neighbors)
+        case (
+            Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
+            raise UnsupportedEvent(
+                event, kind="Renyi DP", try_instead="Price its parts as events of another kind."
+            )
         case _ as unreachable:
             assert_never(unreachable)
 

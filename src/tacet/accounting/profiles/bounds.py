@@ -20,18 +20,28 @@ from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.events import (
     Approximate,
     Composed,
+    CyclicPoissonSampled,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Exponential,
     FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
+    ReplacementSampled,
     Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -131,6 +141,23 @@ def curve_of(
                 event,
                 kind="a privacy profile",
                 try_instead="Shuffling is priced by its own theorem.",
+            )
+        case (
+            Staircase()
+            | TruncatedLaplace()
+            | GaussianMixture()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | NegativeBinomialTries()
+            | PoissonTries()
+            | MatrixMechanism()
+            | CyclicPoissonSampled()
+            | TreeAggregation()
+        ):
+            raise UnsupportedEvent(
+                event,
+                kind="a privacy profile",
+                try_instead="Price its parts as events of another kind.",
             )
         case _ as unreachable:
             assert_never(unreachable)

@@ -1,0 +1,58 @@
+"""Private selection: the best of a random number of runs, as events."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tacet.errors import InvalidParameter
+from tacet.privacy.events.algebra import Operators, check_event
+from tacet.privacy.events.fields import Real, finite, keep, positive, share
+
+if TYPE_CHECKING:
+    from tacet.privacy.events import Event
+
+__all__ = ["NegativeBinomialTries", "PoissonTries"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NegativeBinomialTries(Operators):
+    r"""The best output of K runs of the event, K of the truncated negative binomial law, K >= 1.
+
+    Each run gives a candidate and its score; only the best is released, and not K. shape: eta,
+    above -1 (1 is the geometric law, 0 the logarithmic one); stop: gamma, above 0, at most 1; the
+    smaller, the more runs.
+    Source: Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
+    """
+
+    event: Event
+    shape: Real
+    stop: Real
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        shape = finite("shape", self.shape, expected="a finite number above -1")
+        if shape <= -1:
+            raise InvalidParameter("shape", self.shape, expected="a finite number above -1")
+        stop = share("stop", self.stop)
+        if stop == 0:
+            raise InvalidParameter("stop", self.stop, expected="a number above 0, at most 1")
+        keep(self, shape=shape, stop=stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonTries(Operators):
+    """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
+
+    mean: E K, above 0.
+    Source: Papernot and Steinke 2022, Theorem 6.
+    """
+
+    event: Event
+    mean: Real
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        keep(self, mean=positive("mean", self.mean))
