@@ -307,7 +307,15 @@ def test_edges() -> None:
     assert c.approx_dp_from_renyi(1.0, alpha=2, delta=0) == math.inf
 
 
-@pytest.mark.parametrize("name", c.__all__)
+LISTS = [
+    "advanced_composition",
+    "advanced_composition_of_approximate",
+    "basic_composition",
+    "delta_of_independent_failures",
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(c.__all__) - set(LISTS)))
 def test_refuses_wrong_numbers_and_says_its_source(name: str) -> None:
     function = getattr(c, name)
     document = inspect.getdoc(function) or ""

@@ -235,7 +235,7 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> It
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
-        "Canonne, Kamath, Steinke 2020, Prop. 12",
+        "Asoodeh et al. 2020, Theorem 3",
     )
 
 
@@ -264,7 +264,7 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterato
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
-        "Canonne, Kamath, Steinke 2020, Prop. 12",
+        "Asoodeh et al. 2020, Theorem 3",
     )
 
 

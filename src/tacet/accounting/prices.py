@@ -135,7 +135,8 @@ def zcdp_price(event: Event) -> ZCDP:
         case ZeroConcentrated(rho=rho, delta=delta):
             return ZCDP(exact("rho", rho), exact("delta", delta))
         case Exponential(epsilon=epsilon):
-            return ZCDP(conversions.zcdp_from_bounded_range(exact("epsilon", epsilon)))
+            by_range = ZCDP(conversions.zcdp_from_bounded_range(exact("epsilon", epsilon)))
+            return min(by_range, _known(zcdp_of(PureDP(exact("epsilon", epsilon)))))
         case Approximate(epsilon=epsilon, delta=delta):
             pair = ApproxDP(exact("epsilon", epsilon), exact("delta", delta))
             return _known(zcdp_of(pair))

@@ -44,36 +44,50 @@ _FINE = 14
 def epsilon_from_renyi(event: Event, *, delta: Fraction, neighbors: Neighbors) -> float:
     r"""Epsilon, at `delta`, of an event by way of its Renyi divergences.
 
-    Statement   min over orders a of approx_dp_from_renyi(D_a), at the delta that is left beside
-                the event's own mass; inf where none is left.
+    Statement   min over some orders a of approx_dp_from_renyi(D_a), at the delta that is left
+                beside the event's own mass; inf where none is left.
     Bound       upper, rounded up: every order gives a valid bound, the best is searched.
-    Source      Canonne, Kamath, Steinke 2020, Prop. 12; the module's text for masses.
+    Source      Asoodeh et al. 2020, Theorem 3; the module's text for masses.
     """
     mass, rest = without_mass(event, neighbors)
     left = conversions.delta_of_part(delta, part=min(mass, Fraction(1)))
     if not left:
         return math.inf
-    return _best(
-        lambda alpha: conversions.approx_dp_from_renyi(
-            renyi(rest, alpha=alpha, neighbors=neighbors), alpha=alpha, delta=left
-        )
+
+    def spent(alpha: Fraction) -> float:
+        return renyi(rest, alpha=alpha, neighbors=neighbors)
+
+    found = _best(
+        lambda alpha: conversions.approx_dp_from_renyi_closed(spent(alpha), alpha=alpha, delta=left)
+    )
+    return min(
+        conversions.approx_dp_from_renyi(spent(alpha), alpha=alpha, delta=left)
+        for alpha in _near(found)
     )
 
 
 def delta_from_renyi(event: Event, *, epsilon: Fraction, neighbors: Neighbors) -> float:
     r"""Delta, at `epsilon`, of an event by way of its Renyi divergences.
 
-    Statement   min over orders a of approx_dp_delta_from_renyi(D_a), and the event's own mass.
+    Statement   min over some orders a of approx_dp_delta_from_renyi(D_a), and the event's own mass.
     Bound       upper, rounded up.
     Source      as epsilon_from_renyi.
     """
     mass, rest = without_mass(event, neighbors)
+
+    def spent(alpha: Fraction) -> float:
+        return renyi(rest, alpha=alpha, neighbors=neighbors)
+
     found = _best(
-        lambda alpha: conversions.approx_dp_delta_from_renyi(
-            renyi(rest, alpha=alpha, neighbors=neighbors), alpha=alpha, epsilon=epsilon
+        lambda alpha: conversions.approx_dp_delta_from_renyi_closed(
+            spent(alpha), alpha=alpha, epsilon=epsilon
         )
     )
-    total = conversions.delta_of_mixture(min(found, 1.0), part=min(mass, Fraction(1)))
+    least = min(
+        conversions.approx_dp_delta_from_renyi(spent(alpha), alpha=alpha, epsilon=epsilon)
+        for alpha in _near(found)
+    )
+    total = conversions.delta_of_mixture(min(least, 1.0), part=min(mass, Fraction(1)))
     nearest = float(total)
     return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
 
@@ -126,8 +140,14 @@ def _several(masses: list[Fraction], count: int) -> Fraction:
     return min(one * count, Fraction(1))
 
 
-def _best(value: Callable[[Fraction], float]) -> float:
-    """The least value over orders 1 + b, by a coarse grid of b and a golden section around it."""
+def _near(found: dict[float, float]) -> list[Fraction]:
+    """The best order of the closed form, and orders about it: the optimal form's lie lower."""
+    best = min(found, key=lambda b: found[b])
+    return [1 + Fraction(_order(math.log(best * share))) for share in (0.5, 0.7, 0.85, 1.0, 1.1)]
+
+
+def _best(value: Callable[[Fraction], float]) -> dict[float, float]:
+    """Values at orders 1 + b, by a coarse grid of b and a golden section around its best."""
     found: dict[float, float] = {}
 
     def at(b: float) -> float:
@@ -152,7 +172,7 @@ def _best(value: Callable[[Fraction], float]) -> float:
         else:
             low, inner = inner, outer
             outer = low + ratio * (high - low)
-    return min(found.values())
+    return found
 
 
 def _order(logarithm: float) -> float:

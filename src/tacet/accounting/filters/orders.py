@@ -13,8 +13,8 @@ from tacet.accounting.filters.additive import Filter
 from tacet.accounting.filters.refusals import approximate_limit, cannot_add
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.privacy import conversions
 from tacet.privacy.additive import Additive
-from tacet.privacy.enclosure import context, mpf
 from tacet.privacy.guarantees import ApproxDP, Guarantee, RenyiDP
 from tacet.privacy.relations import renyi_of
 
@@ -132,24 +132,22 @@ def _budgets(limit: ApproxDP, alphas: set[Fraction]) -> list[RenyiDP]:
     """The budgets of the usable orders, ascending; delta is divided among these alone."""
     usable = sorted(alphas)
     while usable:
-        budgets = [_budget(limit.epsilon, limit.delta / len(usable), alpha) for alpha in usable]
-        positive = [alpha for alpha, budget in zip(usable, budgets, strict=True) if budget > 0]
+        share = limit.delta / len(usable)
+        positive = [alpha for alpha in usable if _serves(limit.epsilon, share, alpha)]
         if len(positive) == len(usable):
-            return list(map(RenyiDP, usable, budgets))
+            return [RenyiDP(alpha, _budget(limit.epsilon, share, alpha)) for alpha in usable]
         usable = positive
     return []
 
 
-def _budget(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Fraction:
-    """The Renyi divergence that implies (epsilon, delta), a multiple of 2^-80 rounded down.
+def _serves(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> bool:
+    """Whether the closed conversion has a budget; where it has none, the optimal one is tiny."""
+    return conversions.approx_dp_from_renyi_closed(1e-12, alpha=alpha, delta=delta) < epsilon
 
-    The inverse in the divergence of Canonne, Kamath, Steinke 2020, Prop. 12:
-    epsilon + log(alpha delta) / (alpha - 1) - log(1 - 1/alpha). May be negative: then none does.
-    """
-    mp, b = context(), mpf(alpha - 1)
-    terms = [mpf(epsilon), mp.log(mpf(alpha)) / b, mp.log(mpf(delta)) / b, mp.log1p(1 / b)]
-    error = mp.ldexp(mp.fsum(terms, absolute=True), -200)
-    return Fraction(int(mp.floor(mp.ldexp(mp.fsum(terms) - error, 80))), 1 << 80)
+
+def _budget(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Fraction:
+    """The Renyi divergence that implies (epsilon, delta), rounded down."""
+    return Fraction(conversions.renyi_from_approx_dp(epsilon, delta=delta, alpha=alpha))
 
 
 def _renyi(guarantee: Guarantee) -> RenyiDP:

@@ -21,6 +21,12 @@ from tacet.privacy.conversions.approximate import (
     pure_from_approx_dp,
     zcdp_from_approx_dp,
 )
+from tacet.privacy.conversions.composition import (
+    advanced_composition,
+    advanced_composition_of_approximate,
+    basic_composition,
+    delta_of_independent_failures,
+)
 from tacet.privacy.conversions.concentrated import (
     approximate_zcdp_from_approx_dp,
     bounded_range_from_zcdp,
@@ -37,40 +43,76 @@ from tacet.privacy.conversions.gaussian import (
     gdp_from_pure,
     pure_from_gdp,
 )
+from tacet.privacy.conversions.group import (
+    approx_dp_of_group,
+    gdp_of_group,
+    pure_of_group,
+    renyi_of_two_steps,
+    renyi_orders_of_two_steps,
+    zcdp_of_group,
+    zcdp_of_two_steps,
+)
+from tacet.privacy.conversions.neighboring import (
+    add_remove_from_replace_one,
+    replace_one_from_add_remove,
+    zero_out_from_replace_one,
+)
 from tacet.privacy.conversions.renyi import (
-    approx_dp_delta_from_renyi,
-    approx_dp_from_renyi,
     pure_from_renyi,
     renyi_from_laplace,
     renyi_from_pure,
 )
+from tacet.privacy.conversions.renyi_tails import (
+    approx_dp_delta_from_renyi,
+    approx_dp_delta_from_renyi_closed,
+    approx_dp_from_renyi,
+    approx_dp_from_renyi_closed,
+    renyi_from_approx_dp,
+)
 
 __all__ = [
+    "add_remove_from_replace_one",
+    "advanced_composition",
+    "advanced_composition_of_approximate",
     "approx_dp_delta_from_gdp",
     "approx_dp_delta_from_pure",
     "approx_dp_delta_from_renyi",
+    "approx_dp_delta_from_renyi_closed",
     "approx_dp_delta_from_zcdp",
     "approx_dp_from_gdp",
     "approx_dp_from_renyi",
+    "approx_dp_from_renyi_closed",
     "approx_dp_from_zcdp",
+    "approx_dp_of_group",
     "approximate_zcdp_from_approx_dp",
+    "basic_composition",
     "bounded_range_from_gdp",
     "bounded_range_from_zcdp",
+    "delta_of_independent_failures",
     "delta_of_mixture",
     "delta_of_part",
     "gdp_from_approx_dp",
     "gdp_from_bounded_range",
     "gdp_from_pure",
     "gdp_from_zcdp",
+    "gdp_of_group",
     "pure_from_approx_dp",
     "pure_from_gdp",
     "pure_from_renyi",
     "pure_from_zcdp",
+    "pure_of_group",
+    "renyi_from_approx_dp",
     "renyi_from_laplace",
     "renyi_from_pure",
     "renyi_from_zcdp",
+    "renyi_of_two_steps",
+    "renyi_orders_of_two_steps",
+    "replace_one_from_add_remove",
     "zcdp_from_approx_dp",
     "zcdp_from_bounded_range",
     "zcdp_from_gdp",
     "zcdp_from_pure",
+    "zcdp_of_group",
+    "zcdp_of_two_steps",
+    "zero_out_from_replace_one",
 ]

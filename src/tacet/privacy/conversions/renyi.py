@@ -7,12 +7,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from tacet.privacy.conversions.arguments import Real, cached, non_negative, order, share
+from tacet.privacy.conversions.arguments import Real, cached, non_negative, order
 from tacet.privacy.enclosure import boundary, context, float_up, mpf, near, sum_up
 
 __all__ = [
-    "approx_dp_delta_from_renyi",
-    "approx_dp_from_renyi",
     "pure_from_renyi",
     "renyi_from_laplace",
     "renyi_from_pure",
@@ -77,41 +75,3 @@ def pure_from_renyi(epsilon: Real, *, alpha: Real) -> float:
     start = max(float(epsilon), math.sqrt(2 * float(epsilon) / float(alpha)))
     guess = near(lambda x: _renyi_from_pure(x, alpha), target=float(epsilon), guess=start)
     return boundary(lambda x: _renyi_from_pure(x, alpha) > limit, guess=guess)[0]
-
-
-@cached
-def approx_dp_from_renyi(epsilon: Real, *, alpha: Real, delta: Real) -> float:
-    r"""Epsilon such that Renyi DP (alpha, epsilon) implies (result, delta)-DP.
-
-    Statement   epsilon + log(1/(alpha delta)) / (alpha - 1) + log(1 - 1/alpha), at least 0.
-    Bound       upper, rounded up.
-    Edges       delta = 1 -> 0.0;  delta = 0 -> inf, unless epsilon = 0 -> 0.0.
-    Source      Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Prop. 12.
-    """
-    non_negative(epsilon=epsilon, delta=delta)
-    share(delta=delta)
-    order(alpha)
-    if epsilon == 0 or delta == 1:
-        return 0.0
-    if delta == 0:
-        return math.inf
-    mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
-    return sum_up([mpf(epsilon), -mp.log(a) / b, -mp.log(mpf(delta)) / b, mp.log(b / a)])
-
-
-@cached
-def approx_dp_delta_from_renyi(renyi_epsilon: Real, *, alpha: Real, epsilon: Real) -> float:
-    r"""Delta such that Renyi DP (alpha, renyi_epsilon) implies (epsilon, delta)-DP.
-
-    Statement   e^{(alpha-1)(renyi_epsilon - epsilon)} / alpha (1 - 1/alpha)^{alpha-1}, at most 1.
-    Bound       upper, rounded up.
-    Edges       renyi_epsilon = 0 -> 0.0.
-    Source      Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Prop. 12.
-    """
-    non_negative(renyi_epsilon=renyi_epsilon, epsilon=epsilon)
-    order(alpha)
-    if renyi_epsilon == 0:
-        return 0.0
-    mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
-    gap = mpf(Fraction(renyi_epsilon) - Fraction(epsilon))
-    return min(1.0, float_up(mp.exp(b * gap - mp.log(a) + b * mp.log(b / a))))
