@@ -15,37 +15,32 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
-import numpy as np
-
-from tacet.accounting import prices
+from tacet.accounting import matrices, prices
 from tacet.accounting.amplification import events as rewritten
 from tacet.accounting.amplification.relations import (
     check_relation,
-    holds_fixed_size,
     holds_sample,
 )
-from tacet.accounting.contour import engine as contour
 from tacet.accounting.divergences import approximate as by_renyi
 from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
-from tacet.accounting.inversion import passing
-from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.accounting.engines import engines_of, float_above, float_below, only_gaussian
+from tacet.accounting.tries import delta_of_tries, epsilon_of_tries
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import (
-    Composed,
     Event,
-    Gaussian,
+    NegativeBinomialTries,
+    PoissonTries,
     Pure,
-    Repeated,
     Shuffled,
     compose,
 )
 from tacet.privacy.guarantees import PureDP
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.privacy.neighbors import AddRemove, Neighbors
 from tacet.privacy.tradeoff import TradeoffCurve
 
 __all__ = [
@@ -66,7 +61,6 @@ Events: TypeAlias = Event | Iterable[Event]
 
 _NARROW = 1e-9
 """An interval this narrow, relative to its upper end, is not looked at again."""
-Measure: TypeAlias = Literal["epsilon", "delta"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +163,7 @@ def tradeoff(
     event = _together(events, neighbors)
     if event is None:
         return TradeoffCurve.of_guarantee(PureDP(0))
-    if _only_gaussian(event):
+    if only_gaussian(event):
         return TradeoffCurve.of_guarantee(prices.gdp_price(event))
     largest = epsilon_interval(event, delta=Fraction(1, 10**9), neighbors=neighbors).upper
     pure = pure_epsilon(event, neighbors=neighbors)
@@ -222,14 +216,15 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> It
     if several:
         share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
         plain = rewritten.without_shuffling(event, delta=Fraction(share))
-    plain = rewritten.replaced_samples(plain, neighbors)
+    plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain == event
-    for name, ask, source in _engines(plain, neighbors):
+    for name, ask, source in engines_of(plain, neighbors):
         yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
+    yield from _selection(plain, neighbors, delta=limit)
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
-            lambda: Interval(0.0, _up(prices.approx_dp_price(plain, delta=limit).epsilon)),
+            lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
             "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
         )
     yield from _asked(
@@ -244,7 +239,7 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterato
     if pure is not None:
         whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
         yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")
-    low = _down(at)
+    low = float_below(at)
     if isinstance(event, Shuffled):
         found = list(
             _asked(
@@ -257,10 +252,11 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterato
         if found:
             return
     plain = rewritten.without_shuffling(event, delta=Fraction(0))
-    plain = rewritten.replaced_samples(plain, neighbors)
+    plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain == event
-    for name, ask, source in _engines(plain, neighbors):
+    for name, ask, source in engines_of(plain, neighbors):
         yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
+    yield from _selection(plain, neighbors, epsilon=at)
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
@@ -268,41 +264,35 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterato
     )
 
 
-Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
+def _selection(
+    event: Event,
+    neighbors: Neighbors,
+    *,
+    delta: Fraction | None = None,
+    epsilon: Fraction | None = None,
+) -> Iterator[Finding]:
+    """Private selection by the profile of one run."""
+    if not isinstance(event, NegativeBinomialTries | PoissonTries):
+        return
+    run = event.event
 
+    def delta_at(x: float) -> float:
+        return delta_interval(run, epsilon=Fraction(x), neighbors=neighbors).upper
 
-def _engines(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
-    """The numerical engines, those that may know the event; it holds no shuffled part."""
-
-    def profile(epsilon: float) -> Interval:
-        directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
-        found = [
-            profile_bounds(event, np.asarray([epsilon]), direction=one, neighbors=neighbors)
-            for one in directions
-        ]
-        return Interval(*(max(float(ends[side][0]) for ends in found) for side in (0, 1)))
-
-    def closed(measure: Measure, at: Fraction) -> Interval:
-        if measure == "delta":
-            return Interval(profile(_up(at)).lower, profile(_down(at)).upper)
+    def found() -> Interval:
+        if epsilon is not None:
+            return Interval(0.0, delta_of_tries(event, delta_at, epsilon=epsilon))
         return Interval(
-            passing(lambda x: profile(x).lower <= at)[0],
-            passing(lambda x: profile(x).upper <= at)[1],
+            0.0,
+            epsilon_of_tries(
+                event,
+                lambda part: epsilon_interval(run, delta=part, neighbors=neighbors).upper,
+                delta_at,
+                delta=delta or Fraction(0),
+            ),
         )
 
-    def quadrature(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return contour.epsilon_interval([(event, 1)], delta=at)
-        below = contour.delta_interval([(event, 1)], epsilon=_down(at))
-        if _up(at) == _down(at):
-            return below
-        above = contour.delta_interval([(event, 1)], epsilon=_up(at))
-        return Interval(above.lower, below.upper)
-
-    if not isinstance(event, Repeated | Composed) or _only_gaussian(event):
-        yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
-    if not (neighbors is ReplaceOne and holds_sample(event)) and not holds_fixed_size(event):
-        yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+    yield from _asked("private selection", found, "Koskela, Redberg, Wang 2024")
 
 
 def _asked(
@@ -362,7 +352,7 @@ def _together(events: Events, neighbors: Neighbors) -> Event | None:
             return None
         event = compose(several)
     check_relation(event, neighbors)
-    return event
+    return matrices.plain(event)
 
 
 def _delta(value: Number) -> Fraction:
@@ -377,20 +367,3 @@ def _epsilon(value: Number) -> Fraction:
     if number < 0:
         raise InvalidParameter("epsilon", value, expected="a finite number, 0 or above")
     return number
-
-
-def _only_gaussian(event: Event) -> bool:
-    parts = event.parts if isinstance(event, Composed) else (event,)
-    return all(
-        isinstance(part.event if isinstance(part, Repeated) else part, Gaussian) for part in parts
-    )
-
-
-def _up(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _down(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)

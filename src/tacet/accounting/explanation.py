@@ -157,6 +157,21 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
             )
         case Shuffled():
             return "shuffled reports: one hides among clones", "Feldman, McMillan, Talwar 2021"
+        case NegativeBinomialTries() | PoissonTries():
+            return (
+                "the best of a random number of runs, from what one run costs",
+                "Papernot and Steinke 2022; Koskela, Redberg, Wang 2024",
+            )
+        case MatrixMechanism() | TreeAggregation():
+            return (
+                "Gaussian noise of the sensitivity of all steps of a unit together",
+                "Denisov et al. 2022; docs/proofs/matrices.md",
+            )
+        case CyclicPoissonSampled():
+            return (
+                "Poisson samples of Gaussian noise, one for each turn of a unit's group",
+                "Choquette-Choo, Ganesh et al. 2023, Thm. 4",
+            )
         case Repeated() | Composed():
             return "a composition of its own", "Dwork et al. 2006"
         case (
@@ -165,11 +180,6 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
-            | NegativeBinomialTries()
-            | PoissonTries()
-            | MatrixMechanism()
-            | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             return "a mechanism of its own", "its docstring"
         case _ as unreachable:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from tacet.accounting.matrices import plain
+from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
@@ -146,6 +148,10 @@ def zcdp_price(event: Event) -> ZCDP:
             return zcdp_price(one) * count
         case Composed(parts=parts):
             return sum((zcdp_price(part) for part in parts), start=ZCDP(0))
+        case NegativeBinomialTries() | PoissonTries():
+            return _known(zcdp_of(_by_pure(event, kind="ZCDP")))
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+            return zcdp_price(plain(event))
         case PoissonSampled() | FixedSizeSampled() | Shuffled():
             raise _no_additive_price(event, kind="ZCDP")
         case (
@@ -154,11 +160,6 @@ def zcdp_price(event: Event) -> ZCDP:
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
-            | NegativeBinomialTries()
-            | PoissonTries()
-            | MatrixMechanism()
-            | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             raise UnsupportedEvent(
                 event, kind="ZCDP", try_instead="Price its parts as events of another kind."
@@ -196,6 +197,10 @@ def gdp_price(event: Event) -> GDP:
             raise UnsupportedEvent(
                 event, kind="GDP", try_instead="It has a price as ZCDP; use rounded Gaussian noise."
             )
+        case NegativeBinomialTries() | PoissonTries():
+            return _known(gdp_of(_by_pure(event, kind="GDP")))
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+            return gdp_price(plain(event))
         case PoissonSampled() | FixedSizeSampled() | Shuffled():
             raise _no_additive_price(event, kind="GDP")
         case (
@@ -204,11 +209,6 @@ def gdp_price(event: Event) -> GDP:
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
-            | NegativeBinomialTries()
-            | PoissonTries()
-            | MatrixMechanism()
-            | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             raise UnsupportedEvent(
                 event, kind="GDP", try_instead="Price its parts as events of another kind."
@@ -227,8 +227,7 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
     match event:
         case Laplace():
             epsilon = pure_price(event).epsilon
-            divergence = conversions.renyi_from_laplace(epsilon, alpha=order)
-            return RenyiDP(order, grid_up(divergence))
+            return RenyiDP(order, grid_up(conversions.renyi_from_laplace(epsilon, alpha=order)))
         case Exponential(epsilon=epsilon):
             pure = _known(renyi_of(PureDP(exact("epsilon", epsilon)), alpha=order))
             by_range = _known(renyi_of(zcdp_price(event), alpha=order))
@@ -249,6 +248,16 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             raise UnsupportedEvent(
                 event, kind="RenyiDP", try_instead="Renyi DP has no delta: use ZCDP or ApproxDP."
             )
+        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
+            divergence = renyi_of_tries(
+                event,
+                lambda inner: renyi_price(one, alpha=inner).epsilon,
+                alpha=order,
+                pure=_pure_of_any(one),
+            )
+            return RenyiDP(order, grid_up(divergence))
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+            return renyi_price(plain(event), alpha=order)
         case PoissonSampled() | FixedSizeSampled() | Shuffled():
             raise _no_additive_price(event, kind="RenyiDP")
         case (
@@ -257,11 +266,6 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
-            | NegativeBinomialTries()
-            | PoissonTries()
-            | MatrixMechanism()
-            | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             raise UnsupportedEvent(
                 event, kind="RenyiDP", try_instead="Price its parts as events of another kind."
@@ -345,8 +349,27 @@ def _pure_epsilon(event: Event) -> Fraction | None:
             return exact("epsilon", epsilon)
         case Pure(epsilon=epsilon):
             return exact("epsilon", epsilon)
+        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
+            own = _pure_of_any(one)
+            return None if own is None else pure_of_tries(event, own)
         case _:
             return None
+
+
+def _pure_of_any(event: Event) -> Fraction | None:
+    try:
+        return pure_price(event).epsilon
+    except UnsupportedEvent:
+        return None
+
+
+def _by_pure(event: Event, *, kind: str) -> PureDP:
+    pure = _pure_of_any(event)
+    if pure is None:
+        raise UnsupportedEvent(
+            event, kind=kind, try_instead="Price it as RenyiDP, or by its epsilon at a delta."
+        )
+    return PureDP(pure)
 
 
 def _known(guarantee: _Kind | None) -> _Kind:

@@ -22,7 +22,9 @@ from tacet.privacy.events import (
     Approximate,
     Composed,
     Event,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
     RandomizedResponse,
     Repeated,
@@ -34,6 +36,7 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 __all__ = [
     "delta_of_shuffled_event",
     "epsilon_of_shuffled_event",
+    "pure_selections",
     "replaced_samples",
     "shuffled_parts",
     "without_shuffling",
@@ -157,6 +160,24 @@ def replaced_samples(event: Event, neighbors: Neighbors) -> Event:
                 )
                 return Approximate(epsilon=twice, delta=Fraction(mass))
             return event
+        case _:
+            return event
+
+
+def pure_selections(event: Event, neighbors: Neighbors) -> Event:
+    """The best of many runs, where these are pure, as Pure events.
+
+    Bound       upper.
+    Source      pure_epsilon.
+    """
+    match event:
+        case Repeated(event=one, count=count):
+            return compose([pure_selections(one, neighbors)], count=count)
+        case Composed(parts=parts):
+            return compose([pure_selections(part, neighbors) for part in parts])
+        case NegativeBinomialTries() | PoissonTries():
+            epsilon = pure_epsilon(event, neighbors=neighbors)
+            return event if epsilon is None else Pure(epsilon=Fraction(epsilon))
         case _:
             return event
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tacet.accounting.matrices import plain
 from tacet.checks import exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.conversions.group import approx_dp_of_group
@@ -113,6 +114,12 @@ def under_replacement(event: Event) -> Event:
             return Approximate(epsilon=twice, delta=Fraction(mass))
         case ZeroConcentrated(rho=rho, delta=delta) if delta == 0:
             return ZeroConcentrated(rho=4 * exact("rho", rho))
+        case MatrixMechanism() | TreeAggregation():
+            return under_replacement(plain(event))
+        case NegativeBinomialTries(event=one, shape=shape, stop=stop):
+            return NegativeBinomialTries(event=under_replacement(one), shape=shape, stop=stop)
+        case PoissonTries(event=one, mean=mean):
+            return PoissonTries(event=under_replacement(one), mean=mean)
         case Repeated(event=one, count=count):
             return compose([under_replacement(one)], count=count)
         case Composed(parts=parts):
@@ -127,11 +134,7 @@ def under_replacement(event: Event) -> Event:
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
-            | NegativeBinomialTries()
-            | PoissonTries()
-            | MatrixMechanism()
             | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             raise UnsupportedEvent(
                 event,

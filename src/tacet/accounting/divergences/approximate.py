@@ -17,6 +17,7 @@ from fractions import Fraction
 
 from tacet.accounting.amplification.relations import under_replacement
 from tacet.accounting.divergences.events import renyi
+from tacet.accounting.tries import without_failure
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
 from tacet.privacy import conversions
@@ -26,7 +27,9 @@ from tacet.privacy.events import (
     Composed,
     Event,
     FixedSizeSampled,
+    NegativeBinomialTries,
     PoissonSampled,
+    PoissonTries,
     Pure,
     Repeated,
     Shuffled,
@@ -124,6 +127,9 @@ def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
             _, rest = without_mass(one, neighbors)
             sampled = FixedSizeSampled(event=rest, size=size, population=population)
             return Fraction(size, population) * mass, sampled
+        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
+            mass, rest = without_mass(one, neighbors)
+            return without_failure(event, mass, rest) if mass else (Fraction(0), event)
         case Shuffled(event=one):
             mass, _ = without_mass(one, neighbors)
             return (Fraction(0), event) if not mass else without_mass(one, neighbors)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import assert_never
+from typing import Literal, assert_never
 
 from tacet.accounting.amplification.relations import check_relation, under_replacement
 from tacet.accounting.amplification.sampling import approx_dp_of_sample
@@ -23,7 +23,10 @@ from tacet.accounting.divergences.sampled import (
     renyi_of_fixed_size,
     renyi_of_poisson,
 )
+from tacet.accounting.matrices import plain
 from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
+from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
@@ -158,17 +161,22 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             return _fixed_size(under_replacement(one), Fraction(size, population), alpha)
         case Shuffled(event=one):  # the order alone can only lose information
             return _divergence(one, alpha, neighbors)
+        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
+            return renyi_of_tries(
+                event,
+                lambda inner: _divergence(one, inner, neighbors),
+                alpha=alpha,
+                pure=_pure(one, neighbors),
+                delta=functools.partial(_known_delta, one, neighbors=neighbors),
+            )
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+            return _divergence(plain(event), alpha, neighbors)
         case (
             Staircase()
             | TruncatedLaplace()
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
-            | NegativeBinomialTries()
-            | PoissonTries()
-            | MatrixMechanism()
-            | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             raise UnsupportedEvent(
                 event, kind="Renyi DP", try_instead="Price its parts as events of another kind."
@@ -262,6 +270,13 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             return sum((_rho(part, neighbors) for part in parts), start=Fraction(0))
         case Shuffled(event=one):
             return _rho(one, neighbors)
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+            return _rho(plain(event), neighbors)
+        case NegativeBinomialTries() | PoissonTries():
+            epsilon = _pure(event, neighbors)
+            if epsilon is None:
+                return zcdp_price(event).rho  # refuses it
+            return Fraction(conversions.zcdp_from_pure(epsilon))
         case PoissonSampled(event=one) | FixedSizeSampled(event=one):
             replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
             whole = _rho(under_replacement(one) if replaced else one, neighbors)
@@ -298,11 +313,26 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
         case FixedSizeSampled(event=one, size=size, population=population):
             alone = _pure(under_replacement(one), ReplaceOne)
             return None if alone is None else _sampled(alone, Fraction(size, population))
+        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
+            alone = _pure(one, neighbors)
+            return None if alone is None else pure_of_tries(event, alone)
         case _:
             try:
                 return pure_price(event).epsilon
             except UnsupportedEvent:
                 return None
+
+
+def _known_delta(event: Event, epsilon: float, *, neighbors: Neighbors) -> float:
+    """Delta from the event's profile, 1 where it has none."""
+    directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
+    try:
+        return max(
+            float(profile_bounds(event, epsilon, direction=one, neighbors=neighbors)[1])
+            for one in directions
+        )
+    except UnsupportedEvent:
+        return 1.0
 
 
 def _sampled(epsilon: Fraction, rate: Fraction) -> Fraction:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet.accounting.amplification.relations import under_replacement
+from tacet.accounting.matrices import plain
 from tacet.accounting.profiles import amplified, curves
 from tacet.accounting.profiles.boxes import Array, Box
 from tacet.accounting.profiles.curves import Curve
@@ -136,6 +137,8 @@ def curve_of(
             forward = curve_of(pair, direction="remove", neighbors=neighbors)
             backward = curve_of(pair, direction="add", neighbors=neighbors)
             return amplified.fixed_size_sampled(forward, backward, Fraction(size, population))
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+            return curve_of(plain(event), direction=direction, neighbors=neighbors)
         case Shuffled():
             raise UnsupportedEvent(
                 event,
@@ -150,9 +153,6 @@ def curve_of(
             | RandomAllocation()
             | NegativeBinomialTries()
             | PoissonTries()
-            | MatrixMechanism()
-            | CyclicPoissonSampled()
-            | TreeAggregation()
         ):
             raise UnsupportedEvent(
                 event,

@@ -1,0 +1,345 @@
+"""Sensitivities of matrix mechanisms and trees against every pattern and every sign."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacet.accounting import matrices, trees
+from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interval
+from tacet.accounting.divergences.events import renyi, rho
+from tacet.accounting.explanation import explain
+from tacet.accounting.matrices import (
+    largest_squared_column,
+    plain,
+    squared_matrix_sensitivity,
+    squared_toeplitz_sensitivity,
+)
+from tacet.accounting.prices import price
+from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.accounting.trees import squared_tree_sensitivity
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy.events import (
+    CyclicPoissonSampled,
+    Gaussian,
+    Laplace,
+    MatrixMechanism,
+    PoissonSampled,
+    Repeated,
+    TreeAggregation,
+)
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from tacet.privacy.neighbors import ReplaceOne
+
+
+def patterns(steps: int, participations: int, separation: int) -> Iterator[tuple[int, ...]]:
+    for many in range(1, participations + 1):
+        for chosen in itertools.combinations(range(steps), many):
+            if all(b - a >= separation for a, b in itertools.pairwise(chosen)):
+                yield chosen
+
+
+def worst_over_signs(
+    rows: Sequence[Sequence[Fraction]], participations: int, separation: int
+) -> Fraction:
+    """One-dimensional contributions of +1 and -1, exactly: a lower bound of the square."""
+    steps, worst = len(rows), Fraction(0)
+    for pattern in patterns(steps, participations, separation):
+        for signs in itertools.product((1, -1), repeat=len(pattern) - 1):
+            total = Fraction(0)
+            for i, row in enumerate(rows):
+                moved = sum(
+                    (s * row[j] for s, j in zip((1, *signs), pattern, strict=True) if j <= i),
+                    start=Fraction(0),
+                )
+                total += moved * moved
+            worst = max(worst, total)
+    return worst
+
+
+def absolute_over_patterns(
+    rows: Sequence[Sequence[Fraction]], participations: int, separation: int
+) -> Fraction:
+    """The largest sum of |C^T C| over patterns, exactly."""
+    steps = len(rows)
+    full = [[*row, *[Fraction(0)] * (steps - len(row))] for row in rows]
+    gram = [
+        [sum((row[i] * row[j] for row in full), start=Fraction(0)) for j in range(steps)]
+        for i in range(steps)
+    ]
+    return max(
+        sum((abs(gram[i][j]) for i in pattern for j in pattern), start=Fraction(0))
+        for pattern in patterns(steps, participations, separation)
+    )
+
+
+def toeplitz_rows(column: Sequence[Fraction], steps: int) -> list[list[Fraction]]:
+    return [
+        [column[i - j] if i - j < len(column) else Fraction(0) for j in range(i + 1)]
+        for i in range(steps)
+    ]
+
+
+ENTRIES = st.integers(-6, 6).map(lambda k: Fraction(k, 4))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(1, 4), st.integers(1, 4))
+def test_any_encoder_by_every_pattern_and_sign(
+    data: st.DataObject, steps: int, participations: int, separation: int
+) -> None:
+    rows = [
+        data.draw(st.lists(ENTRIES, min_size=i + 1, max_size=i + 1), label="row")
+        for i in range(steps)
+    ]
+    found = squared_matrix_sensitivity(rows, participations=participations, separation=separation)
+    assert worst_over_signs(rows, participations, separation) <= found
+    absolute = absolute_over_patterns(rows, participations, separation)
+    assert absolute <= found
+    if participations == 1 or separation >= steps:
+        assert found == largest_squared_column(rows)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=7),
+    st.integers(0, 3),
+    st.integers(1, 4),
+    st.integers(1, 4),
+)
+def test_falling_toeplitz_encoders_are_exact(
+    falls: list[int], more: int, participations: int, separation: int
+) -> None:
+    column = [Fraction(value, 3) for value in itertools.accumulate(falls)][::-1]
+    steps = len(column) + more
+    found = squared_toeplitz_sensitivity(
+        column, steps=steps, participations=participations, separation=separation
+    )
+    rows = toeplitz_rows(column, steps)
+    assert found == worst_over_signs(rows, participations, separation)
+    general = squared_matrix_sensitivity(rows, participations=participations, separation=separation)
+    assert found <= general
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(ENTRIES, min_size=1, max_size=6),
+    st.integers(0, 2),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+def test_any_toeplitz_encoder_is_bounded(
+    column: list[Fraction], more: int, participations: int, separation: int
+) -> None:
+    steps = len(column) + more
+    found = squared_toeplitz_sensitivity(
+        column, steps=steps, participations=participations, separation=separation
+    )
+    rows = toeplitz_rows(column, steps)
+    assert worst_over_signs(rows, participations, separation) <= found
+
+
+@pytest.mark.parametrize(("participations", "separation"), [(3, 2), (2, 3), (5, 1), (4, 3)])
+def test_random_vectors_move_no_more(participations: int, separation: int) -> None:
+    """Vectors of norm 1 in four dimensions, by random restarts of a rising search."""
+    draw = np.random.default_rng(7)
+    rows = [[Fraction(int(k), 8) for k in draw.integers(-8, 9, size=i + 1)] for i in range(10)]
+    above = np.zeros((10, 10))
+    for i, row in enumerate(rows):
+        above[i, : i + 1] = [float(c) for c in row]
+    gram = above.T @ above
+    bound = squared_matrix_sensitivity(rows, participations=participations, separation=separation)
+    reached = 0.0
+    for pattern in patterns(10, participations, separation):
+        inner = gram[np.ix_(pattern, pattern)]
+        x = draw.normal(size=(len(pattern), 4))
+        for _ in range(30):
+            x /= np.linalg.norm(x, axis=1, keepdims=True)
+            x = inner @ x + 1e-12
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        reached = max(reached, float(np.sum(inner * (x @ x.T))))
+    assert reached <= float(bound)
+    assert float(bound) <= 2.0 * reached  # the bound is not idle
+
+
+def test_banded_encoders_by_every_pattern() -> None:
+    draw = np.random.default_rng(3)
+    for bands in (1, 2, 3):
+        rows = [
+            [Fraction(int(draw.integers(1, 9)) if i - j < bands else 0, 4) for j in range(i + 1)]
+            for i in range(9)
+        ]
+        for participations in (2, 3, 4):
+            truth = absolute_over_patterns(rows, participations, bands)
+            found = squared_matrix_sensitivity(
+                rows, participations=participations, separation=bands
+            )
+            assert truth <= found <= truth * (1 + Fraction(1, 10**12))
+
+
+def test_large_encoders_agree_with_small_arithmetic() -> None:
+    steps = 3000
+    floats = [1.0]  # of the square root of the matrix of ones: C(2k, k) / 4^k
+    for k in range(1, steps):
+        floats.append(floats[-1] * (2 * k - 1) / (2 * k))
+    found = squared_toeplitz_sensitivity(floats, steps=steps, participations=30, separation=100)
+    sums = np.zeros(steps)
+    for turn in range(30):
+        sums[100 * turn :] += np.array(floats)[: steps - 100 * turn]
+    assert float(found) == pytest.approx(float(np.sum(sums**2)), rel=1e-12)
+    assert found >= Fraction(math.fsum(sums**2)) * (1 - Fraction(1, 10**14))
+    everywhere = squared_toeplitz_sensitivity([1.0] * 10**6, steps=10**6, participations=10**6,
+                                              separation=1)  # fmt: skip
+    n = 10**6
+    assert float(everywhere) == pytest.approx(n * (n + 1) * (2 * n + 1) / 6, rel=1e-9)
+    assert everywhere >= n * (n + 1) * (2 * n + 1) // 6
+
+
+def test_a_single_participation_of_the_square_root() -> None:
+    """Fichtenberger, Henzinger, Upadhyay 2023: the squared norm is about 1 + ln(n)/pi."""
+    column = [1.0]
+    for k in range(1, 4096):
+        column.append(column[-1] * (2 * k - 1) / (2 * k))
+    found = float(squared_toeplitz_sensitivity(column, steps=4096, participations=1, separation=1))
+    # C(2k, k)/4^k lies between 1/sqrt(pi (k + 1/2)) and 1/sqrt(pi (k + 1/4))
+    low = 1 + (math.log(4096.5) - math.log(1.5)) / math.pi
+    high = 1 + sum(1 / (math.pi * (k + 0.25)) for k in range(1, 4096))
+    assert low <= found <= high
+
+
+def tree_by_every_pattern(steps: int, participations: int, separation: int) -> int:
+    height = (steps - 1).bit_length()
+    worst = 0
+    for pattern in patterns(steps, participations, separation):
+        total = 0
+        for h in range(height + 1):
+            counts: dict[int, int] = {}
+            for leaf in pattern:
+                counts[leaf >> h] = counts.get(leaf >> h, 0) + 1
+            total += sum(many * many for many in counts.values())
+        worst = max(worst, total)
+    return worst
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5, 8, 11, 13, 16, 19])
+@pytest.mark.parametrize("separation", [1, 2, 3, 4, 5, 7])
+def test_trees_by_every_pattern(steps: int, separation: int) -> None:
+    for participations in range(1, 6):
+        found = squared_tree_sensitivity(
+            steps=steps, participations=participations, separation=separation
+        )
+        assert found == tree_by_every_pattern(steps, participations, separation)
+
+
+def test_a_tree_is_a_matrix() -> None:
+    """All node sums of eight leaves as rows: their Gram matrix, and the tree's own answer."""
+    rows = [[1 if leaf >> h == node else 0 for leaf in range(8)] for h in range(4)
+            for node in range(8 >> h)]  # fmt: skip
+    gram = np.array(rows).T @ np.array(rows)
+    for participations, separation in ((1, 1), (3, 2), (4, 1), (2, 5)):
+        worst = max(int(gram[np.ix_(p, p)].sum()) for p in patterns(8, participations, separation))
+        assert worst == squared_tree_sensitivity(
+            steps=8, participations=participations, separation=separation
+        )
+
+
+@pytest.mark.parametrize("steps", [10**6, 2**20, 10**12])
+def test_large_trees(steps: int) -> None:
+    once = squared_tree_sensitivity(steps=steps, participations=1, separation=1)
+    assert once == (steps - 1).bit_length() + 1
+    several = squared_tree_sensitivity(steps=steps, participations=100, separation=977)
+    assert 100 * once <= several <= 100**2 * once
+
+
+def test_plain_events() -> None:
+    assert plain(Laplace(noise_multiplier=1)) == Laplace(noise_multiplier=1)
+    one = MatrixMechanism(noise_multiplier=2, encoder=(1,), steps=9)
+    assert plain(one) == Gaussian(noise_multiplier=2)
+    assert plain(one * 3) == Gaussian(noise_multiplier=2) * 3
+    many = MatrixMechanism(noise_multiplier=2, encoder=(1,), steps=9, participations=4)
+    assert plain(many) == Gaussian(noise_multiplier=1)
+    rows = MatrixMechanism(noise_multiplier=2, encoder=((1,), (0, 1), (0, 0, 1)), steps=3)
+    assert plain(rows) == Gaussian(noise_multiplier=2)
+    tree = TreeAggregation(noise_multiplier=2, steps=8)
+    assert plain(tree) == Gaussian(noise_multiplier=1)
+    silent = MatrixMechanism(noise_multiplier=2, encoder=(0,), steps=3)
+    assert epsilon(silent, delta=1e-6) < 1e-9
+
+
+def test_cyclic_samples() -> None:
+    banded = MatrixMechanism(noise_multiplier=3, encoder=(3, 4), steps=11, separation=2)
+    cyclic = banded.cyclic_poisson_sampled(rate=0.1)
+    step = PoissonSampled(event=Gaussian(noise_multiplier=Fraction(3, 5)), rate=0.1)
+    assert plain(cyclic) == Repeated(event=step, count=6)
+    assert epsilon(cyclic, delta=1e-5) == epsilon(step * 6, delta=1e-5)
+    assert epsilon(cyclic, delta=1e-5, neighbors=ReplaceOne) > epsilon(cyclic, delta=1e-5)
+    rows = MatrixMechanism(
+        noise_multiplier=3, encoder=((3,), (4, 3), (0, 4, 3)), steps=3, separation=2
+    )
+    assert plain(rows.cyclic_poisson_sampled(rate=0.5)) == Repeated(
+        event=PoissonSampled(event=Gaussian(noise_multiplier=Fraction(3, 5)), rate=0.5), count=2
+    )
+    # without noise correlated over steps this is a Poisson sample of each unit's own steps
+    apart = MatrixMechanism(noise_multiplier=1, encoder=(1,), steps=100, separation=1)
+    assert plain(apart.cyclic_poisson_sampled(rate=0.01)) == PoissonSampled(
+        event=Gaussian(noise_multiplier=1), rate=0.01
+    ) * 100  # fmt: skip
+    for wide in (
+        MatrixMechanism(noise_multiplier=1, encoder=(1, 0, 1), steps=5, separation=2),
+        MatrixMechanism(
+            noise_multiplier=1, encoder=((1,), (0, 1), (1, 0, 1)), steps=3, separation=2
+        ),
+    ):
+        with pytest.raises(UnsupportedEvent, match="3 bands"):
+            epsilon(CyclicPoissonSampled(event=wide, rate=0.5), delta=1e-5)
+
+
+def test_every_engine_takes_them() -> None:
+    event = MatrixMechanism(noise_multiplier=5, encoder=(1, 0.75), steps=5)
+    same = Gaussian(noise_multiplier=4)
+    assert epsilon_interval(event, delta=1e-6) == epsilon_interval(same, delta=1e-6)
+    assert delta_interval(event * 2, epsilon=1) == delta_interval(same * 2, epsilon=1)
+    assert renyi(event, alpha=3) == renyi(same, alpha=3)
+    assert rho(event) == rho(same) == 1 / 32
+    assert price(event, ZCDP) == price(same, ZCDP)
+    assert price(event, GDP) == price(same, GDP)
+    assert price(event, RenyiDP, alpha=2) == price(same, RenyiDP, alpha=2)
+    assert price(event, ApproxDP, delta=1e-6) == price(same, ApproxDP, delta=1e-6)
+    assert profile_bounds(event, 0.5) == profile_bounds(same, 0.5)
+    with pytest.raises(UnsupportedEvent):
+        price(event, PureDP)
+    inside = TreeAggregation(noise_multiplier=2, steps=8).fixed_size_sampled(size=1, population=9)
+    assert epsilon(inside, delta=1e-6, neighbors=ReplaceOne) < epsilon(
+        Gaussian(noise_multiplier=Fraction(1, 2)), delta=1e-6
+    )
+    assert "Gaussian" in str(explain(event, delta=1e-6))
+
+
+@pytest.mark.parametrize("name", ["steps", "participations", "separation"])
+def test_refusals(name: str) -> None:
+    arguments: dict[str, Any] = {"steps": 3, "participations": 1, "separation": 1, name: 0}
+    call: Callable[..., object] = squared_tree_sensitivity
+    with pytest.raises(InvalidParameter):
+        call(**arguments)
+
+
+@pytest.mark.parametrize("module", [matrices, trees], ids=lambda module: module.__name__)
+def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):
+            document = thing.__doc__ or ""
+            assert "Source" in document, name
+            assert "Bound" in document, name
