@@ -61,6 +61,8 @@ Events: TypeAlias = Event | Iterable[Event]
 
 _NARROW = 1e-9
 """An interval this narrow, relative to its upper end, is not looked at again."""
+_CLOSE = 1e-3
+"""Nor is one this narrow by the engines that lose more than that themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,10 +193,16 @@ def findings(
     """
     limit = _delta(delta)
     event = _together(events, neighbors)
-    return () if event is None else tuple(_epsilon_findings(event, limit, neighbors))
+    if event is None:
+        return ()
+    return tuple(one for one in _epsilon_findings(event, limit, neighbors) if one is not None)
 
 
-def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Iterator[Finding]:
+Findings: TypeAlias = Iterator[Finding | None]
+"""In the order in which engines are asked; None before those that lose more than _CLOSE."""
+
+
+def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Findings:
     pure = pure_epsilon(event, neighbors=neighbors)
     if pure is not None:
         yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
@@ -221,6 +229,7 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> It
     for name, ask, source in engines_of(plain, neighbors):
         yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
     yield from _selection(plain, neighbors, delta=limit)
+    yield None
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -234,7 +243,7 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> It
     )
 
 
-def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterator[Finding]:
+def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Findings:
     pure = pure_epsilon(event, neighbors=neighbors)
     if pure is not None:
         whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
@@ -257,6 +266,7 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Iterato
     for name, ask, source in engines_of(plain, neighbors):
         yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
     yield from _selection(plain, neighbors, epsilon=at)
+    yield None
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
@@ -317,15 +327,17 @@ def _finding(name: str, interval: Interval, source: str) -> Finding:
     return Finding(engine=name, interval=interval, source=source)
 
 
-def _met(found: Iterator[Finding], event: Event, *, worst: float) -> Interval:
+def _met(found: Findings, event: Event, *, worst: float) -> Interval:
     """The intersection, up to where it is narrow; the hull of what contradicts itself."""
     low, high, known, largest = 0.0, worst, False, 0.0
     for finding in found:
-        known = True
-        interval = finding.interval
-        low, high = max(low, interval.lower), min(high, interval.upper)
-        largest = max(largest, interval.upper)
-        if high < math.inf and high - low <= _NARROW * high:
+        if finding is not None:
+            known = True
+            interval = finding.interval
+            low, high = max(low, interval.lower), min(high, interval.upper)
+            largest = max(largest, interval.upper)
+        enough = _CLOSE if finding is None else _NARROW
+        if high < math.inf and high - low <= enough * high:
             break
     if not known and worst == 1.0:
         known = isinstance(event, Shuffled)

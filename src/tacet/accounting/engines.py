@@ -1,4 +1,4 @@
-"""The numerical engines, those that may know an event: its profile in closed form, quadrature."""
+"""The engines that know both sides of a composition, in the order in which they are asked."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from tacet.accounting.amplification.relations import holds_fixed_size, holds_sample
 from tacet.accounting.contour import engine as contour
-from tacet.accounting.inversion import passing
+from tacet.accounting.contour.parts import SYMMETRIC, flatten
+from tacet.accounting.inversion import falling_below
 from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Composed, Event, Gaussian, Repeated
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
@@ -22,41 +24,37 @@ from tacet.privacy.neighbors import Neighbors, ReplaceOne
 __all__ = ["Engine", "Measure", "engines_of", "float_above", "float_below", "only_gaussian"]
 
 Measure: TypeAlias = Literal["epsilon", "delta"]
-
 Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
+"""(what is asked, at what delta or epsilon) -> an interval that holds it."""
 
 
 def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
-    """The numerical engines that may know the event, which holds no shuffled part, with sources.
+    """Name, engine and source of those that may know the event; it holds no shuffled part.
 
-    Bound       both, each.
-    Source      in each.
+    Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
+    Source      told with each.
     """
 
-    def profile(epsilon: float) -> Interval:
+    def profile(epsilons: Array) -> tuple[Array, Array]:
+        lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
         directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
-        found = [
-            profile_bounds(event, np.asarray([epsilon]), direction=one, neighbors=neighbors)
-            for one in directions
-        ]
-        return Interval(*(max(float(ends[side][0]) for ends in found) for side in (0, 1)))
+        alike = all(isinstance(one, SYMMETRIC) for one, _ in flatten([(event, 1)]))
+        for direction in directions[:1] if alike else directions:
+            found = profile_bounds(event, epsilons, direction=direction, neighbors=neighbors)
+            lower, upper = np.maximum(lower, found[0]), np.maximum(upper, found[1])
+        return lower, upper
 
     def closed(measure: Measure, at: Fraction) -> Interval:
-        if measure == "delta":
-            return Interval(profile(float_above(at)).lower, profile(float_below(at)).upper)
-        return Interval(
-            passing(lambda x: profile(x).lower <= at)[0],
-            passing(lambda x: profile(x).upper <= at)[1],
-        )
+        ends = float_below(at), float_above(at)
+        if measure == "epsilon":
+            return Interval(*falling_below(profile, ends))
+        lower, upper = profile(np.asarray(ends))
+        return Interval(float(lower[1]), float(upper[0]))
 
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
             return contour.epsilon_interval([(event, 1)], delta=at)
-        below = contour.delta_interval([(event, 1)], epsilon=float_below(at))
-        if float_above(at) == float_below(at):
-            return below
-        above = contour.delta_interval([(event, 1)], epsilon=float_above(at))
-        return Interval(above.lower, below.upper)
+        return contour.delta_interval([(event, 1)], epsilon=at)
 
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
@@ -65,15 +63,12 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
 
 def only_gaussian(event: Event) -> bool:
-    """Whether all parts are Gaussian noise.
+    """Whether the event is Gaussian mechanisms and nothing else.
 
     Bound       none: it only looks.
     Source      the event.
     """
-    parts = event.parts if isinstance(event, Composed) else (event,)
-    return all(
-        isinstance(part.event if isinstance(part, Repeated) else part, Gaussian) for part in parts
-    )
+    return all(isinstance(one, Gaussian) for one, _ in flatten([(event, 1)]))
 
 
 def float_above(value: Fraction) -> float:

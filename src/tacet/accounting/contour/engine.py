@@ -14,7 +14,7 @@ import numpy as np
 
 from tacet import checks
 from tacet.accounting.contour.factor import Factor
-from tacet.accounting.contour.parts import Direction, Parts, flatten, parts_of
+from tacet.accounting.contour.parts import SYMMETRIC, Direction, Parts, flatten, parts_of
 from tacet.accounting.contour.plan import (
     Curve,
     Plan,
@@ -67,7 +67,7 @@ def epsilon_interval(
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
     events = flatten(composition)
     low, high = 0.0, 0.0
-    for direction in _directions(directions):
+    for direction in _directions(directions, events):
         found = _epsilon(events, target, direction=direction, known=low)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low, high)
@@ -93,16 +93,20 @@ def delta_interval(
         raise InvalidParameter("epsilon", epsilon, expected="a number, 0 or above")
     events = flatten(composition)
     low, high = 0.0, 0.0
-    for direction in _directions(directions):
+    for direction in _directions(directions, events):
         found = _delta(events, number, direction=direction)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low, high)
 
 
-def _directions(directions: Directions) -> tuple[Direction, ...]:
+def _directions(
+    directions: Directions, events: Sequence[tuple[Event, int]]
+) -> tuple[Direction, ...]:
+    """The directions in question; one where both have the same law of the loss."""
     match directions:
         case "both":
-            return ("remove", "add")
+            alike = all(isinstance(event, SYMMETRIC) for event, _ in events)
+            return ("remove",) if alike else ("remove", "add")
         case "remove" | "add":
             return (directions,)
         case _:
@@ -111,11 +115,15 @@ def _directions(directions: Directions) -> tuple[Direction, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """The end of one pass: the bounds it proved, and where it believes epsilon to be."""
+    """The end of one pass: the bounds it proved, and where it believes epsilon to be.
+
+    tailed: the tail makes most of the width, so that the same abscissa can do no better.
+    """
 
     lower: float
     upper: float
     near: float
+    tailed: bool = False
 
 
 def _epsilon(
@@ -156,7 +164,7 @@ def _epsilon(
         low, high = max(low, found.lower), min(high, found.upper)
         if high - low <= max(_NARROW * high, 1e-12) or not math.isfinite(found.near):
             break
-        still = abs(found.near - near) <= 1e-3 * near
+        still = abs(found.near - near) <= (0.05 if found.tailed else 1e-3) * near
         if still or (found.upper < math.inf and high - low > 0.7 * before):
             break
         near = found.near
@@ -199,7 +207,8 @@ def _invert(made: Sum, start: float) -> _Search:
             lower = near - width
             break
         width *= 1.7
-    return _Search(lower=lower, upper=upper, near=near)
+    tailed = sides.tail > 0.7 * (sides.upper - sides.lower)
+    return _Search(lower=lower, upper=upper, near=near, tailed=tailed)
 
 
 def _root(value: Callable[[float], float], start: float, *, slope: float) -> float:
@@ -262,10 +271,12 @@ def _delta(
         log_delta = guess if attempt < 2 else log_delta
         other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * epsilon))])
         least = chernoff_delta(factors, other, epsilon=below)
-        found, near = _at_epsilon(factors, whole, c, (below, above), log_delta)
+        found, near, tailed = _at_epsilon(factors, whole, c, (below, above), log_delta)
         high = min(best.upper, found.upper, least)
         best = Interval(max(best.lower, found.lower), high)
         if best.upper - best.lower <= _NARROW * best.upper or not near > 0:
+            break
+        if tailed and abs(math.log(near) - log_delta) < 1.0:
             break
         log_delta = min(max(math.log(near), math.log(_SMALLEST)), 0.0)
     return _with_infinite(infinite, best)
@@ -277,20 +288,21 @@ def _at_epsilon(
     c: float,
     place: tuple[float, float],
     log_delta: float,
-) -> tuple[Interval, float]:
-    """The bounds at an epsilon between two floats, and the value believed near them."""
+) -> tuple[Interval, float, bool]:
+    """The bounds at an epsilon between two floats, the value believed near, and _Search.tailed."""
     below, above = place
     plan = plan_at(factors, whole, c=c, epsilon=below, log_delta=log_delta)
     made = None if plan is None else _within_cap(factors, plan, log_unit=log_delta)
     if made is None:
-        return Interval(0.0, 1.0), 0.0
+        return Interval(0.0, 1.0), 0.0, False
     sides = made.at(below)
     least = sides.lower if above == below else made.at(above).lower
     unit = math.exp(log_delta)
     pad = 1e-15 * (1 + abs(log_delta))
     upper = min(1.0, sides.upper * unit * (1 + pad) + 5e-324)
     lower = min(max(0.0, least * unit * (1 - pad)), upper)
-    return Interval(lower, upper), sides.near * unit if sides.near > 0 else 0.0
+    tailed = sides.tail > 0.7 * (sides.upper - sides.lower)
+    return Interval(lower, upper), sides.near * unit if sides.near > 0 else 0.0, tailed
 
 
 def _around(value: Fraction) -> tuple[float, float]:

@@ -9,18 +9,22 @@ and M(s) - 1 = A G(s u) + B G(-(s + 1) u) with G(y) = e^y - 1 - y.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacet.accounting.contour.atoms import logarithm
+from tacet.accounting.contour.laplace_cells import MANY, Turning
 from tacet.accounting.contour.series import UNIT, Complexes, Floats, excess
 
 __all__ = ["LaplaceSum", "LaplaceTilt"]
 
 _FEW = 100
 _BLOCK = 1 << 17
+_BINS = 48  # of scales, where a plan is made for more
+_SOME = 96  # scales that are asked first how small |phi| is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,8 @@ class LaplaceSum:
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """K, K' and K'' at abscissas cs."""
-        u, c = self.u, cs[:, None]
+        u, counts = _binned(self.u, self.counts)
+        c = cs[:, None]
         rise, fall = np.expm1(c * u), np.expm1(-(c + 1) * u)
         two = 2 * c + 1
         top = (c + 1) * (rise - c * u) + c * (fall + (c + 1) * u)
@@ -47,7 +52,6 @@ class LaplaceSum:
         m = 1 + top / two
         first = (slope / two - 2 * top / two**2) / m
         second = (bend / two - 4 * slope / two**2 + 8 * top / two**3) / m - first * first
-        counts = self.counts
         big = np.log1p(np.maximum(top / two, 0.0))
         return big @ counts, first @ counts, np.maximum(second @ counts, 1e-300)
 
@@ -69,8 +73,14 @@ class LaplaceSum:
         return math.fsum(self.counts * np.log1p(above * (1 + slip))) * (1 + 20 * UNIT)
 
     def planned_tail(self, c: float, t: float) -> float:
-        """The same bound as the tilt's."""
-        return self._tail(c, t, self._above(c)[0])
+        """The tilt's bound, or where |phi| stands at t if there are many different scales."""
+        above = self._above(c)[0]
+        bound = self._tail(c, t, above)
+        if self.u.size < MANY:
+            return bound
+        at = np.array([t])
+        here = Turning(u=self.u, counts=self.counts, above=above, c=c).levels(at, at)
+        return min(bound, float(here[0]))
 
     def _tail(self, c: float, t: float, above: Floats) -> float:
         """The logarithm of the product of (|A(c + it)| e^(cu) + e^(-(c + 1) u) / 2) / M(c).
@@ -129,6 +139,25 @@ class LaplaceTilt:
         """A bound of ln sup over t' >= t of |phi(t')|: only the atoms survive."""
         return self.law._tail(self.c, t, self.above)  # noqa: SLF001 - the same file's formula
 
+    def tail_integral(
+        self, *, start: int, h: float, lead: Callable[[float], float], goal: float
+    ) -> float:
+        """A bound of the integral of |phi| / (c^2 + t^2) from t = start h on, all parts together.
+
+        lead: a bound of ln |phi| of all parts from some t on; goal: what is small enough.
+        """
+        law = self.law
+        if law.u.size < MANY:
+            return math.exp(lead(start * h)) * math.atan2(self.c, start * h) / self.c
+        places = np.unique(np.linspace(0, law.u.size - 1, min(law.u.size, _SOME)).round())
+        chosen = np.zeros(law.u.size, dtype=np.bool_)
+        chosen[np.argsort(law.u)[places.astype(np.intp)]] = True
+        everything = Turning(u=law.u, counts=law.counts, above=self.above, c=self.c)
+        some = Turning(
+            u=law.u[chosen], counts=law.counts[chosen], above=self.above[chosen], c=self.c
+        )
+        return everything.integral(some, start=start, h=h, lead=lead, goal=goal)
+
     def _product(self, t: Floats, places: NDArray[np.intp]) -> tuple[Complexes, Floats]:
         c, u, counts = self.c, self.law.u[places], self.law.counts[places]
         s = c + 1j * t
@@ -160,3 +189,17 @@ class LaplaceTilt:
         size = (np.abs(first) + np.abs(second) + float(self.above[j])) / m
         slip = UNIT * (160 + 12 * np.abs(s + 1) * u) * size + 4 * UNIT * np.abs(shift)
         return logarithm(shift.real, shift.imag, slip, int(self.law.counts[j]))
+
+
+def _binned(u: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Fewer scales with the same sum of counts and of counts * u^2, for planning."""
+    if u.size <= 2 * _BINS:
+        return u, counts
+    low, high = math.log(float(u.min())), math.log(float(u.max()))
+    place = ((np.log(u) - low) * (_BINS / max(high - low, 1e-9))).astype(np.intp)
+    place = np.minimum(place, _BINS - 1)
+    many, square = np.zeros(_BINS), np.zeros(_BINS)
+    np.add.at(many, place, counts)
+    np.add.at(square, place, counts * u * u)
+    full = many > 0
+    return np.sqrt(square[full] / many[full]), many[full]

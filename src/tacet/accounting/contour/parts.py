@@ -35,10 +35,13 @@ from tacet.privacy.events import (
     Repeated,
 )
 
-__all__ = ["Direction", "Parts", "flatten", "parts_of"]
+__all__ = ["SYMMETRIC", "Direction", "Parts", "flatten", "parts_of"]
 
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: the unit is in the first table, not in the second; add: the other way round."""
+
+SYMMETRIC = Gaussian | Laplace | DiscreteLaplace | Pure | Approximate | RandomizedResponse
+"""Events whose loss has one law in both directions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

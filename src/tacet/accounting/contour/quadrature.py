@@ -11,29 +11,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacet.accounting.contour.factor import Factor, Tilt
+from tacet.accounting.contour.laplace import LaplaceTilt
 from tacet.accounting.contour.plan import Plan, log_kappa
 from tacet.accounting.contour.series import UNIT, Floats
 
 __all__ = ["Sides", "Sum", "chernoff_delta", "chernoff_upper", "quadrature"]
 
 _MOST_WORK = 1_000_000
+_TAIL_GOAL = 2e-10  # of the nodes' sum: a smaller tail is not worth more work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """delta at one epsilon in the unit of its Sum: a near value and certified bounds."""
+    """delta at one epsilon in the unit of its Sum: a near value and certified bounds.
+
+    tail: how much of the width the nodes left out account for.
+    """
 
     near: float
     lower: float
     upper: float
+    tail: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
     """The nodes at abscissa c, with every error bound; delta is told in the unit e^log_unit.
 
-    tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`;
-    tail_share: the tail's part in the width, for deciding whether another pass can help.
+    tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`.
     """
 
     plan: Plan
@@ -90,7 +95,7 @@ class Sum:
         upper = high + beyond - kept + slack
         lower = low - beyond - left - right
         pad = 4 * u * (abs(high) + abs(low) + left + kept)
-        return Sides(near=near, lower=max(lower - pad, 0.0), upper=upper + pad)
+        return Sides(near=near, lower=max(lower - pad, 0.0), upper=upper + pad, tail=2 * beyond)
 
     def _left(self, epsilon: float) -> tuple[float, float]:
         """The aliases k < 0: (an upper bound, a lower bound), in the unit."""
@@ -147,6 +152,7 @@ def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum
     wrong = np.abs(kernel) * np.where(
         reach < 1, np.exp(level) * np.expm1(reach), np.exp(np.minimum(level + error, 600.0)) * 2
     )
+    goal = _TAIL_GOAL * plan.h * float(modulus.sum())
     means = [part.mean for part in tilts]
     k = math.fsum(part.log_m for part in tilts)
     return Sum(
@@ -162,10 +168,26 @@ def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum
         phase=log.imag,
         size=modulus * (1 + 1e-9),
         error=math.fsum(wrong) * (1 + 1e-9) + 20 * UNIT * math.fsum(modulus * (1 + np.abs(level))),
-        tail=min(0.0, math.fsum(part.tail(last) for part in tilts)),
+        tail=_tail(tilts, plan, goal=goal),
         slack=math.fsum(part.slack for part in tilts),
         log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
     )
+
+
+def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:
+    """Ln of a bound of |phi| beyond the nodes, as good as constant: its mean under the kernel."""
+
+    def lead(t: float) -> float:
+        return min(0.0, math.fsum(part.tail(t) for part in tilts))
+
+    last = plan.h * (plan.nodes - 1)
+    found = lead(last)
+    whole = math.atan2(plan.c, last) / plan.c
+    for part in tilts:
+        if isinstance(part, LaplaceTilt) and math.exp(found) * whole > goal > 0:
+            rest = part.tail_integral(start=plan.nodes - 1, h=plan.h, lead=lead, goal=goal)
+            found = min(found, math.log(max(rest / whole, 1e-300)) + 1e-12)
+    return found
 
 
 def chernoff_upper(factors: Sequence[Factor], c: float, *, log_delta: float) -> float:
