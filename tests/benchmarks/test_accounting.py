@@ -39,7 +39,7 @@ def module(name: str) -> Any:
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[Any]:
     """A function from the body of a tool's script to its process."""
-    made = []
+    made: list[Any] = []
 
     def make(body: str, *, limit: float = 30.0) -> Any:
         script = tmp_path / f"tool{len(made)}.py"
@@ -149,7 +149,7 @@ def test_random_cases_fill_the_box() -> None:
 
 
 def run(*arguments: Any) -> str:
-    command = [sys.executable, BENCHMARKS / "accounting.py", *map(str, arguments)]
+    command = [sys.executable, str(BENCHMARKS / "accounting.py"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
