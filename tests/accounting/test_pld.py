@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tacet.accounting.lattice import homogeneous_delta
+from tacet.accounting.lattices.homogeneous import homogeneous_delta
 from tacet.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,

@@ -15,6 +15,7 @@ from tacet.accounting.amplification.relations import holds_fixed_size, holds_sam
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
 from tacet.accounting.inversion import falling_below
+from tacet.accounting.lattices import compositions
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.estimates import Interval
@@ -51,6 +52,11 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 
+    def sums(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return compositions.epsilon_interval([(event, 1)], delta=at)
+        return compositions.delta_interval([(event, 1)], epsilon=at)
+
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
             return contour.epsilon_interval([(event, 1)], delta=at)
@@ -58,6 +64,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
+    yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     if not (neighbors is ReplaceOne and holds_sample(event)) and not holds_fixed_size(event):
         yield "contour quadrature", quadrature, "docs/proofs/contour.md"
 

@@ -11,12 +11,67 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["falling_below"]
+from tacet.accounting.contour.quadrature import Sides
+
+__all__ = ["crossing", "falling_below"]
 
 _Array: TypeAlias = NDArray[np.float64]
 _LARGEST = 1e6
 _START = np.concatenate(([0.0], np.geomspace(1e-7, _LARGEST, 27)))
 _NEAR = 2.0 ** -np.array([5.0, 10.0, 16.0, 24.0, 34.0, 46.0])  # from a guess, in brackets
+
+
+def crossing(at: Callable[[float], Sides], start: float, *, slope: float) -> tuple[float, float]:
+    """An interval that holds the least x from 0 on at which a falling curve is at most 1.
+
+    at: both sides of the curve and a value near it; start: where to begin; slope: about minus the
+    derivative of its logarithm. The second end is inf where no x is found.
+
+    Bound       both: below the first the curve is above 1; at the second it is not.
+    Source      secant steps on the logarithm, kept in a bracket; then steps outward.
+    """
+    near, sides, slope = _root(at, start, slope)
+    low, high = 0.0, math.inf
+    least = 2.0**-52 * near + 1e-300
+    width = max(1.1 * max(sides.upper - 1.0, 0.0) / slope, least)
+    while width < 4.0 * (near + 1.0):
+        if at(near + width).upper <= 1.0:
+            high = near + width
+            break
+        width *= 1.7
+    width = max(1.1 * max(1.0 - sides.lower, 0.0) / slope, least)
+    while width < near:
+        if at(near - width).lower > 1.0:
+            low = near - width
+            break
+        width *= 1.7
+    return (0.0, 0.0) if low == 0.0 and at(0.0).upper <= 1.0 else (low, high)
+
+
+def _root(at: Callable[[float], Sides], start: float, slope: float) -> tuple[float, Sides, float]:
+    """About where the curve is 1, its sides and minus the slope of its logarithm there."""
+    low, high, place, rate = 0.0, math.inf, start, slope
+    before = (math.nan, math.nan)
+    for _ in range(80):
+        sides = at(place)
+        height = sides.near
+        if height > 1 or math.isnan(height):
+            low = max(low, place)
+        else:
+            high = min(high, place)
+        level = math.log(height) if height > 0 else math.nan
+        guess = -(level - before[1]) / (place - before[0]) if place != before[0] else math.nan
+        rate = guess if guess > 0.05 * slope else rate
+        if abs(level) < max(1e-15, 0.05 * min(sides.upper - sides.lower, 0.1)):
+            break
+        before = (place, level)
+        following = place + level / rate
+        if not low < following < high:
+            following = 0.5 * (low + high) if high < math.inf else 2 * place + 1e-6
+        if abs(following - place) <= 2e-16 * place:
+            break
+        place = following
+    return place, sides, rate
 
 
 def falling_below(

@@ -106,8 +106,8 @@ def saddle_for_epsilon(whole: Curve, epsilon: float) -> tuple[float, float]:
     if above.size == 0:
         return float(whole.c[-1]), float(whole.log_delta[-1])
     after = max(int(above[0]), 1)
-    part = float((epsilon - place[after - 1]) / (place[after] - place[after - 1]))
-    part = min(max(part, 0.0), 1.0)
+    apart = max(float(place[after] - place[after - 1]), 1e-300)
+    part = min(max(float(epsilon - place[after - 1]) / apart, 0.0), 1.0)
     c, _ = _between(whole, after, part)
     level = whole.log_delta
     return c, float(level[after - 1] + part * (level[after] - level[after - 1]))
@@ -164,7 +164,8 @@ def plan_at(
     for factor in factors:
         beyond = beyond + factor.outside(whole.c, factor.cumulants(whole.c)[0])
     need = (whole.k + beyond + log_kappa(whole.c) - whole.c * epsilon + reach)[None, :]
-    right = np.where(gap > 0.02 * cs[:, None], need / np.maximum(gap, 1e-300), np.inf)
+    wide = gap > 0.02 * cs[:, None]
+    right = np.where(wide, need / np.where(wide, gap, 1.0), np.inf)
     alias = np.argmin(right, axis=1)
     shift = np.maximum(left, right[np.arange(cs.size), alias])
     shift = np.maximum(shift, 1e-6 / cs)

@@ -1,0 +1,3 @@
+"""Compositions whose losses are sums of few different numbers: exact sums, certified."""
+
+# SPDX-License-Identifier: Apache-2.0
