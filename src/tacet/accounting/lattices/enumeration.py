@@ -94,15 +94,21 @@ class Halves:
         place = np.searchsorted(self.second, rest, side="right")
         plain = self.plain[place]
         tilted = np.where(plain > 0, np.exp(np.minimum(rest, 700.0)), 0.0) * self.tilted[place]
-        total = float(self.weight @ (plain - tilted))
-        size = float(self.weight @ plain)
-        slip = 2 * self.error * size + 64 * UNIT * size + _LOST
+        total, wrong = _sum(self.weight * np.maximum(plain - tilted, 0.0))
+        size, _ = _sum(self.weight * plain)
+        slip = (2 * self.error + wrong + 8 * UNIT) * (1 + wrong) * size + _LOST
         unit = math.exp(-self.log_unit)
         return Sides(
             near=total * unit,
             lower=max(total - slip, 0.0) * unit * (1 - 1e-13),
-            upper=(max(total, 0.0) + slip) * unit * (1 + 1e-13),
+            upper=(total + slip) * unit * (1 + 1e-13),
         )
+
+
+def _sum(terms: Floats) -> tuple[float, float]:
+    """The sum of non-negative terms, and its relative error."""
+    sums, error = running_sum(terms)
+    return float(sums[-1]), error
 
 
 def _sums(half: list[tuple[Law, int]]) -> _Atoms:
