@@ -43,7 +43,22 @@ def test_every_finite_float_reads_back_to_itself(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, math.inf, "abc", "1/0", True, None, [1], 1j, Decimal("NaN"), "inf"]
+    "value",
+    [
+        math.nan,
+        math.inf,
+        "abc",
+        "1/0",
+        True,
+        None,
+        [1],
+        1j,
+        Decimal("NaN"),
+        "inf",
+        "1e999999999",
+        Decimal("1e-999999999"),
+        "1e",
+    ],
 )
 def test_what_is_no_finite_number_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon=") as caught:

@@ -26,6 +26,9 @@ Number = int | float | str | Decimal | Fraction
 """What a caller may write for a number that is kept exactly."""
 
 
+_LARGEST_EXPONENT = 5000
+
+
 def exact(argument: str, value: Number) -> Fraction:
     """The number the caller wrote: a float means the decimal it prints as, so 0.1 is 1/10.
 
@@ -46,11 +49,19 @@ def exact(argument: str, value: Number) -> Fraction:
             return Fraction(int(value))
         if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
             return Fraction(repr(float(value)))  # also NumPy's floats
-        if isinstance(value, str | Decimal):
+        if isinstance(value, str | Decimal) and abs(_exponent(value)) <= _LARGEST_EXPONENT:
             return Fraction(value)
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
     raise InvalidParameter(argument, value, expected=expected)
+
+
+def _exponent(value: str | Decimal) -> int:
+    """The power of ten that a number is written with; a vast one would take all memory to write."""
+    if isinstance(value, Decimal):
+        return value.adjusted()
+    _, _, power = value.lower().partition("e")
+    return int(power) if power else 0
 
 
 def is_text(value: object) -> bool:

@@ -109,6 +109,8 @@ def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: 
     assert spawn(*asked).err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", [("query",), ("demo",), ("ledger", "show"), ()])
+@pytest.mark.parametrize(
+    "verb", [("query",), ("demo",), ("account",), ("calibrate",), ("ledger", "show"), ()]
+)
 def test_help_fits(run: Run, verb: tuple[str, ...]) -> None:
     assert max(map(len, run(*verb, "--help").out.splitlines())) <= 80

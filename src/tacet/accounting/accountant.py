@@ -51,8 +51,10 @@ __all__ = [
     "epsilon",
     "epsilon_interval",
     "findings",
+    "priced",
     "renyi",
     "rho",
+    "together",
     "tradeoff",
 ]
 
@@ -107,13 +109,7 @@ def epsilon_interval(
     Bound       both.
     Source      as epsilon.
     """
-    limit = _delta(delta)
-    event = _together(events, neighbors)
-    if event is None:
-        return Interval(0.0, 0.0)
-    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
-        return Interval(0.0, math.inf)
-    return _met(_epsilon_findings(event, limit, neighbors), event, worst=math.inf)
+    return _epsilon_interval(events, _delta(delta), neighbors, [])
 
 
 def delta(events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove) -> float:
@@ -139,11 +135,35 @@ def delta_interval(
     Bound       both.
     Source      as epsilon.
     """
-    at = _epsilon(epsilon)
-    event = _together(events, neighbors)
-    if event is None:
-        return Interval(0.0, 0.0)
-    return _met(_delta_findings(event, at, neighbors), event, worst=1.0)
+    return _delta_interval(events, _epsilon(epsilon), neighbors, [])
+
+
+def priced(
+    events: Events,
+    *,
+    delta: Number | None = None,
+    epsilon: Number | None = None,
+    neighbors: Neighbors = AddRemove,
+) -> tuple[Interval, tuple[Finding, ...]]:
+    """`epsilon_interval` at a delta or `delta_interval` at an epsilon, and the findings it is from.
+
+    Exactly one of delta and epsilon is given. The findings are those that were needed, in the
+    order in which the engines were asked.
+
+    Bound       both.
+    Source      in each finding.
+
+    >>> from tacet.privacy.events import Gaussian
+    >>> interval, found = priced(Gaussian(noise_multiplier=1.0), delta=1e-5)
+    >>> [one.engine for one in found]
+    ['closed form']
+    """
+    seen: list[Finding] = []
+    if epsilon is None and delta is not None:
+        return _epsilon_interval(events, _delta(delta), neighbors, seen), tuple(seen)
+    if delta is None and epsilon is not None:
+        return _delta_interval(events, _epsilon(epsilon), neighbors, seen), tuple(seen)
+    raise InvalidParameter("delta", delta, expected="one of delta and epsilon, and not both")
 
 
 def tradeoff(
@@ -162,7 +182,7 @@ def tradeoff(
     """
     if isinstance(points, bool) or not 2 <= points <= 10_000:
         raise InvalidParameter("points", points, expected="a whole number from 2 to 10000")
-    event = _together(events, neighbors)
+    event = together(events, neighbors)
     if event is None:
         return TradeoffCurve.of_guarantee(PureDP(0))
     if only_gaussian(event):
@@ -171,7 +191,7 @@ def tradeoff(
     pure = pure_epsilon(event, neighbors=neighbors)
     largest = min(largest, 700.0, math.inf if pure is None else pure)
     grid = [largest * (place / (points - 1)) ** 1.5 for place in range(points)]
-    found = [(at, delta_interval(event, epsilon=at, neighbors=neighbors)) for at in grid]
+    found = [(at, delta_interval(event, epsilon=Fraction(at), neighbors=neighbors)) for at in grid]
     promised = [(at, interval.upper) for at, interval in found]
     if pure is not None:
         promised.append((pure, 0.0))
@@ -192,7 +212,7 @@ def findings(
     Source      in each finding.
     """
     limit = _delta(delta)
-    event = _together(events, neighbors)
+    event = together(events, neighbors)
     if event is None:
         return ()
     return tuple(one for one in _epsilon_findings(event, limit, neighbors) if one is not None)
@@ -200,6 +220,36 @@ def findings(
 
 Findings: TypeAlias = Iterator[Finding | None]
 """In the order in which engines are asked; None before those that lose more than _CLOSE."""
+
+
+def _epsilon_interval(
+    events: Events, limit: Fraction, neighbors: Neighbors, seen: list[Finding]
+) -> Interval:
+    """The interval; what was found for it is put into `seen`."""
+    event = together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
+        return Interval(0.0, math.inf)
+    found = _noted(_epsilon_findings(event, limit, neighbors), seen)
+    return _met(found, event, worst=math.inf)
+
+
+def _delta_interval(
+    events: Events, at: Fraction, neighbors: Neighbors, seen: list[Finding]
+) -> Interval:
+    """As `_epsilon_interval`."""
+    event = together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    return _met(_noted(_delta_findings(event, at, neighbors), seen), event, worst=1.0)
+
+
+def _noted(found: Findings, seen: list[Finding]) -> Findings:
+    for finding in found:
+        if finding is not None:
+            seen.append(finding)
+        yield finding
 
 
 def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Findings:
@@ -350,7 +400,15 @@ def _met(found: Findings, event: Event, *, worst: float) -> Interval:
     return Interval(low, high) if low <= high else Interval(high, largest)
 
 
-def _together(events: Events, neighbors: Neighbors) -> Event | None:
+def together(events: Events, neighbors: Neighbors) -> Event | None:
+    """One event that stands for all of them, None for none; it speaks of the relation.
+
+    Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
+    relation.
+
+    Bound       none: it only composes.
+    Source      the event.
+    """
     if isinstance(events, get_args(Event)):
         event: Event = events
     else:

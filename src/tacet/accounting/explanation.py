@@ -1,16 +1,21 @@
-"""Explanations: which theorem prices each part of an event, and which engine priced the whole."""
+"""Explanations: which theorem prices each part of an event, and what its samples are worth."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
-from tacet.accounting.accountant import Finding, findings
-from tacet.accounting.amplification.relations import check_relation
+from tacet.accounting.accountant import Events, Finding, epsilon, findings, together
+from tacet.accounting.amplification.sampling import sampling_worth
 from tacet.accounting.divergences.events import pure_epsilon
-from tacet.checks import Number
+from tacet.accounting.prices import gdp_price
+from tacet.checks import Number, exact
+from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.events import (
     Approximate,
     Composed,
@@ -37,10 +42,12 @@ from tacet.privacy.events import (
     TreeAggregation,
     TruncatedLaplace,
     ZeroConcentrated,
+    compose,
 )
+from tacet.privacy.guarantees import GDP, ApproxDP
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Explanation", "Line", "explain"]
+__all__ = ["Explanation", "Line", "explain", "sampling_notes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,36 @@ class Explanation:
     delta: Number | None
     found: tuple[Finding, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; an end that is infinite is None.
+
+        Bound       as the explanation.
+        Source      as the explanation.
+        """
+        return {
+            "neighbors": str(self.neighbors),
+            "parts": [
+                {
+                    "count": line.count,
+                    "event": json.loads(line.event.to_json()),
+                    "theorem": line.theorem,
+                    "source": line.source,
+                }
+                for line in self.parts
+            ],
+            "pure_epsilon": self.pure,
+            "delta": None if self.delta is None else float(exact("delta", self.delta)),
+            "found": [
+                {
+                    "engine": one.engine,
+                    "lower": one.interval.lower,
+                    "upper": one.interval.upper if one.interval.upper < math.inf else None,
+                    "source": one.source,
+                }
+                for one in self.found
+            ],
+        }
+
     def __str__(self) -> str:
         lines = [f"Neighbouring tables differ by {self.neighbors}."]
         for part in self.parts:
@@ -85,9 +122,9 @@ class Explanation:
 
 
 def explain(
-    event: Event, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
+    events: Events, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
 ) -> Explanation:
-    """Which theorems price an event; with a delta, also what each engine proved of epsilon.
+    """Which theorems price events; with a delta, also what each engine proved of epsilon.
 
     Raises what accounting.epsilon raises.
 
@@ -100,20 +137,89 @@ def explain(
         Laplace noise, by its exact loss [Dwork, McSherry, Nissim, Smith 2006]
     Pure epsilon of the whole: 1.5
     """
-    check_relation(event, neighbors)
+    event = together(events, neighbors)
     lines = []
-    for part in event.parts if isinstance(event, Composed) else (event,):
-        one, count = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+    for one, count in _parts(event):
         theorem, source = _theorem(one, neighbors)
         lines.append(Line(count=count, event=one, theorem=theorem, source=source))
-    found = () if delta is None else findings(event, delta=delta, neighbors=neighbors)
+    found = () if delta is None else findings(event or (), delta=delta, neighbors=neighbors)
     return Explanation(
         parts=tuple(lines),
         neighbors=neighbors,
-        pure=pure_epsilon(event, neighbors=neighbors),
+        pure=0.0 if event is None else pure_epsilon(event, neighbors=neighbors),
         delta=delta,
         found=found,
     )
+
+
+def sampling_notes(
+    event: Event, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
+) -> tuple[str, ...]:
+    r"""Where sampling is not free, in plain words: at one guarantee, the noise beside that of all.
+
+    A sample's mean moves by 1/rate as much as that of the table, so what a sample saves in
+    privacy it may lose in noise. Parts on a sample are compared each alone, with the same kind of
+    noise on the whole table at the same guarantee: pure ones by one step's epsilon; Gaussian ones
+    on Poisson samples, under add/remove or zero-out, by all their steps' epsilon at `delta`.
+
+    Statement   of T steps of noise multiplier m at rate q that keep (epsilon, delta), the noise is
+                m/q in the unit of a mean; sqrt(T)/mu keeps the same, where mu is the largest with
+                mu-GDP implying (epsilon, delta)-DP.
+    Bound       none: the ratios are for reading.
+    Source      Steinke 2022, arXiv:2210.00597, Section 6; sampling_worth; Dong, Roth, Su 2022,
+                Cor. 3.3.
+
+    >>> steps = Gaussian(noise_multiplier=0.5).poisson_sampled(rate=0.01) * 100
+    >>> print(*sampling_notes(steps, delta=1e-6))  # doctest: +ELLIPSIS
+    Sampling 0.01 of the units is not free: these 100 steps keep epsilon=...
+    """
+    notes = []
+    for one, count in _parts(event):
+        if not isinstance(one, PoissonSampled | FixedSizeSampled):
+            continue
+        pure = pure_epsilon(one, neighbors=neighbors)
+        rate = one.rate if isinstance(one, PoissonSampled) else one.size / one.population
+        if rate == 1:
+            continue
+        if pure is not None:
+            worth = sampling_worth(pure, rate=float(rate)) if 0 < pure < math.inf else None
+            notes += [worth.warning] if worth is not None and not worth.free else []
+        elif delta is not None and isinstance(one, PoissonSampled) and neighbors is not ReplaceOne:
+            notes += _gaussian_note(one, count, delta, neighbors)
+    return tuple(notes)
+
+
+def _gaussian_note(
+    sample: PoissonSampled, count: int, delta: Number, neighbors: Neighbors
+) -> Iterator[str]:
+    if not all(isinstance(one, Gaussian) for one, _ in _parts(sample.event)):
+        return
+    once = gdp_price(sample.event).mu  # of one step's noise, on the whole table
+    try:
+        found = epsilon(compose([sample], count=count), delta=delta, neighbors=neighbors)
+        allowed = GDP.within(ApproxDP(found, delta)).mu if found < math.inf else 0.0
+    except (UnsupportedEvent, InvalidParameter):  # no Gaussian on the whole table to compare with
+        return
+    rate = float(sample.rate)
+    if allowed <= 0 or once <= 0:
+        return
+    ratio = allowed / (once * rate * math.sqrt(count))
+    if ratio > 1 / 0.95:
+        steps = f"these {count} steps keep" if count > 1 else "it keeps"
+        yield (
+            f"Sampling {rate:.3g} of the units is not free: {steps} epsilon={found:.3g} at "
+            f"delta={float(exact('delta', delta)):.3g}, where means over the whole table need "
+            f"{1 / ratio:.2g} of the noise that means over these samples have. A larger "
+            "rate with more noise is better, if you can afford to use more rows."
+        )
+
+
+def _parts(event: Event | None) -> Iterator[tuple[Event, int]]:
+    """The parts of a composition with their counts."""
+    if event is None:
+        return
+    for part in event.parts if isinstance(event, Composed) else (event,):
+        yield (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
 
 
 def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:

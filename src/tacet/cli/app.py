@@ -12,17 +12,18 @@ from typing import Annotated
 import typer
 
 from tacet import __version__
-from tacet.cli import demo, ledger, query
+from tacet.cli import account, calibrate, demo, ledger, query
 from tacet.cli.failures import EXIT_CODES, ExitCode, report_usage, silence
 
 __all__ = ["app", "main"]
 
-_HELP = f"""Private answers about tables of people.
+_HELP = f"""Private answers about tables of people, and what mechanisms cost.
 
 \b
 Begin with:
   tacet demo
   tacet query --help
+  tacet account --help
 
 {EXIT_CODES}"""
 
@@ -42,6 +43,8 @@ app = typer.Typer(
 )
 app.command("demo", help=demo.HELP, short_help=demo.SUMMARY)(demo.demo)
 app.command("query", help=query.HELP, short_help=query.SUMMARY)(query.query)
+app.command("account", help=account.HELP, short_help=account.SUMMARY)(account.account)
+app.command("calibrate", help=calibrate.HELP, short_help=calibrate.SUMMARY)(calibrate.calibrate)
 app.add_typer(ledger.app, name="ledger")
 
 

@@ -39,13 +39,15 @@ class Grid:
     """A table of texts, never cut.
 
     left: how many of the first columns are aligned to the left; repeated: how many of the first
-    columns stand in every block, where the table is drawn in blocks.
+    columns stand in every block, where the table is drawn in blocks; words: how many of the last
+    columns are aligned to the left too.
     """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: int = 0
     repeated: int = 0
+    words: int = 0
 
     def __str__(self) -> str:
         return "\n".join("  ".join(row).rstrip() for row in self.padded())
@@ -53,9 +55,10 @@ class Grid:
     def padded(self) -> tuple[tuple[str, ...], ...]:
         """The heads and each row, every cell as wide as its column."""
         widths = self.widths()
+        words = len(widths) - self.words
         return tuple(
             tuple(
-                _padded(text, width, left=place < self.left)
+                _padded(text, width, left=place < self.left or place >= words)
                 for place, (text, width) in enumerate(zip(row, widths, strict=True))
             )
             for row in (self.heads, *self.rows)
@@ -89,6 +92,7 @@ class Grid:
             rows=tuple(tuple(row[place] for place in places) for row in self.rows),
             left=sum(place < self.left for place in places),
             repeated=self.repeated,
+            words=sum(place >= len(self.heads) - self.words for place in places),
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, get_args
 
+from tacet.checks import exact
 from tacet.errors import InvalidParameter
 from tacet.privacy.events import Event
 
@@ -69,7 +70,7 @@ def _number(value: Any) -> Any:
     """What `_list` wrote, and single numbers; all else as it is."""
     if isinstance(value, list):
         return tuple(_number(one) for one in value)
-    return Fraction(value) if isinstance(value, str) else value
+    return exact("text", value) if isinstance(value, str) else value
 
 
 def _decode(fields: dict[str, Any]) -> Event:
