@@ -11,11 +11,11 @@ end is a proved one, or 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
 from tacet.accounting import matrices, prices
 from tacet.accounting.amplification import events as rewritten
@@ -23,11 +23,12 @@ from tacet.accounting.amplification.relations import (
     check_relation,
     holds_sample,
 )
+from tacet.accounting.arguments import Events, delta_argument, epsilon_argument, joined
 from tacet.accounting.divergences import approximate as by_renyi
 from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
 from tacet.accounting.engines import engines_of, float_above, float_below, only_gaussian
 from tacet.accounting.tries import delta_of_tries, epsilon_of_tries
-from tacet.checks import Number, exact
+from tacet.checks import Number
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.estimates import Interval
@@ -37,7 +38,6 @@ from tacet.privacy.events import (
     PoissonTries,
     Pure,
     Shuffled,
-    compose,
 )
 from tacet.privacy.guarantees import PureDP
 from tacet.privacy.neighbors import AddRemove, Neighbors
@@ -57,9 +57,6 @@ __all__ = [
     "together",
     "tradeoff",
 ]
-
-Events: TypeAlias = Event | Iterable[Event]
-"""One event, or several that are composed; none of them cost nothing."""
 
 _NARROW = 1e-9
 """An interval this narrow, relative to its upper end, is not looked at again."""
@@ -109,7 +106,7 @@ def epsilon_interval(
     Bound       both.
     Source      as epsilon.
     """
-    return _epsilon_interval(events, _delta(delta), neighbors, [])
+    return _epsilon_interval(events, delta_argument(delta), neighbors, [])
 
 
 def delta(events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove) -> float:
@@ -135,7 +132,7 @@ def delta_interval(
     Bound       both.
     Source      as epsilon.
     """
-    return _delta_interval(events, _epsilon(epsilon), neighbors, [])
+    return _delta_interval(events, epsilon_argument(epsilon), neighbors, [])
 
 
 def priced(
@@ -160,9 +157,9 @@ def priced(
     """
     seen: list[Finding] = []
     if epsilon is None and delta is not None:
-        return _epsilon_interval(events, _delta(delta), neighbors, seen), tuple(seen)
+        return _epsilon_interval(events, delta_argument(delta), neighbors, seen), tuple(seen)
     if delta is None and epsilon is not None:
-        return _delta_interval(events, _epsilon(epsilon), neighbors, seen), tuple(seen)
+        return _delta_interval(events, epsilon_argument(epsilon), neighbors, seen), tuple(seen)
     raise InvalidParameter("delta", delta, expected="one of delta and epsilon, and not both")
 
 
@@ -211,7 +208,7 @@ def findings(
     Bound       both, each.
     Source      in each finding.
     """
-    limit = _delta(delta)
+    limit = delta_argument(delta)
     event = together(events, neighbors)
     if event is None:
         return ()
@@ -401,7 +398,7 @@ def _met(found: Findings, event: Event, *, worst: float) -> Interval:
 
 
 def together(events: Events, neighbors: Neighbors) -> Event | None:
-    """One event that stands for all of them, None for none; it speaks of the relation.
+    """One event that the engines read for all of them, None for none; it speaks of the relation.
 
     Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
     relation.
@@ -409,31 +406,6 @@ def together(events: Events, neighbors: Neighbors) -> Event | None:
     Bound       none: it only composes.
     Source      the event.
     """
-    if isinstance(events, get_args(Event)):
-        event: Event = events
-    else:
-        try:
-            several = list(events)  # type: ignore[arg-type]
-        except TypeError:
-            expected = "an event, such as Gaussian(...), or several"
-            raise InvalidParameter("events", events, expected=expected) from None
-        if not several:
-            check_relation(Pure(epsilon=0), neighbors)
-            return None
-        event = compose(several)
-    check_relation(event, neighbors)
-    return matrices.plain(event)
-
-
-def _delta(value: Number) -> Fraction:
-    number = exact("delta", value)
-    if not 0 <= number < 1:
-        raise InvalidParameter("delta", value, expected="a number from 0, below 1")
-    return number
-
-
-def _epsilon(value: Number) -> Fraction:
-    number = exact("epsilon", value)
-    if number < 0:
-        raise InvalidParameter("epsilon", value, expected="a finite number, 0 or above")
-    return number
+    event = joined(events)
+    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
+    return None if event is None else matrices.plain(event)

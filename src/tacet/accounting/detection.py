@@ -8,7 +8,8 @@ import itertools
 import math
 from fractions import Fraction
 
-from tacet.accounting.accountant import Events, delta_interval, together, tradeoff
+from tacet.accounting.accountant import delta_interval, together, tradeoff
+from tacet.accounting.arguments import Events
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter
 from tacet.privacy.enclosure import float_down, float_up, mpf

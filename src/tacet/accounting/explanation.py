@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from tacet.accounting.accountant import Events, Finding, epsilon, findings, together
+from tacet.accounting.accountant import Finding, epsilon, findings
+from tacet.accounting.amplification.relations import check_relation
 from tacet.accounting.amplification.sampling import sampling_worth
+from tacet.accounting.arguments import Events, joined
 from tacet.accounting.divergences.events import pure_epsilon
 from tacet.accounting.prices import gdp_price
 from tacet.checks import Number, exact
@@ -137,7 +139,8 @@ def explain(
         Laplace noise, by its exact loss [Dwork, McSherry, Nissim, Smith 2006]
     Pure epsilon of the whole: 1.5
     """
-    event = together(events, neighbors)
+    event = joined(events)
+    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
     lines = []
     for one, count in _parts(event):
         theorem, source = _theorem(one, neighbors)
