@@ -14,6 +14,7 @@
     ├── SourceChanged                     a table's file moved, grew or vanished since it was opened
     ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
     ├── EngineFailed                      the engine stopped; constant text, the spend stays
+    ├── StreamStopped                     a started mechanism takes no further question
     └── MissingExtra (ImportError)        an optional package is not installed
 
 No message ever contains a value from the data: texts are functions of what the caller wrote, of
@@ -34,6 +35,7 @@ __all__ = [
     "MissingExtra",
     "SourceChanged",
     "SourceUnreadable",
+    "StreamStopped",
     "TacetError",
     "UnsafeExpression",
     "UnsupportedEvent",
@@ -142,6 +144,17 @@ class EngineFailed(TacetError):
         super().__init__(
             "The query engine failed while it ran this question. What it cost stays spent. "
             "Nothing about the cause is shown, because it may depend on the data."
+        )
+
+
+class StreamStopped(TacetError):
+    """A mechanism that is fed one question at a time takes no more; nothing was answered."""
+
+    def __init__(self, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"This stream takes no further question: {reason}. Start another one, which costs "
+            "its event again."
         )
 
 

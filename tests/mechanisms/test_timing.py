@@ -15,6 +15,22 @@ from scipy import stats
 
 from tacet.bits import SecureBits
 from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from tacet.mechanisms.sparse_vector.threshold import Sparse
+
+SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
+STREAM = SPARSE.start()
+CENTRE = 10**6  # every question is found above, and its gap is this and the noise of both sides
+
+
+def stream_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise in the gap of one question fed to a stream, which has bits of its own."""
+    return float(STREAM.ask_with_gap(CENTRE + x) or 0) - CENTRE
+
+
+def array_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise in the gap of one question released as an array."""
+    return float(SPARSE.release_with_gap([CENTRE + x], bits=bits)[1][0]) - CENTRE
+
 
 RELEASES: dict[str, Callable[..., Any]] = {
     "laplace": Laplace(scale=10, l1_sensitivity=1).release,
@@ -22,6 +38,8 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "discrete laplace": DiscreteLaplace(scale=10, l1_sensitivity=1).release,
     "small discrete gaussian": DiscreteGaussian(sigma=100, l2_sensitivity=1).release,
     "large discrete gaussian": DiscreteGaussian(sigma=1000, l2_sensitivity=1).release,
+    "sparse vector, one at a time": stream_noise,
+    "sparse vector, an array": array_noise,
 }
 
 

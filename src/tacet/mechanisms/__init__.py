@@ -14,15 +14,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
     from tacet.mechanisms.selection import Exponential
+    from tacet.mechanisms.sparse_vector.numeric import NumericSparse
+    from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Exponential", "Gaussian", "Laplace"]
+__all__ = [
+    "AboveThreshold",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "NumericSparse",
+    "Sparse",
+]
 
 _HOMES = {
+    "AboveThreshold": "sparse_vector.threshold",
     "DiscreteGaussian": "additive",
     "DiscreteLaplace": "additive",
     "Exponential": "selection",
     "Gaussian": "additive",
     "Laplace": "additive",
+    "NumericSparse": "sparse_vector.numeric",
+    "Sparse": "sparse_vector.threshold",
 }
 
 

@@ -1,0 +1,3 @@
+"""The sparse vector technique: which questions of a stream pass a threshold."""
+
+# SPDX-License-Identifier: Apache-2.0

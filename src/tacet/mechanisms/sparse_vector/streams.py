@@ -1,0 +1,166 @@
+"""A sparse vector mechanism at work: fed one question at a time, until it has said enough.
+
+The threshold noise lives in such an object and nowhere else. Two holders of one noise would give
+more answers than were paid for, so there are no copies, no pickles and no use after a fork.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Final, NoReturn, final
+
+from tacet.bits import RandomBits
+from tacet.errors import StreamStopped
+from tacet.mechanisms.additive import Gaussian, Laplace
+from tacet.mechanisms.arrays import float_multiples
+from tacet.mechanisms.sparse_vector.comparison import LEVELS_AHEAD, Comparison, Question, question
+
+__all__ = ["NumericStream", "ThresholdStream"]
+
+_AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever they are
+
+
+class _Alone:
+    """Refuses to be copied and pickled."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> NoReturn:
+        _refuse("copied")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        _refuse("copied")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        _refuse("pickled")
+
+
+@final
+class ThresholdStream(_Alone):
+    """Says of one question after the other whether it is above the threshold.
+
+    Made by `AboveThreshold.start` and `Sparse.start`; safe to use from several threads.
+    """
+
+    __slots__ = (
+        "_bits",
+        "_comparison",
+        "_left",
+        "_levels",
+        "_lock",
+        "_noise",
+        "_owner",
+        "_refresh",
+    )
+
+    def __init__(
+        self, comparison: Comparison, *, count: int, refresh: bool, bits: RandomBits
+    ) -> None:
+        self._comparison, self._bits, self._refresh = comparison, bits, refresh
+        self._left = count
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._levels = comparison.draw_levels(LEVELS_AHEAD if refresh else 1, bits)
+        self._noise: list[int] = []
+
+    @property
+    def left(self) -> int:
+        """How many answers above the threshold it may still give."""
+        return self._left
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has given all of its answers above the threshold."""
+        return self._left == 0
+
+    def ask(self, value: Question) -> bool:
+        """Whether the question of this value is found above the threshold.
+
+        value: the exact answer, an int of any size or a float; NaN counts as 0, and values end at
+        2^60 grid steps. Raises StreamStopped after the last answer above the threshold and in a
+        forked process, InvalidParameter for another type.
+        """
+        return self._gap(value) is not None
+
+    def ask_with_gap(self, value: Question) -> float | None:
+        """How far the question is found above the threshold, or None where it is not.
+
+        It costs no more than `ask`. The noise in it has mean 0 over all questions, but those found
+        above are found high: a gap, taken alone, tends to be too large.
+        """
+        gap = self._gap(value)
+        return None if gap is None else float(float_multiples([gap], self._comparison.grid_log2)[0])
+
+    def _gap(self, value: Question) -> int | None:
+        step = self._comparison.step(question(value))
+        with self._lock:
+            if self._owner != os.getpid():
+                raise StreamStopped(reason="it was started in another process")
+            if self._left == 0:
+                raise StreamStopped(reason="it has given every answer above its threshold")
+            if not self._noise:
+                self._noise = self._comparison.draw_noise(_AHEAD, self._bits).tolist()
+            if not self._levels:
+                self._levels = self._comparison.draw_levels(LEVELS_AHEAD, self._bits)
+            # Spent before it is used: what is interrupted here is not asked again with it.
+            gap = step + self._noise.pop() - self._levels[-1]
+            if gap < 0:
+                return None
+            self._left -= 1
+            if self._refresh:
+                self._levels.pop()
+            return gap
+
+    def __repr__(self) -> str:
+        return f"ThresholdStream(left={self._left})"
+
+
+@final
+class NumericStream(_Alone):
+    """Answers those questions of a stream with a number that are above the threshold.
+
+    Made by `NumericSparse.start`; safe to use from several threads.
+    """
+
+    __slots__ = ("_answers", "_bits", "_lock", "_search")
+
+    def __init__(
+        self, search: ThresholdStream, *, answers: Laplace | Gaussian, bits: RandomBits
+    ) -> None:
+        self._search, self._answers, self._bits = search, answers, bits
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> int:
+        """How many numbers it may still give."""
+        return self._search.left
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has given all of its numbers."""
+        return self._search.stopped
+
+    def ask(self, value: Question) -> float | None:
+        """The value with fresh noise where it is found above the threshold, else None.
+
+        Values and refusals as for `ThresholdStream.ask`.
+        """
+        exact = question(value)
+        with self._lock:
+            if not self._search.ask(exact):
+                return None
+            return float(self._answers.release(exact, bits=self._bits))
+
+    def __repr__(self) -> str:
+        return f"NumericStream(left={self.left})"
+
+
+def _refuse(what: str) -> NoReturn:
+    msg = (
+        f"A started stream cannot be {what}: two holders of one threshold noise would give more "
+        "answers than were paid for. Start another where it is needed."
+    )
+    raise TypeError(msg)
