@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from tacet import accounting
@@ -251,25 +252,42 @@ def test_the_parts_of_epsilon_add_up_to_it() -> None:
         assert searched + 5 * each == Fraction(3, 10)
 
 
-def test_with_many_answers_the_refreshed_form_is_the_better_one_under_zcdp() -> None:
-    # At one price in zCDP: less noise from two answers on, as the module says.
+@pytest.mark.parametrize("monotone", [False, True])
+def test_under_zcdp_the_refreshed_form_is_the_better_one(monotone: bool) -> None:
     for count in (2, 10, 100):
-        once = Sparse(**WRITTEN, count=count)
-        rho = accounting.rho(once.event)
-        epsilon = math.sqrt(2 * rho * count)
-        afresh = Sparse(**WRITTEN | {"epsilon": epsilon}, count=count, refresh=True)
-        assert accounting.rho(afresh.event) <= rho * 1.0001
+        once = Sparse(**WRITTEN, count=count, monotone=monotone)
+        rho = float(accounting.rho(once.event))
+        epsilon = count * math.sqrt((8 if monotone else 2) * rho / count)
+        afresh = Sparse(
+            **WRITTEN | {"epsilon": epsilon}, count=count, monotone=monotone, refresh=True
+        )
+        assert accounting.rho(afresh.event) <= rho * (1 + 1e-9)
         assert afresh.standard_deviation < 0.95 * once.standard_deviation
 
 
-@pytest.mark.parametrize("monotone", [False, True])
-def test_the_break_even_at_a_small_delta_is_where_it_is_said(monotone: bool) -> None:
-    kind = events.Exponential if monotone else events.Pure
-    for answers, better in ((74, False), (79, True)):
-        once = (1 + (answers if monotone else 2 * answers) ** (2 / 3)) ** 1.5
-        epsilon = (1 + 2 ** (2 / 3)) ** 1.5 / once  # the same noise, drawn afresh
-        price = accounting.epsilon(kind(epsilon=epsilon) * answers, delta=1e-6)
-        assert (price < 1) is better
+def refreshed_at_equal_noise(answers: int, moves: int) -> float:
+    """The epsilon of each refreshed run with the noise of the once-drawn form at epsilon = 1."""
+    return float((1 + 2 ** (2 / 3)) ** 1.5 / (1 + moves ** (2 / 3)) ** 1.5)
+
+
+def delta_of_pure_runs(epsilon: float, *, runs: int) -> mpf:
+    """The least delta at a total epsilon of 1 (Kairouz, Oh, Viswanath 2015, Theorem 3.3)."""
+    true = mp.exp(epsilon) / (1 + mp.exp(epsilon))
+    terms = []
+    for lies in range(runs + 1):
+        one = true ** (runs - lies) * (1 - true) ** lies
+        other = true**lies * (1 - true) ** (runs - lies)
+        terms.append(mp.binomial(runs, lies) * max(one - mp.e * other, mpf(0)))
+    return mp.fsum(terms)
+
+
+def test_the_break_even_at_a_small_delta_is_where_it_is_said() -> None:
+    with mp.workdps(40):
+        for answers, better in ((66, False), (67, True)):
+            epsilon = refreshed_at_equal_noise(answers, 2 * answers)
+            assert (delta_of_pure_runs(epsilon, runs=answers) < mpf("1e-6")) is better
+    epsilon = refreshed_at_equal_noise(76, 76)
+    assert accounting.epsilon(events.Exponential(epsilon=epsilon) * 76, delta=1e-6) < 1
 
 
 # ---- what it refuses

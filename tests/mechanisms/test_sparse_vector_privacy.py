@@ -172,6 +172,26 @@ def test_a_monotone_run_with_general_noise_has_bounded_range() -> None:
         assert mpf("1.999") < later - sooner < 2 + mpf("1e-30")
 
 
+def test_moves_of_both_signs_leave_no_smaller_range() -> None:
+    # Many fall and one rises; later many more rise and one falls: one pair of neighbours.
+    comparison = sparse(epsilon=2)
+    numbers: dict[str, Any] = {
+        "level": comparison.level,
+        "threshold_scale": comparison.threshold_scale,
+        "query_scale": comparison.query_scale,
+        "reach": 500,
+    }
+    many = 10_000
+    with mp.workdps(40):
+        sooner = mp.log(
+            stretch([(0, many)], [0], **numbers) / stretch([(-1, many)], [1], **numbers)
+        )
+        here = stretch([(0, many), (0, 1), (100, many)], [0], **numbers)
+        there = stretch([(-1, many), (1, 1), (101, many)], [-1], **numbers)
+        assert sooner < mpf("-1.999")
+        assert mp.log(here / there) > mpf("1.999")
+
+
 # ---- the checker catches what is wrong
 
 

@@ -28,7 +28,7 @@ Every shift goes up, so noise on one side serves as well as Laplace noise of the
 half its variance (Liu, Wang, Liu, Li, Chen 2024). The noise of each scale s has variance about
 s^2, and e_T : e_Q = 1 : (2 c)^{2/3} (monotone c^{2/3}) makes the sum of both variances least.
 
-Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7, Theorems 4 and 5; Liu et al. 2024,
+Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; Liu et al. 2024,
 arXiv:2407.20068 (exponential noise); Ding, Wang, Xiao, Wang, Zhang, Kifer 2023, arXiv:2012.01592
 (gaps); docs/proofs/sparse_vector.md.
 """

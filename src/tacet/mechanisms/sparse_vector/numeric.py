@@ -47,7 +47,7 @@ class NumericSparse:
     e_T : e_Q : e_N = 1 : m^{2/3} : (2 c^2)^{1/3} with m = 2 c (monotone and not refreshed: c) makes
     the sum of the variances of comparison and answer least, s_T^2 + s_Q^2 + 2 s_N^2. The others as
     for `Sparse`.
-    Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7 and Theorem 4.
+    Source: Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7.
 
     >>> from tacet.mechanisms.additive import Gaussian
     >>> NumericSparse(epsilon=1, count=4, sensitivity=1, threshold=100).event

@@ -6,15 +6,16 @@ seeing earlier answers. The noise, its grid and the proof stand in `comparison`.
 
 Two ways to c answers, `refresh=False` and `refresh=True`:
 
-- **The threshold noise is drawn once.** Price: `Pure(epsilon)`, and no less: long streams come as
-  near to epsilon as one likes, in both directions, so the event loses nothing. The noise of one
-  comparison has standard deviation (1 + m^{2/3})^{3/2} sensitivity / epsilon, m = 2 c, or c where
-  monotone. Best wherever epsilons are added up, and for few answers.
+- **The threshold noise is drawn once.** Price: `Pure(epsilon)`, and no less: long streams reach
+  that loss (monotone: in one direction). The noise of one comparison has standard deviation
+  (1 + m^{2/3})^{3/2} sensitivity / epsilon, m = 2 c, or c where monotone. Best wherever epsilons
+  are added up, and for few answers.
 - **It is drawn afresh after each answer above**: c runs of AboveThreshold, each with epsilon / c,
-  and the event is their composition, to be priced numerically. (The stated price is epsilon only
-  under pure privacy.) At a fixed price in zCDP, or in (epsilon, delta), the noise grows with
-  sqrt(c) instead of c. At a total of (1, 1e-6)-DP it is the better choice from 114 answers on,
-  monotone from 67 on.
+  and the event is their composition, for the accountant to price numerically; only under pure
+  privacy does it come to epsilon. At a fixed price rho in zCDP the noise is
+  (1 + 2^{2/3})^{3/2} sensitivity sqrt(c / (2 rho)), monotone half of that: less than the other
+  form's from 2 answers on, monotone from the first. At a total of (1, 1e-6)-DP it is the better
+  form from 67 answers on, monotone from 76 on or sooner.
 
 Where the questions are monotone, a run of AboveThreshold with s_T = D / e_T, s_Q = D / e has its
 log-likelihood ratios in [-e, e_T + e] or in the negative of it, by the two cases of the proof: an
