@@ -15,7 +15,7 @@ from tacet.accounting.amplification.relations import holds_fixed_size, holds_sam
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
 from tacet.accounting.inversion import falling_below
-from tacet.accounting.lattices import compositions
+from tacet.accounting.lattices import compositions, residues
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.estimates import Interval
@@ -35,11 +35,12 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
     Source      told with each.
     """
+    flat = flatten([(event, 1)])
 
     def profile(epsilons: Array) -> tuple[Array, Array]:
         lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
         directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
-        alike = all(isinstance(one, SYMMETRIC) for one, _ in flatten([(event, 1)]))
+        alike = all(isinstance(one, SYMMETRIC) for one, _ in flat)
         for direction in directions[:1] if alike else directions:
             found = profile_bounds(event, epsilons, direction=direction, neighbors=neighbors)
             lower, upper = np.maximum(lower, found[0]), np.maximum(upper, found[1])
@@ -54,17 +55,24 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
     def sums(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
-            return compositions.epsilon_interval([(event, 1)], delta=at)
-        return compositions.delta_interval([(event, 1)], epsilon=at)
+            return compositions.epsilon_interval(flat, delta=at)
+        return compositions.delta_interval(flat, epsilon=at)
+
+    def poles(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return residues.epsilon_interval(flat, delta=at)
+        return residues.delta_interval(flat, epsilon=at)
 
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
-            return contour.epsilon_interval([(event, 1)], delta=at)
-        return contour.delta_interval([(event, 1)], epsilon=at)
+            return contour.epsilon_interval(flat, delta=at)
+        return contour.delta_interval(flat, epsilon=at)
 
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
+    if residues.few_laplace(flat):
+        yield "Laplace residues", poles, "docs/proofs/lattices.md"
     if not (neighbors is ReplaceOne and holds_sample(event)) and not holds_fixed_size(event):
         yield "contour quadrature", quadrature, "docs/proofs/contour.md"
 

@@ -52,7 +52,7 @@ def _root(at: Callable[[float], Sides], start: float, slope: float) -> tuple[flo
     """About where the curve is 1, its sides and minus the slope of its logarithm there."""
     low, high, place, rate = 0.0, math.inf, start, slope
     before = (math.nan, math.nan)
-    for _ in range(80):
+    for turn in range(120):
         sides = at(place)
         height = sides.near
         if height > 1 or math.isnan(height):
@@ -61,15 +61,16 @@ def _root(at: Callable[[float], Sides], start: float, slope: float) -> tuple[flo
             high = min(high, place)
         level = math.log(height) if height > 0 else math.nan
         guess = -(level - before[1]) / (place - before[0]) if place != before[0] else math.nan
-        rate = guess if guess > 0.05 * slope else rate
+        rate = guess if guess > 0 else rate
         if abs(level) < max(1e-15, 0.05 * min(sides.upper - sides.lower, 0.1)):
             break
         before = (place, level)
-        following = place + level / rate
-        if not low < following < high:
-            following = 0.5 * (low + high) if high < math.inf else 2 * place + 1e-6
-        if abs(following - place) <= 2e-16 * place:
+        if abs(level) <= 4e-16 * place * rate or high - low <= 4e-16 * min(high, 1e300):
             break
+        following = place + level / rate
+        slow = turn % 4 == 3 and turn > 10
+        if slow or not low < following < high:
+            following = 0.5 * (low + high) if high < math.inf else 2 * place + 1e-6
         place = following
     return place, sides, rate
 
