@@ -272,7 +272,7 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Fi
         share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
         plain = rewritten.without_shuffling(event, delta=Fraction(share))
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
-    exactly = plain == event
+    exactly = plain is event or plain == event
     for name, ask, source in engines_of(plain, neighbors):
         yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
     yield from _selection(plain, neighbors, delta=limit)
@@ -309,7 +309,7 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Finding
             return
     plain = rewritten.without_shuffling(event, delta=Fraction(0))
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
-    exactly = plain == event
+    exactly = plain is event or plain == event
     for name, ask, source in engines_of(plain, neighbors):
         yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
     yield from _selection(plain, neighbors, epsilon=at)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacet import checks
+from tacet.accounting.rewriting import with_parts
 from tacet.accounting.trees import squared_tree_sensitivity
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
@@ -66,10 +67,8 @@ def plain(event: Event) -> Event:
     Gaussian(noise_multiplier=Fraction(8, 5))
     """
     match event:
-        case Repeated(event=one, count=count):
-            return compose([plain(one)], count=count)
-        case Composed(parts=parts):
-            return compose([plain(part) for part in parts])
+        case Repeated() | Composed():
+            return with_parts(event, plain)
         case MatrixMechanism() | TreeAggregation():
             return Gaussian(noise_multiplier=_noise(event))
         case CyclicPoissonSampled(event=one, rate=rate):

@@ -14,6 +14,7 @@ from tacet.accounting.amplification.shuffling import (
     lower_delta_of_shuffled_response,
 )
 from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.rewriting import with_parts
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
 from tacet.privacy.conversions.group import approx_dp_of_group
@@ -29,7 +30,6 @@ from tacet.privacy.events import (
     RandomizedResponse,
     Repeated,
     Shuffled,
-    compose,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
@@ -117,10 +117,8 @@ def without_shuffling(event: Event, *, delta: Fraction) -> Event:
     Source      epsilon_of_shuffled_event; post-processing where delta is 0 or reports not pure.
     """
     match event:
-        case Repeated(event=one, count=count):
-            return compose([without_shuffling(one, delta=delta)], count=count)
-        case Composed(parts=parts):
-            return compose([without_shuffling(part, delta=delta) for part in parts])
+        case Repeated() | Composed():
+            return with_parts(event, lambda part: without_shuffling(part, delta=delta))
         case Shuffled(event=one):
             if not delta or pure_epsilon(one, neighbors=ReplaceOne) is None:
                 return one
@@ -141,10 +139,8 @@ def replaced_samples(event: Event, neighbors: Neighbors) -> Event:
     if neighbors is not ReplaceOne:
         return event
     match event:
-        case Repeated(event=one, count=count):
-            return compose([replaced_samples(one, neighbors)], count=count)
-        case Composed(parts=parts):
-            return compose([replaced_samples(part, neighbors) for part in parts])
+        case Repeated() | Composed():
+            return with_parts(event, lambda part: replaced_samples(part, neighbors))
         case PoissonSampled(event=one):
             epsilon = pure_epsilon(event, neighbors=AddRemove)
             if epsilon is not None:
@@ -171,10 +167,8 @@ def pure_selections(event: Event, neighbors: Neighbors) -> Event:
     Source      pure_epsilon.
     """
     match event:
-        case Repeated(event=one, count=count):
-            return compose([pure_selections(one, neighbors)], count=count)
-        case Composed(parts=parts):
-            return compose([pure_selections(part, neighbors) for part in parts])
+        case Repeated() | Composed():
+            return with_parts(event, lambda part: pure_selections(part, neighbors))
         case NegativeBinomialTries() | PoissonTries():
             epsilon = pure_epsilon(event, neighbors=neighbors)
             return event if epsilon is None else Pure(epsilon=Fraction(epsilon))

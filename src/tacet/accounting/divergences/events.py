@@ -59,10 +59,11 @@ from tacet.privacy.events import (
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.privacy.rounding import root_down
+from tacet.privacy.rounding import grid_up, root_down
 
 __all__ = ["pure_epsilon", "renyi", "rho"]
 
+_SEVERAL = 64
 _STRETCHES = [1 + Fraction(2) ** k for k in range(-4, 5)]
 
 
@@ -303,6 +304,8 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
         case Composed(parts=parts):
             found = [_pure(part, neighbors) for part in parts]
             known = [epsilon for epsilon in found if epsilon is not None]
+            if len(known) > _SEVERAL:  # their common denominator may have thousands of digits
+                known = [grid_up(epsilon) for epsilon in known]
             return sum(known, start=Fraction(0)) if len(known) == len(found) else None
         case Shuffled(event=one):
             return _pure(one, neighbors)

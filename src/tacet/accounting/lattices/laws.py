@@ -24,6 +24,8 @@ from tacet.privacy.events import (
 
 __all__ = ["Composition", "Law", "composition_of"]
 
+_LONGEST = 4_000  # bits
+
 
 @dataclass(frozen=True, slots=True)
 class Law:
@@ -74,12 +76,15 @@ def composition_of(events: Iterable[tuple[Event, int]]) -> Composition:
     """The laws that dominate the events; equal laws are counted together.
 
     Discrete Laplace noise under a shift of 1 is binary randomised response of 1 / scale; under
-    less than 1 a query of whole numbers does not move. Raises UnsupportedEvent for other events.
+    less than 1 a query of whole numbers does not move.
+    Raises UnsupportedEvent for other events, and where the common denominator of all losses has
+    above 4000 bits: those share no lattice, and have too many sums.
 
     Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
     mp = context()
     counts: dict[Law, int] = {}
+    common = 1
     log_finite = mp.mpf(0)
     for event, count in flatten(events):
         match event:
@@ -95,11 +100,18 @@ def composition_of(events: Iterable[tuple[Event, int]]) -> Composition:
                 moves = math.floor(exact("sensitivity", sensitivity))
                 law = Law(moves / exact("scale", scale))
             case _:
-                raise UnsupportedEvent(
-                    event,
-                    kind="sums over few losses",
-                    try_instead="Pure, approximate and randomised-response events.",
-                )
+                raise _unsupported(event)
         if law.epsilon > 0:
             counts[law] = counts.get(law, 0) + count
+            common = math.lcm(common, law.epsilon.denominator)
+        if common.bit_length() > _LONGEST:
+            raise _unsupported(event)
     return Composition(laws=tuple(counts.items()), infinite=-mp.expm1(log_finite))
+
+
+def _unsupported(event: Event) -> UnsupportedEvent:
+    return UnsupportedEvent(
+        event,
+        kind="sums over few losses",
+        try_instead="Pure, approximate and randomised-response events, not too many different.",
+    )
