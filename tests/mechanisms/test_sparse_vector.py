@@ -180,6 +180,7 @@ def test_a_stream_is_alone_and_says_nothing_of_itself(mechanism: Any) -> None:
 def test_a_forked_child_may_not_ask() -> None:
     stream = Sparse(**SHARP, count=5).start()
     reader, writer = os.pipe()
+    stream._lock.acquire()  # as if another thread were asking: the child's copy stays closed
     child = os.fork()
     if child == 0:
         try:
@@ -188,6 +189,7 @@ def test_a_forked_child_may_not_ask() -> None:
         except StreamStopped as refusal:
             os.write(writer, str(refusal).encode()[:200])
         os._exit(0)
+    stream._lock.release()
     os.waitpid(child, 0)
     told = os.read(reader, 300).decode()
     os.close(reader)

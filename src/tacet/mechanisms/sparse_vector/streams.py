@@ -96,9 +96,9 @@ class ThresholdStream(_Alone):
 
     def _gap(self, value: Question) -> int | None:
         step = self._comparison.step(question(value))
+        if self._owner != os.getpid():  # before the lock, which a fork may have left closed
+            raise StreamStopped(reason="it was started in another process")
         with self._lock:
-            if self._owner != os.getpid():
-                raise StreamStopped(reason="it was started in another process")
             if self._left == 0:
                 raise StreamStopped(reason="it has given every answer above its threshold")
             if not self._noise:
@@ -109,6 +109,8 @@ class ThresholdStream(_Alone):
             gap = step + self._noise.pop() - self._levels[-1]
             if gap < 0:
                 return None
+            # In this order: an interrupt between the two leaves one noise with two answers counted,
+            # which costs less than two noises with one answer each.
             self._left -= 1
             if self._refresh:
                 self._levels.pop()
@@ -125,13 +127,12 @@ class NumericStream(_Alone):
     Made by `NumericSparse.start`; safe to use from several threads.
     """
 
-    __slots__ = ("_answers", "_bits", "_lock", "_search")
+    __slots__ = ("_answers", "_bits", "_search")
 
     def __init__(
         self, search: ThresholdStream, *, answers: Laplace | Gaussian, bits: RandomBits
     ) -> None:
         self._search, self._answers, self._bits = search, answers, bits
-        self._lock = threading.Lock()
 
     @property
     def left(self) -> int:
@@ -149,10 +150,9 @@ class NumericStream(_Alone):
         Values and refusals as for `ThresholdStream.ask`.
         """
         exact = question(value)
-        with self._lock:
-            if not self._search.ask(exact):
-                return None
-            return float(self._answers.release(exact, bits=self._bits))
+        if not self._search.ask(exact):
+            return None
+        return float(self._answers.release(exact, bits=self._bits))
 
     def __repr__(self) -> str:
         return f"NumericStream(left={self.left})"
