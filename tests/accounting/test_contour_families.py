@@ -18,8 +18,8 @@ from tacet.accounting.contour.sampled_laplace import legendre
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.events import (
     Approximate,
+    DiscreteGaussian,
     Event,
-    Exponential,
     Gaussian,
     Laplace,
     PoissonSampled,
@@ -346,7 +346,7 @@ def test_compositions_are_flattened_and_whole_samples_are_none() -> None:
 
 def test_refuses_what_it_cannot_price() -> None:
     with pytest.raises(UnsupportedEvent):
-        epsilon_interval([(Exponential(epsilon=1.0), 1)], delta=1e-5)
+        epsilon_interval([(DiscreteGaussian(sigma=2.0, sensitivity=2.0), 1)], delta=1e-5)
     with pytest.raises(UnsupportedEvent):
         epsilon_interval([(Pure(epsilon=1.0).shuffled(count=5), 1)], delta=1e-5)
     for delta in (0.0, 1.0, -1.0):

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from tacet.accounting.amplification.relations import holds_fixed_size, holds_sample
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
 from tacet.accounting.inversion import falling_below
@@ -20,7 +19,7 @@ from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Composed, Event, Gaussian, Repeated
-from tacet.privacy.neighbors import Neighbors, ReplaceOne
+from tacet.privacy.neighbors import Neighbors
 
 __all__ = ["Engine", "Measure", "engines_of", "float_above", "float_below", "only_gaussian"]
 
@@ -65,16 +64,15 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
-            return contour.epsilon_interval(flat, delta=at)
-        return contour.delta_interval(flat, epsilon=at)
+            return contour.epsilon_interval(flat, delta=at, neighbors=neighbors)
+        return contour.delta_interval(flat, epsilon=at, neighbors=neighbors)
 
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     if residues.few_laplace(flat):
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
-    if not (neighbors is ReplaceOne and holds_sample(event)) and not holds_fixed_size(event):
-        yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+    yield "contour quadrature", quadrature, "docs/proofs/contour.md"
 
 
 def only_gaussian(event: Event) -> bool:

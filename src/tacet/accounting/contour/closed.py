@@ -12,7 +12,67 @@ import numpy as np
 from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, logarithm, tilt
 from tacet.accounting.contour.series import UNIT, Complexes, Floats, excess
 
-__all__ = ["FiniteLaw", "GaussianSum", "ThreePoint", "ThreePointTilt"]
+__all__ = ["Constant", "FiniteLaw", "GaussianSum", "ThreePoint", "ThreePointTilt"]
+
+_FEW = 64
+"""A law of so few atoms is never refused for its work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A loss that is a number: M(s) = e^(loss s). It is its own tilt.
+
+    error: absolute, of the number.
+    """
+
+    loss: float
+    error: float
+    c: float = 0.0
+    slack: float = 0.0
+    limit: float = 1e10
+
+    def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, K' and K'' at abscissas cs."""
+        return self.loss * cs, np.full_like(cs, self.loss), np.zeros_like(cs)
+
+    def outside(self, cs: Floats, k: Floats) -> Floats:
+        """Nothing is cut off."""
+        return np.zeros_like(cs + k)
+
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
+
+    def log_m_upper(self, c: float) -> float:
+        """K(c), rounded up."""
+        return c * (self.loss + self.error) + 2 * UNIT * abs(c * self.loss)
+
+    def tilt(self, c: float, *, last: float, most: int) -> Constant:  # noqa: ARG002
+        """The part at c."""
+        return Constant(loss=self.loss, error=self.error, c=c)
+
+    @property
+    def log_m(self) -> float:
+        """The loss times c."""
+        return self.c * self.loss
+
+    @property
+    def log_m_error(self) -> float:
+        """That of the loss, and a rounding."""
+        return self.c * self.error + 2 * UNIT * abs(self.log_m)
+
+    @property
+    def mean(self) -> float:
+        """The loss."""
+        return self.loss
+
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """No more than the phase that is left out."""
+        return np.zeros(t.size, dtype=np.complex128), self.error * t
+
+    def tail(self, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +243,20 @@ class ThreePointTilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiniteLaw:
-    """`count` copies of a pair of laws on finitely many points."""
+    """`count` copies of a pair of laws on finitely many points.
+
+    lost: a bound on what the atoms leave out of both laws, and of their relative error.
+    """
 
     atoms: Atoms
     remove: bool
     count: int
-    slack: float = 0.0
+    lost: float = 0.0
+
+    @property
+    def slack(self) -> float:
+        """What was cut off, all copies together."""
+        return self.count * self.lost
 
     def power(self, c: float) -> float:
         """The power a of f in M(c) = E_Q f^a."""
@@ -225,17 +293,18 @@ class FiniteLaw:
 
     def log_m_upper(self, c: float) -> float:
         """K(c), rounded up."""
-        at = self.tilt(c, last=0.0, most=0)
+        at = self.tilt(c, last=0.0, most=self.atoms.log_mass.size)
         return math.inf if at is None else at.log_m + at.log_m_error
 
     def tilt(self, c: float, *, last: float, most: int) -> AtomTilt | None:  # noqa: ARG002
-        """The part at c; None beyond `limit`."""
-        if not 0 < c <= self.limit:
+        """The part at c; None beyond `limit`, or for many more than `most` atoms."""
+        if not 0 < c <= self.limit or self.atoms.log_mass.size > 8 * most + _FEW:
             return None
+        power = self.power(c)
         return tilt(
             self.atoms,
-            power=self.power(c),
+            power=power,
             sign=1.0 if self.remove else -1.0,
             count=self.count,
-            quadrature=Quadrature(),
+            quadrature=Quadrature(relative=self.lost, excess=2 * (1 + abs(power)) * self.lost),
         )

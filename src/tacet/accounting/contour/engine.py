@@ -14,7 +14,14 @@ import numpy as np
 
 from tacet import checks
 from tacet.accounting.contour.factor import Factor
-from tacet.accounting.contour.parts import SYMMETRIC, Direction, Parts, flatten, parts_of
+from tacet.accounting.contour.parts import (
+    SYMMETRIC,
+    Direction,
+    Parts,
+    attained,
+    flatten,
+    parts_of,
+)
 from tacet.accounting.contour.plan import (
     Curve,
     Plan,
@@ -32,6 +39,7 @@ from tacet.errors import InvalidParameter
 from tacet.privacy.enclosure import context, float_down, float_up, mpf
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event
+from tacet.privacy.neighbors import AddRemove, Neighbors
 
 __all__ = ["Directions", "delta_interval", "epsilon_interval"]
 
@@ -44,13 +52,18 @@ _SMALLEST = 1e-300
 
 
 def epsilon_interval(
-    composition: Iterable[tuple[Event, int]], *, delta: Number, directions: Directions = "both"
+    composition: Iterable[tuple[Event, int]],
+    *,
+    delta: Number,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
 ) -> Interval:
     """An interval that holds the least epsilon at which the composition is (epsilon, delta)-DP.
 
-    composition: events with their numbers of copies, on add/remove neighbours; delta: strictly
-    between 0 and 1; directions: one, or the worse of both. Where the certificate cannot be met
-    the interval is wide, at worst [0, inf]; it is never wrong. Raises UnsupportedEvent for events
+    composition: events with their numbers of copies; delta: strictly between 0 and 1; directions:
+    one, or the worse of both; neighbors: the relation. Where the certificate cannot be met the
+    interval is wide, at worst [0, inf]; it is never wrong; where laws dominate that no pair of
+    tables has, it starts at 0. Raises UnsupportedEvent for events
     whose loss has no dominating law here, InvalidParameter for a delta outside (0, 1).
 
     Bound       both sides, rounded outward.
@@ -68,13 +81,17 @@ def epsilon_interval(
     events = flatten(composition)
     low, high = 0.0, 0.0
     for direction in _directions(directions, events):
-        found = _epsilon(events, target, direction=direction, known=low)
+        found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
-    return Interval(low, high)
+    return Interval(low if attained(events) else 0.0, high)
 
 
 def delta_interval(
-    composition: Iterable[tuple[Event, int]], *, epsilon: Number, directions: Directions = "both"
+    composition: Iterable[tuple[Event, int]],
+    *,
+    epsilon: Number,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
 ) -> Interval:
     """An interval that holds the least delta at which the composition is (epsilon, delta)-DP.
 
@@ -94,9 +111,9 @@ def delta_interval(
     events = flatten(composition)
     low, high = 0.0, 0.0
     for direction in _directions(directions, events):
-        found = _delta(events, number, direction=direction)
+        found = _delta(events, number, direction=direction, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
-    return Interval(low, high)
+    return Interval(low if attained(events) else 0.0, high)
 
 
 def _directions(
@@ -127,9 +144,14 @@ class _Search:
 
 
 def _epsilon(
-    events: Sequence[tuple[Event, int]], target: Fraction, *, direction: Direction, known: float
+    events: Sequence[tuple[Event, int]],
+    target: Fraction,
+    *,
+    direction: Direction,
+    known: float,
+    neighbors: Neighbors,
 ) -> Interval:
-    parts = parts_of(events, direction=direction, log_delta=_log(target))
+    parts = parts_of(events, direction=direction, log_delta=_log(target), neighbors=neighbors)
     if parts is None:
         return Interval(0.0, math.inf)
     left = _without_infinite(parts, target)
@@ -247,7 +269,11 @@ def _root(value: Callable[[float], float], start: float, *, slope: float) -> flo
 
 
 def _delta(
-    events: Sequence[tuple[Event, int]], exact: Fraction, *, direction: Direction
+    events: Sequence[tuple[Event, int]],
+    exact: Fraction,
+    *,
+    direction: Direction,
+    neighbors: Neighbors,
 ) -> Interval:
     epsilon = float(exact)
     below, above = _around(exact)
@@ -255,7 +281,7 @@ def _delta(
     best = Interval(0.0, 1.0)
     infinite: Any = context().mpf(0)
     for attempt in range(_PASSES):
-        parts = parts_of(events, direction=direction, log_delta=log_delta)
+        parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
         if parts is None:
             break
         factors, infinite = parts.factors, parts.infinite

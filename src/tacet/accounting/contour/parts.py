@@ -6,16 +6,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tacet.accounting.contour import densities, finite
 from tacet.accounting.contour.atoms import Atoms
-from tacet.accounting.contour.closed import FiniteLaw, GaussianSum, ThreePoint
+from tacet.accounting.contour.closed import Constant, FiniteLaw, GaussianSum, ThreePoint
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.laplace import LaplaceSum
+from tacet.accounting.contour.laws import (
+    Edged,
+    Finite,
+    Law,
+    Normal,
+    TooExtreme,
+    law_of,
+    three_points,
+)
 from tacet.accounting.contour.sampled_gaussian import sampled_gaussian
 from tacet.accounting.contour.sampled_laplace import sampled_laplace
 from tacet.accounting.contour.series import UNIT
@@ -25,22 +35,51 @@ from tacet.privacy.enclosure import context, mpf
 from tacet.privacy.events import (
     Approximate,
     Composed,
+    DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    Exponential,
+    FixedSizeSampled,
     Gaussian,
+    GaussianMixture,
     Laplace,
     PoissonSampled,
     Pure,
     RandomizedResponse,
     Repeated,
+    ReplacementSampled,
+    Staircase,
+    TruncatedLaplace,
 )
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["SYMMETRIC", "Direction", "Parts", "flatten", "parts_of"]
+__all__ = ["SYMMETRIC", "Direction", "Parts", "attained", "flatten", "parts_of"]
+
+_NEARLY = 0.999
+"""Infinite losses likelier than this are not sampled: hardly a finite one is left."""
+
+_SEEN, _LARGEST = 1e-9, 600
+
+_MOST_DRAWS = 200
+"""A unit that is likely to be drawn more often is not priced here."""
 
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: the unit is in the first table, not in the second; add: the other way round."""
 
-SYMMETRIC = Gaussian | Laplace | DiscreteLaplace | Pure | Approximate | RandomizedResponse
+SYMMETRIC = (
+    Gaussian
+    | Laplace
+    | DiscreteGaussian
+    | DiscreteLaplace
+    | Staircase
+    | TruncatedLaplace
+    | Pure
+    | Approximate
+    | RandomizedResponse
+    | Exponential
+    | FixedSizeSampled
+    | ReplacementSampled
+)
 """Events whose loss has one law in both directions."""
 
 
@@ -68,111 +107,347 @@ def flatten(composition: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int]
                 within = ((event, 1),)
         for alone, times in within:
             one = _plain(alone)
-            counts[one] = counts.get(one, 0) + times * count
+            if isinstance(one, Repeated | Composed):
+                for part, many in flatten([(one, times * count)]):
+                    counts[part] = counts.get(part, 0) + many
+            else:
+                counts[one] = counts.get(one, 0) + times * count
     return tuple((event, count) for event, count in counts.items() if count)
 
 
 def _plain(event: Event) -> Event:
-    """A sample of everybody is no sample."""
-    if isinstance(event, PoissonSampled) and exact("rate", event.rate) == 1:
-        return _plain(event.event)
+    """A sample of everybody is no sample; of a sample's sample the rates multiply."""
+    if isinstance(event, PoissonSampled):
+        rate = exact("rate", event.rate)
+        if rate == 1:
+            return _plain(event.event)
+        inner = _plain(event.event)
+        if isinstance(inner, PoissonSampled):
+            return PoissonSampled(event=inner.event, rate=rate * exact("rate", inner.rate))
+        return PoissonSampled(event=inner, rate=event.rate)
     return event
 
 
+def attained(events: Sequence[tuple[Event, int]]) -> bool:
+    """Whether one pair of tables has these laws, so that their lower bounds speak of it.
+
+    The laws of bounded range and of replaced units dominate; composed, no pair need reach them.
+    """
+    alone = sum(count for _, count in events) == 1
+    return all(_attained(event, alone=alone) for event, _ in events)
+
+
+def _attained(event: Event, *, alone: bool) -> bool:
+    match event:
+        case ReplacementSampled():
+            return False
+        case Exponential() | FixedSizeSampled():
+            return alone
+        case PoissonSampled(event=one):
+            return _attained(one, alone=alone)
+        case Repeated(event=one):
+            return _attained(one, alone=False)
+        case Composed(parts=parts):
+            return all(_attained(part, alone=False) for part in parts)
+        case _:
+            return True
+
+
 def parts_of(
-    events: Sequence[tuple[Event, int]], *, direction: Direction, log_delta: float
+    events: Sequence[tuple[Event, int]],
+    *,
+    direction: Direction,
+    log_delta: float,
+    neighbors: Neighbors = AddRemove,
 ) -> Parts | None:
     """The parts; None where one is too extreme for floats.
 
     events: as `flatten` gives them; log_delta: ln of about the delta in question.
     Raises UnsupportedEvent for an event whose loss has no dominating law here.
     """
-    remove = direction == "remove"
-    steps = sum(count for _, count in events) + 1
-    factors: list[Factor | None] = []
-    v = Fraction(0)
-    laplace: list[tuple[float, int]] = []
-    points: list[tuple[float, float, int]] = []
-    log_finite = context().mpf(0)
-    for event, count in events:
+    maker = _Maker(
+        remove=direction == "remove",
+        log_delta=log_delta,
+        steps=sum(count for _, count in events) + 1,
+        neighbors=neighbors,
+    )
+    try:
+        for event, count in events:
+            maker.take(event, count)
+    except TooExtreme:
+        return None
+    return maker.parts()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Maker:
+    """Collects the parts; what has a formula for many different mechanisms goes together."""
+
+    remove: bool
+    log_delta: float
+    steps: int
+    neighbors: Neighbors
+    factors: list[Factor] = field(default_factory=list)
+    v: Fraction = Fraction(0)
+    laplace: list[tuple[float, int]] = field(default_factory=list)
+    points: list[tuple[float, float, int]] = field(default_factory=list)
+    log_finite: Any = field(default_factory=lambda: context().mpf(0))
+    loss: Any = field(default_factory=lambda: context().mpf(0))
+
+    def parts(self) -> Parts:
+        """All of them."""
+        factors = list(self.factors)
+        if self.v:
+            factors.append(GaussianSum(v=float(self.v)))
+        if self.laplace:
+            pairs = np.array(self.laplace, dtype=np.float64)
+            factors.append(LaplaceSum(u=pairs[:, 0], counts=pairs[:, 1]))
+        if self.points:
+            table = np.array(self.points, dtype=np.float64)
+            factors.append(ThreePoint(epsilon=table[:, 0], top=table[:, 1], counts=table[:, 2]))
+        if self.loss:
+            loss = float(self.loss)
+            factors.append(Constant(loss=loss, error=2 * UNIT * abs(loss)))
+        return Parts(factors=tuple(factors), infinite=-context().expm1(self.log_finite))
+
+    def take(self, event: Event, count: int) -> None:
+        """Add `count` copies of an event."""
+        points = three_points(event)
+        if points is not None:
+            if points[0] > 0:
+                self.points.append((float(points[0]), points[1], count))
+            if isinstance(event, Approximate):
+                self._fail(mpf(exact("delta", event.delta)), count)
+            return
         match event:
             case Gaussian(noise_multiplier=noise):
-                v += count / exact("noise_multiplier", noise) ** 2
+                self.v += count / exact("noise_multiplier", noise) ** 2
             case Laplace(noise_multiplier=noise):
-                laplace.append((float(1 / exact("noise_multiplier", noise)), count))
-            case PoissonSampled(event=Gaussian(noise_multiplier=noise), rate=rate):
-                factors.append(
-                    sampled_gaussian(
-                        noise_multiplier=exact("noise_multiplier", noise),
-                        rate=exact("rate", rate),
-                        count=count,
-                        remove=remove,
-                        log_delta=log_delta,
-                        steps=steps,
-                    )
+                self.laplace.append((float(1 / exact("noise_multiplier", noise)), count))
+            case GaussianMixture():
+                self._mixture(event, Fraction(1), count)
+            case PoissonSampled(event=inner, rate=rate):
+                if self.neighbors is ReplaceOne:
+                    self._opposed(event, count)
+                else:
+                    self._sampled(event, inner, exact("rate", rate), count)
+            case FixedSizeSampled(event=inner, size=size, population=population):
+                self._replaced(
+                    event,
+                    inner,
+                    weights=[mpf(1)],
+                    rest=mpf(0),
+                    rate=Fraction(size, population),
+                    count=count,
                 )
-            case PoissonSampled(event=Laplace(noise_multiplier=noise), rate=rate):
-                factors.append(
+            case ReplacementSampled(event=inner):
+                self._drawn(event, inner, count)
+            case _:
+                law = self._law(event)
+                if isinstance(law, Edged):
+                    self._add(
+                        densities.edged(law, rate=Fraction(1), count=count, remove=self.remove)
+                    )
+                    self._fail(law.infinite, count)
+                elif isinstance(law, Finite):
+                    if set(law.masses) != {Fraction(0)}:
+                        self._add(finite.whole(law, count=count, remove=self.remove))
+                    self._fail(law.infinite, count)
+                else:
+                    raise _unsupported(event)
+
+    def _law(self, event: Event, replaced: int = 0) -> Law | None:
+        return law_of(event, reach=math.ceil(math.sqrt(2 * self._far)), replaced=replaced)
+
+    @property
+    def _far(self) -> float:
+        """What has a probability below e^-far is left out."""
+        return max(-self.log_delta, 0.0) + math.log(self.steps) + 44.0
+
+    def _add(self, factor: Factor | None) -> None:
+        if factor is None:
+            raise TooExtreme
+        self.factors.append(factor)
+
+    def _fail(self, infinite: Any, count: int) -> None:
+        """Count copies of a step whose loss is infinite with this probability."""
+        mp = context()
+        self.log_finite += count * mp.log1p(-infinite) if infinite < 1 else -mp.inf
+
+    def _mixture(self, event: GaussianMixture, rate: Fraction, count: int) -> None:
+        self._add(
+            densities.mixed(
+                noise_multiplier=exact("noise_multiplier", event.noise_multiplier),
+                shifts=[exact("shifts", shift) for shift in event.shifts],
+                weights=[exact("weights", weight) for weight in event.weights],
+                rate=rate,
+                count=count,
+                remove=self.remove,
+                far=self._far,
+            )
+        )
+
+    def _sampled(self, event: Event, inner: Event, rate: Fraction, count: int) -> None:
+        """On a Poisson sample, under add/remove."""
+        points = None if isinstance(inner, Approximate) else three_points(inner)
+        if points is not None and _sure(inner, *points):
+            if points[0] > 0:
+                self._add(_three_sampled(*points, rate, count=count, remove=self.remove))
+            return
+        match inner:
+            case Laplace(noise_multiplier=noise):
+                self._add(
                     sampled_laplace(
                         noise_multiplier=exact("noise_multiplier", noise),
-                        rate=exact("rate", rate),
+                        rate=rate,
                         count=count,
-                        remove=remove,
+                        remove=self.remove,
                     )
                 )
-            case PoissonSampled(event=inner, rate=rate):
-                law = _two_sided(inner)
-                if law is None or isinstance(inner, Approximate):
-                    raise _unsupported(event)
-                factors.append(_sampled(*law, exact("rate", rate), count=count, remove=remove))
+                return
+            case GaussianMixture():
+                self._mixture(inner, rate, count)
+                return
             case _:
-                law = _two_sided(event)
-                if law is None:
-                    raise _unsupported(event)
-                if law[0] > 0:
-                    points.append((float(law[0]), law[1], count))
-                if isinstance(event, Approximate):
-                    share = exact("delta", event.delta)
-                    log_finite += count * context().log1p(-mpf(share)) if share < 1 else -math.inf
-    if v:
-        factors.append(GaussianSum(v=float(v)))
-    if laplace:
-        u, counts = (
-            np.array([pair[0] for pair in laplace]),
-            np.array([pair[1] for pair in laplace], dtype=np.float64),
+                pass
+        law = self._law(inner)
+        if law is not None and not isinstance(law, Normal) and law.infinite > _NEARLY:
+            raise TooExtreme
+        match law:
+            case Normal(square=square):
+                self._add(
+                    sampled_gaussian(
+                        noise_multiplier=_root(1 / square, inner),
+                        rate=rate,
+                        count=count,
+                        remove=self.remove,
+                        log_delta=self.log_delta,
+                        steps=self.steps,
+                    )
+                )
+            case Edged():
+                self._add(densities.edged(law, rate=rate, count=count, remove=self.remove))
+            case Finite():
+                if set(law.masses) != {Fraction(0)} or law.infinite:
+                    self._add(finite.sampled(law, rate=rate, count=count, remove=self.remove))
+            case _:
+                raise _unsupported(event)
+        if isinstance(law, Normal):
+            return
+        if law.infinite:
+            # of the mixture `rate * infinite` is an infinite loss; what is left is divided by its
+            # mass, and that moves the loss
+            left = count * context().log1p(-mpf(rate) * law.infinite)
+            self.loss += left if self.remove else -left
+            self.log_finite += left if self.remove else 0
+
+    def _opposed(self, event: Event, count: int) -> None:
+        """On a Poisson sample, one unit replaced: Gaussian noise only."""
+        assert isinstance(event, PoissonSampled)
+        law = self._law(event.event)
+        if not isinstance(law, Normal):
+            raise _unsupported(event)
+        self._add(
+            densities.opposed(law, rate=exact("rate", event.rate), count=count, far=self._far)
         )
-        factors.append(LaplaceSum(u=u, counts=counts))
-    if points:
-        table = np.array(points, dtype=np.float64)
-        factors.append(ThreePoint(epsilon=table[:, 0], top=table[:, 1], counts=table[:, 2]))
-    if any(factor is None for factor in factors):
-        return None
-    return Parts(
-        factors=tuple(factor for factor in factors if factor is not None),
-        infinite=-context().expm1(log_finite),
-    )
+
+    def _drawn(self, event: ReplacementSampled, inner: Event, count: int) -> None:
+        """Draws with replacement: k of them hit the unit with a binomial probability."""
+        mp, size = context(), event.size
+        if event.population == 1:  # every draw is this unit
+            if size > _MOST_DRAWS:
+                raise TooExtreme
+            weights = [mp.mpf(0)] * (size - 1) + [mp.mpf(1)]
+            self._replaced(
+                event, inner, weights=weights, rest=mp.mpf(0), rate=Fraction(1), count=count
+            )
+            return
+        once = mp.mpf(1) / event.population
+        missed = mp.exp(size * mp.log1p(-once))
+        drawn, weight, left = 1 - missed, missed, 1 - missed
+        weights = []
+        for k in range(1, size + 1):
+            weight *= mpf(size - k + 1) / k * once / (1 - once)
+            weights.append(weight / drawn)
+            left = left - weight
+            if left < mp.exp(-self._far) * drawn or len(weights) > _MOST_DRAWS:
+                break
+        rate = Fraction(1) - Fraction(int(mp.ldexp(missed, 200)), 1 << 200)
+        rest = max(left, mp.mpf(0)) / drawn + mp.ldexp(1, -200)
+        if rest > mp.exp(-40):
+            raise TooExtreme
+        self._replaced(event, inner, weights=weights, rest=rest, rate=rate, count=count)
+
+    def _replaced(
+        self,
+        event: Event,
+        inner: Event,
+        *,
+        weights: list[Any],
+        rest: Any,
+        rate: Fraction,
+        count: int,
+    ) -> None:
+        """One unit of a sample replaced, which was drawn k times with weights[k - 1]."""
+        if self.neighbors is not ReplaceOne:
+            raise _unsupported(event)
+        laws = [
+            (weight, self._law(inner, k)) for k, weight in enumerate(weights, start=1) if weight > 0
+        ]
+        lost = 4 * float(rest)
+        kinds = {type(law) for _, law in laws}
+        if kinds == {Finite}:
+            of_points = [(weight, law) for weight, law in laws if isinstance(law, Finite)]
+            infinite = mpf(rate) * sum(weight * law.infinite for weight, law in of_points)
+            if _NEARLY < infinite < 1:
+                raise TooExtreme
+            if infinite < 1:
+                made = finite.replaced(
+                    of_points, rate=rate, count=count, remove=self.remove, lost=lost
+                )
+                self._add(made)
+        elif kinds == {Normal}:
+            of_noise = [(weight, law) for weight, law in laws if isinstance(law, Normal)]
+            infinite = mpf(0)
+            self._add(
+                densities.replaced_normal(
+                    of_noise,
+                    rate=rate,
+                    count=count,
+                    remove=self.remove,
+                    far=self._far,
+                    lost=lost,
+                )
+            )
+        elif kinds == {Edged} and len(laws) == 1:
+            law = laws[0][1]
+            assert isinstance(law, Edged)
+            infinite = mpf(rate) * law.infinite
+            if _NEARLY < infinite < 1:
+                raise TooExtreme
+            if infinite < 1:
+                self._add(densities.replaced_edged(law, rate=rate, count=count, remove=self.remove))
+        else:
+            raise _unsupported(event)
+        self._fail(infinite, count)
 
 
-def _two_sided(event: Event) -> tuple[Fraction, float] | None:
-    """(epsilon, P(loss = epsilon)) of a law on epsilon, 0 and -epsilon that dominates the event.
-
-    Source      Kairouz, Oh and Viswanath 2015, Theorem 3.3, for what is only known to be private.
-    """
-    match event:
-        case Pure(epsilon=number) | Approximate(epsilon=number):
-            epsilon = exact("epsilon", number)
-            return epsilon, 1 / (1 + math.exp(-epsilon))
-        case RandomizedResponse(epsilon=number, categories=categories):
-            epsilon = exact("epsilon", number)
-            return epsilon, 1 / (1 + (categories - 1) * math.exp(-epsilon))
-        case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity == 1:
-            epsilon = 1 / exact("scale", scale)
-            return epsilon, 1 / (1 + math.exp(-epsilon))
-        case _:
-            return None
+def _root(square: Fraction, event: Event) -> Fraction:
+    """The noise multiplier: as given, or the root of its square to 2^-100."""
+    if isinstance(event, Gaussian):
+        return exact("noise_multiplier", event.noise_multiplier)
+    scale = 1 << max(0, 220 - square.numerator.bit_length() + square.denominator.bit_length())
+    return Fraction(math.isqrt(square.numerator * scale * scale // square.denominator), scale)
 
 
-def _sampled(
+def _sure(event: Event, epsilon: Fraction, top: float) -> bool:
+    """Whether the mass of the loss 0, 1 less the others, is known well in floats."""
+    if isinstance(event, Pure | DiscreteLaplace):
+        return True
+    return epsilon < _LARGEST and 1 - top * (1 + math.exp(-epsilon)) > _SEEN
+
+
+def _three_sampled(
     epsilon: Fraction, top: float, rate: Fraction, *, count: int, remove: bool
 ) -> FiniteLaw | None:
     """The mixture of a law on epsilon, 0, -epsilon with its null law, atom by atom."""
@@ -201,6 +476,6 @@ def _unsupported(event: Event) -> UnsupportedEvent:
     return UnsupportedEvent(
         event,
         kind="the contour engine",
-        try_instead="Its parts: Gaussian, Laplace, pure, approximate and randomised-response "
-        "events, and Poisson samples of the Gaussian, Laplace, pure and randomised-response ones.",
+        try_instead="Its parts: noise of one number, discrete noise that moves by one, pure, "
+        "approximate, bounded-range and randomised-response events, and samples of these.",
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacet.accounting.contour.closed import Constant
 from tacet.accounting.contour.factor import Factor, Tilt
 from tacet.accounting.contour.laplace import LaplaceTilt
 from tacet.accounting.contour.plan import Plan, log_kappa
@@ -38,7 +39,8 @@ class Sides:
 class Sum:
     """The nodes at abscissa c, with every error bound; delta is told in the unit e^log_unit.
 
-    tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`.
+    tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`;
+    log_null: ln of a bound of E e^-L.
     """
 
     plan: Plan
@@ -56,6 +58,7 @@ class Sum:
     tail: float
     slack: float
     log_alias: float
+    log_null: float = 0.0
 
     def at(self, epsilon: float) -> Sides:
         """Both sides of delta(epsilon); epsilon, a float, counts as exact.
@@ -108,7 +111,8 @@ class Sum:
         )
         if epsilon >= plan.x * (1 - 1e-12) or first > 1e200:
             return first, 0.0
-        second = math.exp(min(epsilon - (plan.c + 1) * plan.x - self.log_unit, 700.0))
+        second = epsilon + self.log_null - (plan.c + 1) * plan.x - self.log_unit
+        second = math.exp(min(second, 700.0))
         second = second / (1 - math.exp(-(plan.c + 1) * plan.x)) * (1 + 1e-9)
         loose = 3e-14 * (4 + plan.c * plan.x + abs(self.log_unit)) + self.slack
         return first, max(0.0, first * (1 - min(loose, 1.0)) - second)
@@ -171,6 +175,7 @@ def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum
         tail=_tail(tilts, plan, goal=goal),
         slack=math.fsum(part.slack for part in tilts),
         log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
+        log_null=math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, Constant)),
     )
 
 
