@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tacet.accounting.contour import engine as contour
+from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.lattices import compositions, residues
@@ -62,6 +63,11 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
             return residues.epsilon_interval(flat, delta=at)
         return residues.delta_interval(flat, epsilon=at)
 
+    def smoothed(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return smoothing.epsilon_interval(flat, delta=at)
+        return smoothing.delta_interval(flat, epsilon=at)
+
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
             return contour.epsilon_interval(flat, delta=at, neighbors=neighbors)
@@ -73,6 +79,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     if residues.few_laplace(flat):
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+    yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
 
 
 def only_gaussian(event: Event) -> bool:
