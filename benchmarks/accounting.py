@@ -17,7 +17,8 @@ MiB, ends that tool's process and is written down.
 The reference is the true epsilon (or least noise) in 34-digit arithmetic, from
 accounting_references.json: computed without tacet by another method, twice with other settings.
 "from reference" is the tool's number minus the truth over the truth: an upper bound may only lie
-above. "tool : tacet" says how many times longer the tool took.
+above. "tool : tacet" says how many times longer the tool took. CPU milliseconds are the process's
+own; where they lie far below the others, something else kept the machine busy.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -22,6 +22,7 @@ class Record:
     answer: dict[str, float] = field(default_factory=dict)
     directions: dict[str, float] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     spent: float = 0.0
     hint: float | None = None  # seconds of the last call; None where there is nothing to time
     unknown: str = ""
@@ -39,6 +40,7 @@ class Record:
             return
         self.hint = said["seconds"]
         self.seconds.append(said["seconds"])
+        self.cpu.append(said["cpu"])
         self.spent += said["seconds"]
 
     def note_directions(self, said: dict[str, Any]) -> None:
@@ -98,6 +100,7 @@ class Record:
             "median_s": times[1] if times else None,
             "quartiles_s": [times[0], times[2]] if times else None,
             "seconds": self.seconds,
+            "cpu": self.cpu,
             "cold_s": self.cold,
             "extra_mib": self.extra_mib,
             "unknown": self.unknown,
@@ -130,8 +133,8 @@ def case_table(case: dict[str, Any], records: list[Record], known: Reference | N
         ways = ", ".join(f"{way} {one['value'][:16]}" for way, one in known["directions"].items())
         agreement = known["difference"]
         lines.append(f"Reference: {known['answer'][:20]} ({ways}; agrees to {agreement:.0e}).")
-    columns = [what, "width", "from reference", "median ms", "quartiles ms", "cold ms"]
-    columns += ["extra MiB", "tool : tacet"]
+    columns = [what, "width", "from reference", "median ms", "quartiles ms", "CPU ms"]
+    columns += ["cold ms", "extra MiB", "tool : tacet"]
     lines += ["", f"| tool | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     ours = next((quartiles(one.times) for one in records if one.tool == "tacet"), None)
     for record in records:
@@ -148,6 +151,7 @@ def case_table(case: dict[str, Any], records: list[Record], known: Reference | N
             shown(record.distance(known), sign="+"),
             f"{milliseconds(times[1])}{once}",
             f"{milliseconds(times[0])} to {milliseconds(times[2])}",
+            milliseconds(statistics.median(record.cpu)) if record.cpu else "-",
             milliseconds(record.cold),
             f"{record.extra_mib:.1f}",
             ratio,
