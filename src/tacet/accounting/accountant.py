@@ -274,7 +274,10 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Fi
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain is event or plain == event
     for name, ask, source in engines_of(plain, neighbors):
-        yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
+        found = list(_asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly))
+        yield from found
+        if found and isinstance(plain, RandomAllocation):
+            return  # its moments are slow to find, and no better than its profile
     yield from _selection(plain, neighbors, delta=limit)
     yield None
     if not holds_sample(plain):
@@ -311,7 +314,10 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Finding
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain is event or plain == event
     for name, ask, source in engines_of(plain, neighbors):
-        yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
+        found = list(_asked(name, partial(ask, "delta", at), source, upper_only=not exactly))
+        yield from found
+        if found and isinstance(plain, RandomAllocation):
+            return  # its moments are slow to find, and no better than its profile
     yield from _selection(plain, neighbors, epsilon=at)
     yield None
     yield from _asked(

@@ -11,11 +11,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from tacet.accounting.amplification.relations import holds_allocation
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.lattices import compositions, residues
+from tacet.accounting.pld.distribution import (
+    PrivacyLossDistribution,
+    worst_delta,
+    worst_epsilon,
+)
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.estimates import Interval
@@ -73,6 +79,21 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
             return contour.epsilon_interval(flat, delta=at, neighbors=neighbors)
         return contour.delta_interval(flat, epsilon=at, neighbors=neighbors)
 
+    def transform(measure: Measure, at: Fraction) -> Interval:
+        directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
+        losses = [
+            PrivacyLossDistribution.from_event(event, direction=one, neighbors=neighbors)
+            for one in directions
+        ]
+        low, high = float_below(at), float_above(at)
+        if measure == "delta":
+            return Interval(
+                worst_delta(losses, epsilon=high).lower, worst_delta(losses, epsilon=low).upper
+            )
+        return Interval(
+            worst_epsilon(losses, delta=high).lower, worst_epsilon(losses, delta=low).upper
+        )
+
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
@@ -80,6 +101,8 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
     yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
+    if isinstance(event, Repeated | Composed) and holds_allocation(event):
+        yield "privacy loss distribution", transform, "docs/proofs/pld.md"
 
 
 def only_gaussian(event: Event) -> bool:

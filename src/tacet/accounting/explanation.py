@@ -281,15 +281,14 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
                 "Poisson samples of Gaussian noise, one for each turn of a unit's group",
                 "Choquette-Choo, Ganesh et al. 2023, Thm. 4",
             )
+        case RandomAllocation():
+            return (
+                "a unit in steps drawn at random: the average of the steps' ratios",
+                "Feldman and Shenfeld 2025; docs/proofs/allocation.md",
+            )
         case Repeated() | Composed():
             return "a composition of its own", "Dwork et al. 2006"
-        case (
-            Staircase()
-            | TruncatedLaplace()
-            | GaussianMixture()
-            | ReplacementSampled()
-            | RandomAllocation()
-        ):
+        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
             return "a mechanism of its own", "its docstring"
         case _ as unreachable:
             assert_never(unreachable)

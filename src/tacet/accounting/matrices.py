@@ -29,6 +29,7 @@ from tacet.privacy.events import (
     Event,
     Gaussian,
     MatrixMechanism,
+    RandomAllocation,
     Repeated,
     TreeAggregation,
     compose,
@@ -52,15 +53,17 @@ _MOST_WORK = 2 * 10**8
 
 
 def plain(event: Event) -> Event:
-    """Matrix mechanisms and trees, also within compositions, as the Gaussian events that they are.
+    """Events of many steps, also within compositions, as events that every engine knows.
 
-    A matrix mechanism is one Gaussian of its sensitivity; on cyclic Poisson samples it is as many
-    Poisson-sampled Gaussians of the largest column as a group has turns.
+    A matrix mechanism or a tree is one Gaussian of its sensitivity; on cyclic Poisson samples it is
+    as many Poisson-sampled Gaussians of the largest column as a group has turns. Random allocation
+    with k uses is k allocations of one use, each to a k-th of the steps.
     Raises UnsupportedEvent for cyclic samples where the bands exceed the separation.
 
     Bound       upper: noise multipliers are rounded down.
     Source      Denisov et al. 2022, arXiv:2202.08312, Thm. 2.1 (adaptive inputs); Choquette-Choo,
-                Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples).
+                Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples); Feldman and Shenfeld
+                2026 (several uses); docs/proofs/matrices.md and allocation.md.
 
     >>> from tacet.privacy.events import Laplace
     >>> plain(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
@@ -71,6 +74,8 @@ def plain(event: Event) -> Event:
             return with_parts(event, plain)
         case MatrixMechanism() | TreeAggregation():
             return Gaussian(noise_multiplier=_noise(event))
+        case RandomAllocation(event=one, steps=steps, uses=uses):
+            return _one_each(one, steps, uses)
         case CyclicPoissonSampled(event=one, rate=rate):
             if _bands(one) > one.separation:
                 raise UnsupportedEvent(
@@ -184,6 +189,17 @@ def largest_squared_column(rows: Sequence[Sequence[checks.Number]]) -> Fraction:
     Source      the definition.
     """
     return max(_columns(rows))
+
+
+def _one_each(event: Event, steps: int, uses: int) -> Event:
+    """Random allocation as one allocation for each use, to a share of the steps of its own."""
+    short, longer = divmod(steps, uses)
+    parts: list[Event] = []
+    for share, count in ((short, uses - longer), (short + 1, longer)):
+        if count:
+            once = RandomAllocation(event=plain(event), steps=share) if share > 1 else plain(event)
+            parts.append(compose([once], count=count))
+    return compose(parts)
 
 
 def _noise(event: MatrixMechanism | TreeAggregation) -> Fraction:

@@ -152,15 +152,9 @@ def zcdp_price(event: Event) -> ZCDP:
             return _known(zcdp_of(_by_pure(event, kind="ZCDP")))
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return zcdp_price(plain(event))
-        case PoissonSampled() | FixedSizeSampled() | Shuffled():
+        case PoissonSampled() | FixedSizeSampled() | RandomAllocation() | Shuffled():
             raise _no_additive_price(event, kind="ZCDP")
-        case (
-            Staircase()
-            | TruncatedLaplace()
-            | GaussianMixture()
-            | ReplacementSampled()
-            | RandomAllocation()
-        ):
+        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
             raise UnsupportedEvent(
                 event, kind="ZCDP", try_instead="Price its parts as events of another kind."
             )
@@ -201,15 +195,9 @@ def gdp_price(event: Event) -> GDP:
             return _known(gdp_of(_by_pure(event, kind="GDP")))
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return gdp_price(plain(event))
-        case PoissonSampled() | FixedSizeSampled() | Shuffled():
+        case PoissonSampled() | FixedSizeSampled() | RandomAllocation() | Shuffled():
             raise _no_additive_price(event, kind="GDP")
-        case (
-            Staircase()
-            | TruncatedLaplace()
-            | GaussianMixture()
-            | ReplacementSampled()
-            | RandomAllocation()
-        ):
+        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
             raise UnsupportedEvent(
                 event, kind="GDP", try_instead="Price its parts as events of another kind."
             )
@@ -258,15 +246,9 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             return RenyiDP(order, grid_up(divergence))
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return renyi_price(plain(event), alpha=order)
-        case PoissonSampled() | FixedSizeSampled() | Shuffled():
+        case PoissonSampled() | FixedSizeSampled() | RandomAllocation() | Shuffled():
             raise _no_additive_price(event, kind="RenyiDP")
-        case (
-            Staircase()
-            | TruncatedLaplace()
-            | GaussianMixture()
-            | ReplacementSampled()
-            | RandomAllocation()
-        ):
+        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
             raise UnsupportedEvent(
                 event, kind="RenyiDP", try_instead="Price its parts as events of another kind."
             )

@@ -40,7 +40,13 @@ from tacet.privacy.events import (
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["check_relation", "holds_fixed_size", "holds_sample", "under_replacement"]
+__all__ = [
+    "check_relation",
+    "holds_allocation",
+    "holds_fixed_size",
+    "holds_sample",
+    "under_replacement",
+]
 
 
 def check_relation(event: Event, neighbors: Neighbors) -> None:
@@ -155,7 +161,29 @@ def holds_sample(event: Event) -> bool:
         case Composed(parts=parts):
             return any(holds_sample(part) for part in parts)
         case _:
-            return isinstance(event, PoissonSampled | FixedSizeSampled | Shuffled)
+            return isinstance(
+                event,
+                PoissonSampled
+                | FixedSizeSampled
+                | Shuffled
+                | RandomAllocation
+                | CyclicPoissonSampled,
+            )
+
+
+def holds_allocation(event: Event) -> bool:
+    """Whether a part of the event is a random allocation.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return holds_allocation(one)
+        case Composed(parts=parts):
+            return any(holds_allocation(part) for part in parts)
+        case _:
+            return isinstance(event, RandomAllocation)
 
 
 def holds_fixed_size(event: Event) -> bool:

@@ -31,6 +31,7 @@ from tacet.privacy.events import (
     PoissonSampled,
     PoissonTries,
     Pure,
+    RandomAllocation,
     Repeated,
     Shuffled,
     ZeroConcentrated,
@@ -130,6 +131,10 @@ def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
         case NegativeBinomialTries(event=one) | PoissonTries(event=one):
             mass, rest = without_mass(one, neighbors)
             return without_failure(event, mass, rest) if mass else (Fraction(0), event)
+        case RandomAllocation(event=one, uses=uses):
+            # steps that fail beside the unit's own leave fewer to hide among: no amplification
+            mass, rest = without_mass(compose([one], count=uses), neighbors)
+            return (mass, rest) if mass else (Fraction(0), event)
         case Shuffled(event=one):
             mass, _ = without_mass(one, neighbors)
             return (Fraction(0), event) if not mass else without_mass(one, neighbors)

@@ -6,11 +6,18 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from tacet.accounting.amplification.relations import check_relation, under_replacement
 from tacet.accounting.amplification.sampling import approx_dp_of_sample
+from tacet.accounting.divergences.allocated import (
+    LaplaceTransform,
+    renyi_added,
+    renyi_removed,
+    whole_moments,
+)
 from tacet.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
     renyi_of_randomized_response,
@@ -25,7 +32,7 @@ from tacet.accounting.divergences.sampled import (
 )
 from tacet.accounting.matrices import plain
 from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
-from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.accounting.profiles.bounds import curve_of, profile_bounds
 from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
@@ -156,10 +163,16 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
         case PoissonSampled(event=one, rate=rate):
             q = exact("rate", rate)
             if neighbors is ReplaceOne:
-                return _replaced_poisson(one, q, alpha)
+                return _of_two_steps(one, alpha, functools.partial(_poisson, one, q))
             return _poisson(one, q, alpha)
         case FixedSizeSampled(event=one, size=size, population=population):
             return _fixed_size(under_replacement(one), Fraction(size, population), alpha)
+        case RandomAllocation(event=one, steps=steps, uses=1) if steps > 1:
+            if neighbors is ReplaceOne:
+                return _of_two_steps(one, alpha, functools.partial(_allocation, one, steps))
+            return _allocation(one, steps, alpha)
+        case RandomAllocation():
+            return _divergence(plain(event), alpha, neighbors)
         case Shuffled(event=one):  # the order alone can only lose information
             return _divergence(one, alpha, neighbors)
         case NegativeBinomialTries(event=one) | PoissonTries(event=one):
@@ -172,13 +185,7 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             )
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return _divergence(plain(event), alpha, neighbors)
-        case (
-            Staircase()
-            | TruncatedLaplace()
-            | GaussianMixture()
-            | ReplacementSampled()
-            | RandomAllocation()
-        ):
+        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
             raise UnsupportedEvent(
                 event, kind="Renyi DP", try_instead="Price its parts as events of another kind."
             )
@@ -210,17 +217,54 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     return Fraction(min(found))
 
 
-def _replaced_poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
+@functools.lru_cache(maxsize=8192)
+def _allocation(event: Event, steps: int, alpha: Fraction) -> Fraction:
+    """Under add/remove: one of `steps` steps, the larger of both directions."""
+    whole = _divergence(event, alpha, AddRemove)
+    if alpha > LARGEST_ORDER:
+        return whole
+    removed = renyi_removed(lambda a: _allocation_moments(event, steps, a)[a], alpha=alpha)
+    transform = _transform(event, steps)
+    if transform is None:
+        added = _divergence(event, 1 + (alpha - 1) / steps, AddRemove)
+    else:
+        added = Fraction(
+            renyi_added(transform, lambda a: _divergence(event, a, AddRemove), alpha=alpha)
+        )
+    return min(whole, max(Fraction(removed), added))
+
+
+def _allocation_moments(event: Event, steps: int, order: int) -> list[Any]:
+    largest = next(size for size in (8, 32, 128, LARGEST_ORDER) if size >= order)
+    return _moments_up_to(event, steps, largest)
+
+
+@functools.lru_cache(maxsize=64)
+def _moments_up_to(event: Event, steps: int, largest: int) -> list[Any]:
+    return whole_moments(
+        lambda n: _up(_divergence(event, Fraction(n), AddRemove)), steps=steps, largest=largest
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _transform(event: Event, steps: int) -> LaplaceTransform | None:
+    try:
+        forward, backward = curve_of(event, direction="remove"), curve_of(event, direction="add")
+    except UnsupportedEvent:
+        return None
+    return LaplaceTransform.of(forward, backward, steps)
+
+
+def _of_two_steps(
+    event: Event, alpha: Fraction, one_step: Callable[[Fraction], Fraction]
+) -> Fraction:
     """Under replacement: one unit leaves, another comes; the best of a few ways to split."""
     found = [_divergence(under_replacement(event), alpha, ReplaceOne)]
     for stretch in _STRETCHES:
         first, second = renyi_orders_of_two_steps(alpha, stretch=stretch)
         found.append(
             renyi_of_two_steps(
-                _poisson(event, rate, first),
-                second=_poisson(event, rate, second),
-                alpha=alpha,
-                stretch=stretch,
+                one_step(first), second=one_step(second), alpha=alpha, stretch=stretch
             )
         )
     return min(found)
@@ -278,6 +322,10 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             if epsilon is None:
                 return zcdp_price(event).rho  # refuses it
             return Fraction(conversions.zcdp_from_pure(epsilon))
+        case RandomAllocation(event=one, uses=uses):
+            return (
+                _rho(under_replacement(one) if neighbors is ReplaceOne else one, neighbors) * uses
+            )
         case PoissonSampled(event=one) | FixedSizeSampled(event=one):
             replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
             whole = _rho(under_replacement(one) if replaced else one, neighbors)
@@ -313,6 +361,10 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
             alone = _pure(one, AddRemove)
             times = 2 if neighbors is ReplaceOne else 1
             return None if alone is None else _sampled(alone, exact("rate", rate)) * times
+        case RandomAllocation(event=one, uses=uses):
+            alone = _pure(one, AddRemove)
+            times = 2 * uses if neighbors is ReplaceOne else uses
+            return None if alone is None else alone * times
         case FixedSizeSampled(event=one, size=size, population=population):
             alone = _pure(under_replacement(one), ReplaceOne)
             return None if alone is None else _sampled(alone, Fraction(size, population))

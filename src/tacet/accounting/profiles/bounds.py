@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from tacet.accounting.amplification.relations import under_replacement
 from tacet.accounting.matrices import plain
 from tacet.accounting.profiles import amplified, curves
+from tacet.accounting.profiles.allocated import Tails, allocated
 from tacet.accounting.profiles.boxes import Array, Box
 from tacet.accounting.profiles.curves import Curve
 from tacet.checks import exact
@@ -137,7 +139,15 @@ def curve_of(
             forward = curve_of(pair, direction="remove", neighbors=neighbors)
             backward = curve_of(pair, direction="add", neighbors=neighbors)
             return amplified.fixed_size_sampled(forward, backward, Fraction(size, population))
-        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
+        case RandomAllocation(event=inner, steps=steps, uses=1) if steps > 1:
+            if neighbors is ReplaceOne:
+                raise UnsupportedEvent(
+                    event,
+                    kind="a privacy profile under ReplaceOne",
+                    try_instead="Random allocation is priced under AddRemove or ZeroOut.",
+                )
+            return allocated(_tails(inner, steps, neighbors), remove=direction == "remove")
+        case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation() | RandomAllocation():
             return curve_of(plain(event), direction=direction, neighbors=neighbors)
         case Shuffled():
             raise UnsupportedEvent(
@@ -150,7 +160,6 @@ def curve_of(
             | TruncatedLaplace()
             | GaussianMixture()
             | ReplacementSampled()
-            | RandomAllocation()
             | NegativeBinomialTries()
             | PoissonTries()
         ):
@@ -161,6 +170,14 @@ def curve_of(
             )
         case _ as unreachable:
             assert_never(unreachable)
+
+
+@functools.lru_cache(maxsize=8)
+def _tails(event: Event, steps: int, neighbors: Neighbors) -> Tails:
+    """Remembered: they hold large tables."""
+    forward = curve_of(event, direction="remove", neighbors=neighbors)
+    backward = curve_of(event, direction="add", neighbors=neighbors)
+    return Tails.of(forward, backward, steps)
 
 
 def _gaussian_sum(event: Event) -> Fraction:

@@ -1,0 +1,309 @@
+"""Random allocation against enumeration, quadrature and the scheme run step by step."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from tacet.accounting.accountant import delta, delta_interval, epsilon, findings
+from tacet.accounting.amplification.relations import holds_allocation, holds_sample
+from tacet.accounting.divergences.allocated import (
+    LaplaceTransform,
+    renyi_added,
+    renyi_removed,
+    whole_moments,
+)
+from tacet.accounting.divergences.approximate import without_mass
+from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.explanation import explain
+from tacet.accounting.matrices import plain
+from tacet.accounting.prices import price
+from tacet.accounting.profiles import curves
+from tacet.accounting.profiles.allocated import allocated
+from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.errors import UnsupportedEvent
+from tacet.privacy.events import (
+    Approximate,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    RandomizedResponse,
+    compose,
+)
+from tacet.privacy.guarantees import ZCDP
+from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+
+
+def call(x: float, sigma: float) -> float:
+    """E (X - x)+ of the Gaussian likelihood ratio."""
+    if x <= 0:
+        return 1 - x
+    mu, a = 1 / sigma, math.log(x) * sigma
+    return float(special.ndtr(mu / 2 - a) - x * special.ndtr(-mu / 2 - a))
+
+
+def two_steps(sigma: float, c: float, *, rise: bool) -> float:
+    """E (R - c)+ or E (c - R)+ for two steps, by quadrature over one of them."""
+    mu = 1 / sigma
+
+    def inside(z: float) -> float:
+        left = 2 * c - math.exp(mu * z - mu * mu / 2)
+        value = call(left, sigma)
+        if not rise:
+            value += left - 1
+        return value * float(stats.norm.pdf(z)) / 2
+
+    edge = (math.log(2 * c) + mu * mu / 2) / mu
+    pieces = [
+        integrate.quad(inside, a, b, epsabs=1e-15, epsrel=1e-11, limit=400)[0]
+        for a, b in ((-12.0, edge), (edge, 14.0))
+    ]
+    return float(sum(pieces))
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+def test_two_gaussian_steps_by_quadrature(sigma: float) -> None:
+    event = Gaussian(noise_multiplier=sigma).randomly_allocated(steps=2)
+    for at in (0.0, 0.1, 0.5, 1.0):
+        c = math.exp(at)
+        removed = float(profile_bounds(event, at, direction="remove")[1])
+        added = float(profile_bounds(event, at, direction="add")[1])
+        truth = two_steps(sigma, c, rise=True)
+        turned = c * two_steps(sigma, 1 / c, rise=False)
+        assert truth * (1 - 1e-9) <= removed <= truth * (1 + 1e-4)
+        assert turned * (1 - 1e-9) <= added <= turned * (1 + 1e-3)
+        below = float(profile_bounds(event, -at, direction="remove")[1])
+        dual = 1 - 1 / c + turned / c
+        assert dual * (1 - 1e-9) <= below <= dual * (1 + 1e-4)
+        assert delta(event, epsilon=at) >= max(truth, turned) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("own", "steps"), [(0.5, 2), (1.0, 5), (2.0, 12)])
+def test_coins_by_counting_heads(own: float, steps: int) -> None:
+    """Binary randomised response at one of t steps: the ratio depends on the number of ones."""
+    head = 1 / (1 + math.exp(-own))
+    ones = np.arange(steps + 1)
+    null = stats.binom.pmf(ones, steps, 1 - head)
+    ratio = (ones * math.exp(own) + (steps - ones) * math.exp(-own)) / steps
+    event = RandomizedResponse(epsilon=own, categories=2).randomly_allocated(steps=steps)
+    for at in (-0.3, 0.0, 0.1, 0.4, 1.0):
+        removed = float(np.sum(null * np.maximum(ratio - math.exp(at), 0)))
+        added = float(np.sum(null * np.maximum(1 - math.exp(at) * ratio, 0)))
+        for truth, direction in ((removed, "remove"), (added, "add")):
+            low, high = profile_bounds(event, at, direction=direction)  # type: ignore[arg-type]
+            assert float(low) <= truth * (1 + 1e-9) + 1e-15
+            assert truth * (1 - 1e-9) <= float(high) <= truth + 1e-4
+    for alpha in (1.5, 2, 4.5, 9):
+        with mpmath.workdps(40):
+            divergences = [
+                math.log(float(np.sum(null * ratio**power))) / (alpha - 1)
+                for power in (alpha, 1 - alpha)
+            ]
+        found = renyi(event, alpha=alpha)
+        assert max(divergences) <= found * (1 + 1e-9)
+        assert found <= renyi(event.event, alpha=alpha)
+        if alpha in (2, 9):
+            assert found <= max(divergences) * 1.05
+
+
+@pytest.mark.parametrize(("steps", "uses"), [(4, 2), (5, 2), (5, 3), (6, 4)])
+def test_several_uses_by_every_allocation(steps: int, uses: int) -> None:
+    """Coins at every set of steps, all outputs enumerated."""
+    own = 0.8
+    head = 1 / (1 + math.exp(-own))
+    sets = list(itertools.combinations(range(steps), uses))
+    event = RandomizedResponse(epsilon=own, categories=2).randomly_allocated(steps=steps, uses=uses)
+    mixed, null = [], []
+    for outcome in itertools.product((0, 1), repeat=steps):
+        coins = [head if bit == 0 else 1 - head for bit in outcome]
+        null.append(math.prod(coins))
+        mixed.append(
+            sum(
+                math.prod(1 - c if i in chosen else c for i, c in enumerate(coins))
+                for chosen in sets
+            )
+            / len(sets)
+        )
+    for at in (0.0, 0.2, 0.6, 1.2):
+        grown = math.exp(at)
+        truth = max(
+            sum(max(p - grown * q, 0.0) for p, q in zip(one, two, strict=True))
+            for one, two in ((mixed, null), (null, mixed))
+        )
+        assert truth <= delta(event, epsilon=at) * (1 + 1e-9)
+    for alpha in (2, 5):
+        moments = [
+            sum(p**alpha * q ** (1 - alpha) for p, q in zip(one, two, strict=True))
+            for one, two in ((mixed, null), (null, mixed))
+        ]
+        assert max(math.log(m) / (alpha - 1) for m in moments) <= renyi(event, alpha=alpha)
+    assert pure_epsilon(event) == pytest.approx(own * uses)
+
+
+def test_adaptive_steps_stay_within() -> None:
+    """The second of two steps answers truly or falsely, as the first answer says."""
+    own = 1.0
+    head = 1 / (1 + math.exp(-own))
+    event = Pure(epsilon=own).randomly_allocated(steps=2)
+    null, mixed = [], []
+    for first, second in itertools.product((0, 1), repeat=2):
+        without = [head if first == 0 else 1 - head, head if second == first else 1 - head]
+        null.append(without[0] * without[1])
+        mixed.append(((1 - without[0]) * without[1] + without[0] * (1 - without[1])) / 2)
+    for at in (0.0, 0.3, 0.7):
+        grown = math.exp(at)
+        for one, two in ((mixed, null), (null, mixed)):
+            truth = sum(max(p - grown * q, 0.0) for p, q in zip(one, two, strict=True))
+            assert truth <= delta(event, epsilon=at) * (1 + 1e-9)
+
+
+def test_moments_by_enumeration() -> None:
+    """E R^a over the multinomial law, for whole a."""
+    sigma, steps = 1.3, 3
+    moments = whole_moments(lambda n: n / (2 * sigma**2), steps=steps, largest=5)
+    for a in range(2, 6):
+        total = mpmath.mpf(0)
+        for counts in itertools.product(range(a + 1), repeat=steps):
+            if sum(counts) != a:
+                continue
+            ways = math.factorial(a) / math.prod(math.factorial(n) for n in counts)
+            total += ways * mpmath.exp(sum(n * (n - 1) for n in counts) / (2 * sigma**2))
+        truth = total / steps**a - 1
+        assert truth * (1 - mpmath.mpf("1e-14")) <= moments[a] <= truth * (1 + mpmath.mpf("1e-12"))
+    assert renyi_removed(lambda k: moments[k], alpha=300) == math.inf
+
+
+@pytest.mark.parametrize("sigma", [0.8, 2.0])
+@pytest.mark.parametrize("power", [0.25, 1.0, 3.0, 8.0])
+def test_negative_moments_by_gauss_hermite(sigma: float, power: float) -> None:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(400)
+    mu = 1 / sigma
+    x, w = np.exp(mu * nodes - mu * mu / 2), weights / np.sum(weights)
+    keep = w > 1e-40
+    x, w = x[keep], w[keep]
+    truth = math.log(np.sum(((x[:, None] + x[None, :]) / 2) ** -power * w[:, None] * w[None, :]))
+    curve = curves.gaussian(1 / Fraction(sigma) ** 2)
+    transform = LaplaceTransform.of(curve, curve, 2)
+    found = renyi_added(transform, lambda a: a / (2 * Fraction(sigma) ** 2), alpha=1 + power)
+    assert truth / power * (1 - 1e-4) <= found <= truth / power * 1.01
+
+
+def test_many_steps_approach_the_quadratic_form() -> None:
+    """For t large the divergence is near a Var(X)/(2 t), Var(X) = e^{1/sigma^2} - 1."""
+    event = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=10**6)
+    for alpha in (1.5, 2, 8):
+        near = alpha * math.expm1(1.0) / 2e6
+        assert near * 0.999 <= renyi(event, alpha=alpha) <= near * 1.01
+
+
+@pytest.mark.statistical
+def test_profile_against_the_scheme_itself() -> None:
+    """Runs of the scheme; the mean of a bounded variable is within Hoeffding's 1e-9 bound."""
+    rng, sigma, steps, runs = np.random.default_rng(11), 1.0, 20, 200_000
+    z = rng.normal(size=(runs, steps)) * sigma
+    ratio = np.mean(np.exp((2 * z - 1) / (2 * sigma**2)), axis=1)
+    shifted = z
+    shifted[:, 0] += 1
+    removed = np.mean(np.exp((2 * shifted - 1) / (2 * sigma**2)), axis=1)
+    slack = math.sqrt(math.log(2e9) / (2 * runs))
+    event = Gaussian(noise_multiplier=sigma).randomly_allocated(steps=steps)
+    for at in (0.0, 0.2, 0.6):
+        seen = float(np.mean(np.maximum(1 - math.exp(at) / removed, 0)))
+        turned = float(np.mean(np.maximum(1 - math.exp(at) * ratio, 0)))
+        up = float(profile_bounds(event, at, direction="remove")[1])
+        down = float(profile_bounds(event, at, direction="add")[1])
+        assert abs(up - seen) <= slack
+        assert abs(down - turned) <= slack
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        Gaussian(noise_multiplier=1.0),
+        Gaussian(noise_multiplier=4.0) * 9,
+        Laplace(noise_multiplier=1.0),
+        RandomizedResponse(epsilon=1.0, categories=4),
+        Approximate(epsilon=0.5, delta=1e-7),
+    ],
+    ids=["gaussian", "gaussians", "laplace", "response", "approximate"],
+)
+def test_hiding_never_costs(base: Event) -> None:
+    whole = epsilon(base, delta=1e-5)
+    few = epsilon(base.randomly_allocated(steps=5), delta=1e-5)
+    many = epsilon(base.randomly_allocated(steps=100), delta=1e-5)
+    assert many < few <= whole * (1 + 1e-9)
+    poisson = epsilon(base.poisson_sampled(rate=0.01) * 100, delta=1e-5)
+    assert many < 1.1 * poisson
+
+
+def test_against_poisson_samples_of_one_epoch_and_of_ten() -> None:
+    one = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=100)
+    sampled = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01) * 100
+    assert epsilon(one, delta=1e-5) < 0.9 * epsilon(sampled, delta=1e-5)
+    assert epsilon(one * 10, delta=1e-5) < epsilon(sampled * 10, delta=1e-5)
+    ends = {f.engine: f.interval.upper for f in findings(one * 10, delta=1e-5)}
+    assert ends["privacy loss distribution"] < ends["Renyi divergences"]
+
+
+def test_rewriting_and_relations() -> None:
+    base = Gaussian(noise_multiplier=1.0)
+    assert plain(base.randomly_allocated(steps=1)) == base
+    assert plain(base.randomly_allocated(steps=4, uses=4)) == base * 4
+    assert plain(base.randomly_allocated(steps=7, uses=3)) == compose(
+        [base.randomly_allocated(steps=2)], count=2
+    ) + base.randomly_allocated(steps=3)
+    event = base.randomly_allocated(steps=50)
+    assert holds_allocation(event * 2)
+    assert holds_sample(event)
+    assert not holds_allocation(base)
+    assert epsilon(event, delta=1e-5, neighbors=ZeroOut) == epsilon(event, delta=1e-5)
+    replaced = epsilon(event, delta=1e-5, neighbors=ReplaceOne)
+    assert epsilon(event, delta=1e-5) < replaced
+    assert replaced < epsilon(Gaussian(noise_multiplier=0.5), delta=1e-5)
+    with pytest.raises(UnsupportedEvent):
+        profile_bounds(event, 1.0, neighbors=ReplaceOne)
+    with pytest.raises(UnsupportedEvent):
+        price(event, ZCDP)
+    assert rho(event) == 0.5
+    assert rho(event, neighbors=ReplaceOne) == 2.0
+    pure = Pure(epsilon=0.25).randomly_allocated(steps=9, uses=2)
+    assert pure_epsilon(pure) == 0.5
+    assert pure_epsilon(pure, neighbors=ReplaceOne) == 1.0
+    failing = Approximate(epsilon=0.5, delta=1e-3).randomly_allocated(steps=9, uses=2)
+    mass, rest = without_mass(failing, AddRemove)
+    assert mass >= 1 - Fraction(999, 1000) ** 2
+    assert rest == Pure(epsilon=0.5) * 2
+    assert "drawn at random" in str(explain(event, delta=1e-5))
+
+
+@pytest.mark.parametrize("steps", [2, 10**5, 10**12])
+@pytest.mark.parametrize("sigma", [0.05, 200.0])
+def test_numbers_of_any_size(sigma: float, steps: int) -> None:
+    event = Gaussian(noise_multiplier=sigma).randomly_allocated(steps=steps)
+    for at in (0.0, 1e-6, 1.0, 500.0):
+        interval = delta_interval(event, epsilon=at)
+        assert 0 <= interval.lower <= interval.upper <= 1
+        assert interval.upper <= delta(event.event, epsilon=at) * (1 + 1e-6) + 1e-15
+    assert 0 <= renyi(event, alpha=3) <= 3 / (2 * sigma**2) * (1 + 1e-9)
+
+
+def test_ends_of_a_curve() -> None:
+    curve = curves.approximate(Fraction(1, 2), Fraction(1, 100))
+    for remove in (True, False):
+        found = allocated(curve, curve, 10, remove=remove)
+        asked: Any = np.array([-math.inf, -1e4, -700.0, 0.0, 700.0, 1e4, math.inf])
+        box = found(asked)
+        assert np.all(box.lower <= box.upper)
+        assert box.upper[0] == 1
+        assert box.upper[-1] == pytest.approx(0.01 if remove else 0, abs=1e-9)
+        assert np.all(np.diff(box.upper) <= 1e-15)
