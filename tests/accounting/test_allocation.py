@@ -28,7 +28,7 @@ from tacet.accounting.explanation import explain
 from tacet.accounting.matrices import plain
 from tacet.accounting.prices import price
 from tacet.accounting.profiles import curves
-from tacet.accounting.profiles.allocated import allocated
+from tacet.accounting.profiles.allocated import Tails, allocated
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.errors import UnsupportedEvent
 from tacet.privacy.events import (
@@ -116,7 +116,7 @@ def test_coins_by_counting_heads(own: float, steps: int) -> None:
             assert found <= max(divergences) * 1.05
 
 
-@pytest.mark.parametrize(("steps", "uses"), [(4, 2), (5, 2), (5, 3), (6, 4)])
+@pytest.mark.parametrize(("steps", "uses"), [(4, 2), (5, 3)])
 def test_several_uses_by_every_allocation(steps: int, uses: int) -> None:
     """Coins at every set of steps, all outputs enumerated."""
     own = 0.8
@@ -134,7 +134,7 @@ def test_several_uses_by_every_allocation(steps: int, uses: int) -> None:
             )
             / len(sets)
         )
-    for at in (0.0, 0.2, 0.6, 1.2):
+    for at in (0.0, 0.5):
         grown = math.exp(at)
         truth = max(
             sum(max(p - grown * q, 0.0) for p, q in zip(one, two, strict=True))
@@ -185,25 +185,35 @@ def test_moments_by_enumeration() -> None:
 
 @pytest.mark.parametrize("sigma", [0.8, 2.0])
 @pytest.mark.parametrize("power", [0.25, 1.0, 3.0, 8.0])
-def test_negative_moments_by_gauss_hermite(sigma: float, power: float) -> None:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(400)
+def test_negative_moments_by_quadrature(sigma: float, power: float) -> None:
+    # the trapezoid rule on normal noise, to 12 deviations beyond where the moment sits
     mu = 1 / sigma
-    x, w = np.exp(mu * nodes - mu * mu / 2), weights / np.sum(weights)
-    keep = w > 1e-40
-    x, w = x[keep], w[keep]
+    nodes = np.linspace(-12 - power * mu, 12, 1200)
+    x, w = np.exp(mu * nodes - mu * mu / 2), stats.norm.pdf(nodes) * (nodes[1] - nodes[0])
     truth = math.log(np.sum(((x[:, None] + x[None, :]) / 2) ** -power * w[:, None] * w[None, :]))
     curve = curves.gaussian(1 / Fraction(sigma) ** 2)
     transform = LaplaceTransform.of(curve, curve, 2)
     found = renyi_added(transform, lambda a: a / (2 * Fraction(sigma) ** 2), alpha=1 + power)
-    assert truth / power * (1 - 1e-4) <= found <= truth / power * 1.01
+    assert truth / power * (1 - 1e-9) <= found <= truth / power * 1.02
 
 
 def test_many_steps_approach_the_quadratic_form() -> None:
     """For t large the divergence is near a Var(X)/(2 t), Var(X) = e^{1/sigma^2} - 1."""
     event = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=10**6)
-    for alpha in (1.5, 2, 8):
+    for alpha in (2, 8):  # between whole orders a chord stands for the curve
         near = alpha * math.expm1(1.0) / 2e6
         assert near * 0.999 <= renyi(event, alpha=alpha) <= near * 1.01
+
+
+def test_many_steps_approach_a_normal_law() -> None:
+    """For t large R is near N(1, Var(X)/t): delta by the normal law's own integral."""
+    event = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=10**6)
+    spread = math.sqrt(math.expm1(1.0)) / 1000
+    for at in (0.0, 0.001, 0.003):
+        z = math.expm1(at) / spread
+        near = spread * (float(stats.norm.pdf(z)) - z * float(stats.norm.sf(z)))
+        found = delta(event, epsilon=at)
+        assert 0.97 * near <= found <= 1.03 * near
 
 
 @pytest.mark.statistical
@@ -293,14 +303,15 @@ def test_numbers_of_any_size(sigma: float, steps: int) -> None:
     for at in (0.0, 1e-6, 1.0, 500.0):
         interval = delta_interval(event, epsilon=at)
         assert 0 <= interval.lower <= interval.upper <= 1
-        assert interval.upper <= delta(event.event, epsilon=at) * (1 + 1e-6) + 1e-15
+        alone = float(profile_bounds(event.event, at)[1])
+        assert interval.upper <= alone * (1 + 1e-6) + 1e-15
     assert 0 <= renyi(event, alpha=3) <= 3 / (2 * sigma**2) * (1 + 1e-9)
 
 
 def test_ends_of_a_curve() -> None:
     curve = curves.approximate(Fraction(1, 2), Fraction(1, 100))
     for remove in (True, False):
-        found = allocated(curve, curve, 10, remove=remove)
+        found = allocated(Tails.of(curve, curve, 10), remove=remove)
         asked: Any = np.array([-math.inf, -1e4, -700.0, 0.0, 700.0, 1e4, math.inf])
         box = found(asked)
         assert np.all(box.lower <= box.upper)

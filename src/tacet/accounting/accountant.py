@@ -37,6 +37,7 @@ from tacet.privacy.events import (
     NegativeBinomialTries,
     PoissonTries,
     Pure,
+    RandomAllocation,
     Shuffled,
 )
 from tacet.privacy.guarantees import PureDP

@@ -55,7 +55,10 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     def closed(measure: Measure, at: Fraction) -> Interval:
         ends = float_below(at), float_above(at)
         if measure == "epsilon":
-            return Interval(*falling_below(profile, ends))
+            low, high = falling_below(profile, ends)
+            if low == 0.0 < high:  # no lower side that is worth following: the upper one alone
+                high = falling_below(lambda at: (profile(at)[1],) * 2, ends)[1]
+            return Interval(low, high)
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 

@@ -30,9 +30,11 @@ _CHARGE = 16 * _U
 _GOALS = (0.3, 1e-2, 1e-5, 1e-8, 1e-11, 1e-15, 1e-20, 1e-30)
 """Deltas near which a sum is laid out; the next is made where the ones before are too rough."""
 _SIZE = 1 << 16
+_MOST_STEPS = 10**7
+_LEAST = 1e-40
 _FARTHEST = 250.0
 """Logarithms of c and of X beyond this are not told apart."""
-_LARGEST = 1 << 20
+_LARGEST = 1 << 18
 _REACH = 10.0
 _FINE = 0.05
 """The width of the grid, in standard deviations of X, is at most this where the size allows."""
@@ -64,10 +66,12 @@ def allocated(tails: Tails, *, remove: bool) -> Curve:
             if rise != remove:  # delta = 1 - e^epsilon + e^epsilon delta of the other way round
                 value = value - np.expm1(at if remove else -at)
             found[here] = value
+        # the average ratio is no riskier than one
+        found = np.fmin(found, (tails.forward if remove else tails.backward)(epsilon).upper)
         plain = np.maximum(-np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300, 0.0)
         return Box(plain, np.clip(found * (1 + 32 * _U) + 1e-300, plain, 1.0))
 
-    return Curve(evaluate=evaluate, infinity=tails.infinity if remove else Fraction(0))
+    return Curve(evaluate=evaluate, infinity=tails.forward.infinity if remove else Fraction(0))
 
 
 def rising_law(forward: Curve, places: Array) -> tuple[Array, float]:
@@ -93,7 +97,8 @@ def falling_law(backward: Curve, places: Array) -> Array:
     values = np.concatenate(([0.0], turned * places[1:] * (1 + 4 * _U)))
     rises = np.diff(values) / np.diff(places)
     left, right = np.concatenate(([0.0], rises)), np.append(rises, 1.0)
-    return np.maximum(right - left, 0.0) + _CHARGE * (left + right)
+    masses: Array = np.maximum(right - left, 0.0) + _CHARGE * (left + right)
+    return masses
 
 
 def _logs(places: Array) -> Box:
@@ -112,15 +117,18 @@ class Tails:
 
     rising: _Tail
     falling: _Tail
-    infinity: Fraction
+    forward: Curve
+    backward: Curve
 
     @classmethod
     def of(cls, forward: Curve, backward: Curve, steps: int) -> Tails:
         """From the curves of (P, Q) and (Q, P) of one step; steps: t, 2 or more."""
+        many = min(steps, _MOST_STEPS)  # R falls in convex order as t grows
         return cls(
-            rising=_Tail(forward, backward, steps, rise=True),
-            falling=_Tail(forward, backward, steps, rise=False),
-            infinity=forward.infinity,
+            rising=_Tail(forward, backward, many, rise=True),
+            falling=_Tail(forward, backward, many, rise=False),
+            forward=forward,
+            backward=backward,
         )
 
 
@@ -140,18 +148,19 @@ class _Tail:
         # c may be up to the rounding below its float, where the tail is larger
         gap = np.expm1(log_c)
         gap = gap - 8 * _U * np.abs(gap) if self.rise else gap + 8 * _U * np.abs(gap)
-        rough = np.ones(gap.shape, dtype=bool)
         # R is no riskier than one X
         if self.rise:
             best = self.forward(Box(log_c, log_c)).upper
         else:
             best = self.backward(Box(-log_c, -log_c)).upper * np.exp(log_c) * (1 + 16 * _U)
+        rough = best > _LEAST
         for place in range(len(_GOALS)):
-            if place == len(self.pieces):
-                self.pieces.append(self._piece(_GOALS[place]))
-            value, error = self.pieces[place](gap)
+            with np.errstate(over="ignore", invalid="ignore"):  # wild ones give nan: ignored
+                if place == len(self.pieces):
+                    self.pieces.append(self._piece(_GOALS[place]))
+                value, error = self.pieces[place](gap)
             rough &= ~((error < 0.01 * value) & (value > _GOALS[place] / 100))
-            best = np.minimum(best, value)
+            best = np.fmin(best, value)
             if not rough.any():
                 break
         return best
@@ -169,7 +178,7 @@ class _Tail:
         law = Law(first=0, weights=weights, infinity=0.0)
         side = [(law, self.steps)]
         found = total(side, step=where.step, window=where.window, side=1)
-        if found is None or not math.isfinite(found.error) or found.exponent > 600:
+        if found is None or not math.isfinite(found.error):
             return _nothing_known
         mass = float(np.sum(weights)) * (1 + 1e-12)
         # a sum with a term beyond the last place counts by what it exceeds it, at most
@@ -190,8 +199,9 @@ def _functional(
     sums = numbers * step
     reach = abs(float(sums[0])) + abs(float(sums[-1]))
     charge = 16 * _U * (abs(found.exponent) + abs(window.tilt) * reach + 64)
-    with np.errstate(under="ignore", over="ignore"):
-        scale = np.exp(np.minimum(found.exponent - window.tilt * sums, 700.0)) * (1 + charge)
+    powers = found.exponent - window.tilt * sums
+    with np.errstate(under="ignore"):
+        scale = np.where(powers > 700, math.inf, np.exp(np.minimum(powers, 700.0)) * (1 + charge))
     masses = np.stack(
         [np.maximum(found.values, 0.0) * scale, np.full_like(sums, found.error) * scale]
     )
