@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 from decimal import Decimal
@@ -43,17 +44,24 @@ def exact(argument: str, value: Number) -> Fraction:
     if isinstance(value, bool):
         raise InvalidParameter(argument, value, expected=expected)
     try:
+        if type(value) is float:
+            return _decimal(value)
         if isinstance(value, Fraction):
             return value
         if isinstance(value, numbers.Integral):
             return Fraction(int(value))
         if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
-            return Fraction(repr(float(value)))  # also NumPy's floats
+            return _decimal(float(value))  # also NumPy's floats
         if isinstance(value, str | Decimal) and abs(_exponent(value)) <= _LARGEST_EXPONENT:
             return Fraction(value)
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
     raise InvalidParameter(argument, value, expected=expected)
+
+
+@functools.lru_cache(maxsize=8192)  # compositions of many parts read each number several times
+def _decimal(value: float) -> Fraction:
+    return Fraction(repr(value))
 
 
 def _exponent(value: str | Decimal) -> int:
