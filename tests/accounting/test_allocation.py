@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from fractions import Fraction
+from types import ModuleType
 from typing import Any
 
 import mpmath
@@ -14,8 +16,16 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from tacet.accounting import derived
 from tacet.accounting.accountant import delta, delta_interval, epsilon, findings
+from tacet.accounting.amplification import pairs
+from tacet.accounting.amplification.pairs import (
+    delta_of_pairs,
+    epsilon_of_pairs,
+    speaks_of_one_unit,
+)
 from tacet.accounting.amplification.relations import holds_allocation, holds_sample
+from tacet.accounting.divergences import allocated as divergences
 from tacet.accounting.divergences.allocated import (
     LaplaceTransform,
     renyi_added,
@@ -27,6 +37,7 @@ from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
 from tacet.accounting.explanation import explain
 from tacet.accounting.matrices import plain
 from tacet.accounting.prices import price
+from tacet.accounting.profiles import allocated as profiles
 from tacet.accounting.profiles import curves
 from tacet.accounting.profiles.allocated import Tails, allocated
 from tacet.accounting.profiles.bounds import profile_bounds
@@ -69,6 +80,18 @@ def two_steps(sigma: float, c: float, *, rise: bool) -> float:
         for a, b in ((-12.0, edge), (edge, 14.0))
     ]
     return float(sum(pieces))
+
+
+@pytest.mark.parametrize(
+    "module", [derived, divergences, pairs, profiles], ids=lambda module: module.__name__
+)
+def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing):
+            document = thing.__doc__ or ""
+            assert "Source" in document, name
+            assert "Bound" in document, name
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
@@ -280,6 +303,11 @@ def test_rewriting_and_relations() -> None:
     replaced = epsilon(event, delta=1e-5, neighbors=ReplaceOne)
     assert epsilon(event, delta=1e-5) < replaced
     assert replaced < epsilon(Gaussian(noise_multiplier=0.5), delta=1e-5)
+    assert replaced <= 2 * epsilon(event, delta=1e-6)
+    half = delta(event, epsilon=0.4)
+    assert delta(event, epsilon=0.8, neighbors=ReplaceOne) <= half * (1 + math.exp(0.4)) * (
+        1 + 1e-9
+    )
     with pytest.raises(UnsupportedEvent):
         profile_bounds(event, 1.0, neighbors=ReplaceOne)
     with pytest.raises(UnsupportedEvent):
@@ -318,3 +346,44 @@ def test_ends_of_a_curve() -> None:
         assert box.upper[0] == 1
         assert box.upper[-1] == pytest.approx(0.01 if remove else 0, abs=1e-9)
         assert np.all(np.diff(box.upper) <= 1e-15)
+
+
+def test_replacing_a_unit_by_every_allocation() -> None:
+    """Coins at one of three steps; the unit's coin is turned one way or the other."""
+    own, steps = 0.7, 3
+    up, down = 1 / (1 + math.exp(-own / 2)), 1 / (1 + math.exp(own / 2))
+    laws: list[list[float]] = [[], []]
+    for outcome in itertools.product((0, 1), repeat=steps):
+        for law, head in zip(laws, (up, down), strict=True):
+            law.append(
+                sum(
+                    math.prod(
+                        (head if bit == 0 else 1 - head) if i == place else 0.5
+                        for i, bit in enumerate(outcome)
+                    )
+                    for place in range(steps)
+                )
+                / steps
+            )
+    # against a fair coin each is own/2-DP
+    event = Pure(epsilon=own / 2).randomly_allocated(steps=steps)
+    for at in (0.0, 0.1, 0.3):
+        truth = sum(max(p - math.exp(at) * q, 0.0) for p, q in zip(*laws, strict=True))
+        assert truth <= delta(event, epsilon=at, neighbors=ReplaceOne) * (1 + 1e-9)
+
+
+def test_pairs_by_their_own_arithmetic() -> None:
+    def delta_at(x: Any) -> float:
+        return math.exp(-4 * float(x) - 3)
+
+    def epsilon_at(part: Any) -> float:
+        return max(0.0, -(math.log(float(part)) + 3) / 4)
+
+    goal = Fraction(1, 10**6)
+    found = epsilon_of_pairs(epsilon_at, delta=goal)
+    assert delta_of_pairs(delta_at, epsilon=Fraction(found)) <= goal
+    assert delta_of_pairs(delta_at, epsilon=Fraction(found * 0.98)) > goal
+    assert epsilon_of_pairs(lambda _: math.inf, delta=goal) == math.inf
+    base = Gaussian(noise_multiplier=1.0)
+    assert speaks_of_one_unit(base.randomly_allocated(steps=3) * 2)
+    assert not speaks_of_one_unit(base.randomly_allocated(steps=3) + base)

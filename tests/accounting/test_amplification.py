@@ -406,3 +406,24 @@ def test_every_function_says_its_source_and_bound(module: ModuleType) -> None:
             document = inspect.getdoc(value) or ""
             assert "Source" in document, name
             assert "Bound" in document, name
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.0005, 0.002])
+def test_blocks_of_places_against_every_place(epsilon: float) -> None:
+    """Delta given two million clones: the module's formula, place by place."""
+    clones, local = 2_000_000, 1.0
+    n, lean = clones + 1, math.tanh(local / 2)
+    cut = 0.5 + math.tanh(epsilon / 2) / (2 * lean)
+    x = np.arange(math.floor(n * cut), n // 2 + 20_000)
+    over = np.maximum(x / n - cut, 0)
+    truth = 2 * lean * (1 + math.exp(epsilon)) * np.sum(stats.binom.pmf(x, n, 0.5) * over)
+    found = shuffling._given(local, clones, epsilon)
+    assert truth * (1 - 1e-9) <= found <= truth * 1.002
+
+
+def test_a_billion_reports_are_priced_at_once() -> None:
+    one = delta_of_shuffled(1.0, count=10**9, epsilon=5e-5)
+    assert 0 < one < delta_of_shuffled(1.0, count=10**8, epsilon=5e-5)
+    # a tenth of the people: the law of the share of ones is sqrt(10) times as wide
+    fewer = delta_of_shuffled(1.0, count=10**8, epsilon=5e-5 * math.sqrt(10))
+    assert fewer == pytest.approx(math.sqrt(10) * one, rel=0.01)

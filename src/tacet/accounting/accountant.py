@@ -24,18 +24,16 @@ from tacet.accounting.amplification.relations import (
     holds_sample,
 )
 from tacet.accounting.arguments import Events, delta_argument, epsilon_argument, joined
+from tacet.accounting.derived import derived_bounds
 from tacet.accounting.divergences import approximate as by_renyi
 from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
 from tacet.accounting.engines import engines_of, float_above, float_below, only_gaussian
-from tacet.accounting.tries import delta_of_tries, epsilon_of_tries
 from tacet.checks import Number
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import (
     Event,
-    NegativeBinomialTries,
-    PoissonTries,
     Pure,
     RandomAllocation,
     Shuffled,
@@ -275,11 +273,12 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Fi
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain is event or plain == event
     for name, ask, source in engines_of(plain, neighbors):
-        found = list(_asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly))
-        yield from found
-        if found and isinstance(plain, RandomAllocation):
+        known = list(_asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly))
+        yield from known
+        if known and isinstance(plain, RandomAllocation):
             return  # its moments are slow to find, and no better than its profile
-    yield from _selection(plain, neighbors, delta=limit)
+    for name, bound, source in derived_bounds(plain, neighbors, _intervals, delta=limit):
+        yield from _asked(name, bound, source)
     yield None
     if not holds_sample(plain):
         yield from _asked(
@@ -315,11 +314,12 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Finding
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain is event or plain == event
     for name, ask, source in engines_of(plain, neighbors):
-        found = list(_asked(name, partial(ask, "delta", at), source, upper_only=not exactly))
-        yield from found
-        if found and isinstance(plain, RandomAllocation):
+        known = list(_asked(name, partial(ask, "delta", at), source, upper_only=not exactly))
+        yield from known
+        if known and isinstance(plain, RandomAllocation):
             return  # its moments are slow to find, and no better than its profile
-    yield from _selection(plain, neighbors, epsilon=at)
+    for name, bound, source in derived_bounds(plain, neighbors, _intervals, epsilon=at):
+        yield from _asked(name, bound, source)
     yield None
     yield from _asked(
         "Renyi divergences",
@@ -328,35 +328,13 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Finding
     )
 
 
-def _selection(
-    event: Event,
-    neighbors: Neighbors,
-    *,
-    delta: Fraction | None = None,
-    epsilon: Fraction | None = None,
-) -> Iterator[Finding]:
-    """Private selection by the profile of one run."""
-    if not isinstance(event, NegativeBinomialTries | PoissonTries):
-        return
-    run = event.event
-
-    def delta_at(x: float) -> float:
-        return delta_interval(run, epsilon=Fraction(x), neighbors=neighbors).upper
-
-    def found() -> Interval:
-        if epsilon is not None:
-            return Interval(0.0, delta_of_tries(event, delta_at, epsilon=epsilon))
-        return Interval(
-            0.0,
-            epsilon_of_tries(
-                event,
-                lambda part: epsilon_interval(run, delta=part, neighbors=neighbors).upper,
-                delta_at,
-                delta=delta or Fraction(0),
-            ),
-        )
-
-    yield from _asked("private selection", found, "Koskela, Redberg, Wang 2024")
+def _intervals(
+    event: Event, neighbors: Neighbors, *, delta: Fraction | None, epsilon: Fraction | None
+) -> Interval:
+    """Of another event, for engines that price an event by way of it."""
+    if epsilon is not None:
+        return delta_interval(event, epsilon=epsilon, neighbors=neighbors)
+    return epsilon_interval(event, delta=delta or Fraction(0), neighbors=neighbors)
 
 
 def _asked(

@@ -40,6 +40,8 @@ _UNIT = 2.0**-53
 _LARGEST_COUNT = 10**9
 _RUNS = 128
 _ENUMERATED = 512
+_BLOCKS = 128
+"""Blocks of places in a standard deviation, where there are more places than that."""
 _REACH = 9.5
 """Standard deviations of the number of clones that are looked at run by run."""
 
@@ -242,16 +244,35 @@ def _given(local_epsilon: float, clones: int, epsilon: float) -> float:
     spread = math.sqrt(n) / 2
     first = max(0, math.floor(n * cut) - 1)
     last = min(n, math.ceil(max(first, n / 2) + 12 * spread + 40))
-    x = np.arange(first, last + 1, dtype=np.float64)
+    block = max(1, math.floor(spread / _BLOCKS))
+    x = np.arange(first, last + 1, block, dtype=np.float64)
+    last = min(n, int(x[-1]) + block - 1)
     log_pmf, error = _log_binomial(n, 0.5, x)
     height = 2 * lean * (1 + math.exp(epsilon))
     over = np.maximum(x / n - cut, 0.0) + 8 * _UNIT
-    terms = np.exp(log_pmf + error) * over * height
+    terms = np.exp(log_pmf + error) * _block_sums(n, x, over, block) * height
     total = math.fsum(terms)
     if last < n:  # beyond, each binomial term is at most this share of the one before
         shrink = (n - last) / (last + 1)
         total += math.exp(float(log_pmf[-1])) * height * shrink / (1 - shrink)
     return min(1.0, total * (1 + 1e-12) + 1e-300)
+
+
+def _block_sums(trials: int, x: _Array, over: _Array, block: int) -> _Array:
+    """Sums over the next `block` places of over + j/n times how the binomial term has changed.
+
+    The terms' ratio falls, so they lie below the powers of the first ratio, and these below the
+    chord of the block.
+    """
+    if block == 1:
+        return over
+    ratio = np.maximum(trials - x, 0.0) / (x + 1)
+    drop = 1 - np.power(ratio, block)
+    m = float(block)
+    zeroth = m - drop * (m - 1) / 2
+    first = m * (m - 1) / 2 - drop * (m - 1) * (2 * m - 1) / 6
+    sums: _Array = (over * zeroth + first / trials) * (1 + 1e-12)
+    return sums
 
 
 def _log_binomial(trials: int, chance: float, x: _Array) -> tuple[_Array, _Array]:
