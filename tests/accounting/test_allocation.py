@@ -111,32 +111,41 @@ def test_two_gaussian_steps_by_quadrature(sigma: float) -> None:
         assert delta(event, epsilon=at) >= max(truth, turned) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("own", "steps"), [(0.5, 2), (1.0, 5), (2.0, 12)])
+@pytest.mark.parametrize(("own", "steps"), [(0.5, 2), (1.0, 5), (2.0, 50), (0.5, 200), (4.0, 1000)])
 def test_coins_by_counting_heads(own: float, steps: int) -> None:
     """Binary randomised response at one of t steps: the ratio depends on the number of ones."""
-    head = 1 / (1 + math.exp(-own))
-    ones = np.arange(steps + 1)
-    null = stats.binom.pmf(ones, steps, 1 - head)
-    ratio = (ones * math.exp(own) + (steps - ones) * math.exp(-own)) / steps
     event = RandomizedResponse(epsilon=own, categories=2).randomly_allocated(steps=steps)
-    for at in (-0.3, 0.0, 0.1, 0.4, 1.0):
-        removed = float(np.sum(null * np.maximum(ratio - math.exp(at), 0)))
-        added = float(np.sum(null * np.maximum(1 - math.exp(at) * ratio, 0)))
-        for truth, direction in ((removed, "remove"), (added, "add")):
-            low, high = profile_bounds(event, at, direction=direction)  # type: ignore[arg-type]
-            assert float(low) <= truth * (1 + 1e-9) + 1e-15
-            assert truth * (1 - 1e-9) <= float(high) <= truth + 1e-4
-    for alpha in (1.5, 2, 4.5, 9):
-        with mpmath.workdps(40):
-            divergences = [
-                math.log(float(np.sum(null * ratio**power))) / (alpha - 1)
-                for power in (alpha, 1 - alpha)
+    with mpmath.workdps(40):
+        x = mpmath.mpf(str(own))
+        tail = 1 / (1 + mpmath.exp(x))
+        null = [
+            mpmath.binomial(steps, k) * tail**k * (1 - tail) ** (steps - k)
+            for k in range(steps + 1)
+        ]
+        ratios = [
+            (k * mpmath.exp(x) + (steps - k) * mpmath.exp(-x)) / steps for k in range(steps + 1)
+        ]
+        for at in (-0.3, 0.0, 0.05, 0.2, 0.45, 1.2):
+            grown = mpmath.exp(mpmath.mpf(at))
+            removed = mpmath.fsum(n * max(r - grown, 0) for n, r in zip(null, ratios, strict=True))
+            added = mpmath.fsum(
+                n * max(1 - grown * r, 0) for n, r in zip(null, ratios, strict=True)
+            )
+            for truth, direction in ((removed, "remove"), (added, "add")):
+                low, high = profile_bounds(event, at, direction=direction)  # type: ignore[arg-type]
+                assert float(low) <= truth * (1 + mpmath.mpf("1e-15"))
+                assert truth * (1 - mpmath.mpf("1e-30")) <= float(high)
+                assert float(high) <= truth * mpmath.mpf("1.01") + mpmath.mpf("1e-35")
+        for alpha in (1.5, 2, 4.5, 30):
+            moments = [
+                mpmath.fsum(n * r**power for n, r in zip(null, ratios, strict=True))
+                for power in (mpmath.mpf(alpha), 1 - mpmath.mpf(alpha))
             ]
-        found = renyi(event, alpha=alpha)
-        assert max(divergences) <= found * (1 + 1e-9)
-        assert found <= renyi(event.event, alpha=alpha)
-        if alpha in (2, 9):
-            assert found <= max(divergences) * 1.05
+            truth = max(mpmath.log(moment) for moment in moments) / (alpha - 1)
+            found = renyi(event, alpha=alpha)
+            assert truth * (1 - mpmath.mpf("1e-15")) <= found <= renyi(event.event, alpha=alpha)
+            if alpha in (2, 30):
+                assert found <= truth * mpmath.mpf("1.01")
 
 
 @pytest.mark.parametrize(("steps", "uses"), [(4, 2), (5, 3)])
