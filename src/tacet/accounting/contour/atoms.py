@@ -13,6 +13,8 @@ from tacet.accounting.contour.series import UNIT, Complexes, Floats, weighted_ex
 
 __all__ = ["AtomTilt", "Atoms", "Quadrature", "tilt"]
 
+_CHUNK = 1 << 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Atoms:
@@ -70,11 +72,15 @@ class AtomTilt:
 
     def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
         """The logarithm of phi(t)^count without the phase mean * t, and a bound on its error."""
-        angle = np.multiply.outer(t, 0.5 * self.centred)
-        sine = np.sin(angle)
-        real = -2.0 * ((sine * sine) @ self.weights)
-        np.multiply(sine, np.cos(angle, out=angle), out=sine)
-        imaginary = 2.0 * (sine @ self.weights)
+        real, imaginary = np.empty_like(t), np.empty_like(t)
+        rows = max(_CHUNK // self.weights.size, 1)  # what fits into the cache at once
+        for start in range(0, t.size, rows):
+            here = slice(start, start + rows)
+            angle = np.multiply.outer(t[here], 0.5 * self.centred)
+            sine = np.sin(angle)
+            real[here] = -2.0 * ((sine * sine) @ self.weights)
+            np.multiply(sine, np.cos(angle, out=angle), out=sine)
+            imaginary[here] = 2.0 * (sine @ self.weights)
         slip = self.slope * t + self.quadrature
         return logarithm(real, imaginary, slip, self.count)
 
@@ -97,12 +103,19 @@ def logarithm(
 
 
 def tilt(
-    atoms: Atoms, *, power: float, sign: float, count: int, quadrature: Quadrature
+    atoms: Atoms,
+    *,
+    power: float,
+    sign: float,
+    count: int,
+    quadrature: Quadrature,
+    offset: float | None = 0.0,
 ) -> AtomTilt:
     """Tilt the law of L = sign * ln f under f^(power) dQ; power is c + 1 or -c.
 
     The two ways to ln M(c), by the excess of one sign and by the plain sum, are both bounded, and
-    the better one is taken.
+    the better one is taken. offset: what the excess leaves out of M(c) - 1, its error counted in
+    quadrature.excess; None where only the plain sum is at hand.
     """
     size = atoms.log_mass.size
     exponent = power * atoms.log_ratio
@@ -124,11 +137,15 @@ def tilt(
     slope = float(((size + 60) * UNIT + spread) @ far + weights @ atoms.log_ratio_error)
     direct = float(weights @ spread) + quadrature.relative + 8 * UNIT * (1 + abs(log_sum))
     log_m, error = log_sum, direct
-    if log_sum < 1.0:
+    if log_sum < 1.0 and offset is not None:
         above, above_error = _excess(atoms, power=power, exponent=exponent)
-        above_error += quadrature.excess
-        if above_error < direct:
-            log_m, error = math.log1p(above), above_error + 4 * UNIT * above
+        above_error += quadrature.excess + 4 * UNIT * (above + abs(offset))
+        above += offset
+        if (
+            above > -0.5
+            and (error_of_log := above_error / min(1.0, 1 + above - above_error)) < direct
+        ):
+            log_m, error = math.log1p(above), error_of_log
     relative = 2 * quadrature.relative / (1 - min(quadrature.relative, 0.5))
     return AtomTilt(
         log_m=count * log_m,

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +13,9 @@ import numpy as np
 
 from tacet import checks
 from tacet.accounting.contour.factor import Factor
+from tacet.accounting.contour.invert import invert
+from tacet.accounting.contour.jump_sum import rough_epsilon, rough_log_delta, sum_of_terms
+from tacet.accounting.contour.jumps import leading, split
 from tacet.accounting.contour.parts import (
     SYMMETRIC,
     Direction,
@@ -24,7 +26,6 @@ from tacet.accounting.contour.parts import (
 )
 from tacet.accounting.contour.plan import (
     Curve,
-    Plan,
     abscissas,
     chernoff_epsilon,
     curve,
@@ -33,7 +34,7 @@ from tacet.accounting.contour.plan import (
     saddle_for_delta,
     saddle_for_epsilon,
 )
-from tacet.accounting.contour.quadrature import Sum, chernoff_delta, chernoff_upper, quadrature
+from tacet.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper, within_cap
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.privacy.enclosure import context, float_down, float_up, mpf
@@ -48,7 +49,13 @@ Directions: TypeAlias = Literal["both"] | Direction
 
 _PASSES = 4
 _NARROW = 1e-9
+_NEARLY = 1e-7
+_MOST_WORK = 15_000_000
+_HOPELESS = 0.9
+_PLACES = ((1.0,), (0.4, 0.9), (0.15, 0.3, 0.55, 0.9))
 _SMALLEST = 1e-300
+_TINY = 1e-60
+"""More than the relative error of the probability of infinite losses."""
 
 
 def epsilon_interval(
@@ -130,19 +137,6 @@ def _directions(
             raise InvalidParameter("directions", directions, expected="both, remove or add")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
-    """The end of one pass: the bounds it proved, and where it believes epsilon to be.
-
-    tailed: the tail makes most of the width, so that the same abscissa can do no better.
-    """
-
-    lower: float
-    upper: float
-    near: float
-    tailed: bool = False
-
-
 def _epsilon(
     events: Sequence[tuple[Event, int]],
     target: Fraction,
@@ -155,6 +149,8 @@ def _epsilon(
     if parts is None:
         return Interval(0.0, math.inf)
     left = _without_infinite(parts, target)
+    if left < -_TINY * parts.infinite:
+        return Interval(math.inf, math.inf)
     if left <= 0:
         return Interval(0.0, math.inf)
     if not parts.factors:
@@ -171,101 +167,58 @@ def _epsilon(
         return Interval(0.0, high)
     c, near = saddle_for_delta(whole, log_delta)
     refused = 0
-    for _ in range(_PASSES):
+    for attempt in range(_PASSES):
         near = max(near, 0.0)
         plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
-        made = None if plan is None else _within_cap(factors, plan, log_unit=log_delta)
+        made = None if plan is None else within_cap(factors, plan, log_unit=log_delta)
         if made is None:
             refused += 1
             if refused == 2:
                 break
             c *= 0.5
             continue
-        found = _invert(made, near)
+        found = invert(made, near, slope=made.plan.c)
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
-        if high - low <= max(_NARROW * high, 1e-12) or not math.isfinite(found.near):
+        if _is_narrow(low, high) or not math.isfinite(found.near):
+            break
+        if attempt == 0 and high - low > _NEARLY * high and leading(factors, log_delta):
             break
         still = abs(found.near - near) <= (0.05 if found.tailed else 1e-3) * near
         if still or (found.upper < math.inf and high - low > 0.7 * before):
             break
         near = found.near
         c, _ = saddle_for_epsilon(whole, near)
+    if not _is_narrow(low, high):
+        split_off = _by_jumps(factors, log_delta)
+        low, high = max(low, split_off.lower), min(high, split_off.upper)
     return Interval(low, max(high, low))
 
 
-def _within_cap(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum | None:
-    """The quadrature, with fewer nodes (and a longer tail) where the plan's are too many."""
-    for _ in range(3):
-        made = quadrature(factors, plan, log_unit=log_unit)
-        if made is not None or plan.nodes < 64:
-            return made
-        plan = replace(plan, nodes=plan.nodes // 3)
-    return None
+def _is_narrow(low: float, high: float) -> bool:
+    return high - low <= max(_NARROW * high, 1e-12)
 
 
-def _invert(made: Sum, start: float) -> _Search:
-    """Newton on ln delta from `start`, then steps outward until both sides are certain."""
-    zero = made.at(0.0)
-    if zero.upper <= 1.0:
-        return _Search(lower=0.0, upper=0.0, near=0.0)
-    near = _root(lambda e: made.at(e).near, start, slope=made.plan.c)
-    sides = made.at(near)
-    if not math.isfinite(sides.near):
-        return _Search(lower=0.0, upper=math.inf, near=math.nan)
-    rate = max(made.plan.c, 1e-9)
-    least = 4e-16 * max(near, 1e-300) + 1e-300
-    upper = math.inf
-    width = max(1.1 * max(sides.upper - 1.0, 0.0) / rate, least)
-    while width < 4.0 * (near + 1.0):
-        if made.at(near + width).upper <= 1.0:
-            upper = near + width
+def _by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
+    """Bounds of epsilon by splitting off jumps; [0, inf] where nothing can be split."""
+    low, high, work = 0.0, math.inf, _MOST_WORK
+    near = rough_epsilon(factors, log_delta=log_delta)
+    for places in _PLACES:
+        parts = split(factors, log_delta=log_delta, aims=[part * log_delta for part in places])
+        if parts is None or not math.isfinite(near):
             break
-        width *= 1.7
-    lower = 0.0
-    width = max(1.1 * max(1.0 - sides.lower, 0.0) / rate, least)
-    while width < near:
-        if made.at(near - width).lower >= 1.0 + 1e-15:
-            lower = near - width
+        for _ in range(2):
+            made, work = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=work)
+            found = invert(made, near, slope=made.c)
+            low, high = max(low, found.lower), min(high, found.upper)
+            if _is_narrow(low, high):
+                return Interval(low, high)
+            before, near = near, found.near if math.isfinite(found.near) else near
+            if abs(near - before) <= 0.02 * near:
+                break
+        if work <= 0 or high - low > _HOPELESS * high:
             break
-        width *= 1.7
-    tailed = sides.tail > 0.7 * (sides.upper - sides.lower)
-    return _Search(lower=lower, upper=upper, near=near, tailed=tailed)
-
-
-def _root(value: Callable[[float], float], start: float, *, slope: float) -> float:
-    """About where value(epsilon) = 1: secant steps on its logarithm, kept in a bracket."""
-    low, high = 0.0, math.inf
-    place, rate = start, slope
-    before: tuple[float, float] | None = None
-    for _ in range(60):
-        height = value(place)
-        if math.isnan(height):
-            low = max(low, place)
-            place = place * 1.5 + 1e-3 if high == math.inf else 0.5 * (low + high)
-            continue
-        if height > 1:
-            low = place
-        else:
-            high = place
-        if height <= 0:
-            place, before = 0.5 * (low + high), None
-            continue
-        level = math.log(height)
-        if abs(level) < 1e-15 or (high < math.inf and high - low <= 4e-16 * high):
-            break
-        if before is not None and before[0] != place:
-            guess = -(level - before[1]) / (place - before[0])
-            rate = guess if guess > 0.05 * slope else rate
-        before = (place, level)
-        step = level / rate
-        following = place + step
-        if not low <= following <= high:
-            following = 0.5 * (low + high) if high < math.inf else 2 * place + 1e-6
-        if abs(following - place) <= 2e-16 * place:
-            break
-        place = following
-    return place
+    return Interval(low, high)
 
 
 def _delta(
@@ -305,7 +258,52 @@ def _delta(
         if tailed and abs(math.log(near) - log_delta) < 1.0:
             break
         log_delta = min(max(math.log(near), math.log(_SMALLEST)), 0.0)
+    if parts is not None and parts.factors and best.upper - best.lower > _NARROW * best.upper:
+        found = _delta_by_jumps(
+            events,
+            (below, above),
+            direction=direction,
+            log_delta=log_delta,
+            neighbors=neighbors,
+        )
+        best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
     return _with_infinite(infinite, best)
+
+
+def _delta_by_jumps(
+    events: Sequence[tuple[Event, int]],
+    place: tuple[float, float],
+    *,
+    direction: Direction,
+    log_delta: float,
+    neighbors: Neighbors,
+) -> Interval:
+    """Bounds of delta of the finite losses by splitting off jumps; [0, 1] if nothing is split."""
+    best, work = Interval(0.0, 1.0), _MOST_WORK
+    for places in (_PLACES[0], *_PLACES):
+        parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
+        if parts is None:
+            break
+        if best.upper == 1.0:  # nothing is known yet
+            level = rough_log_delta(parts.factors, log_delta=log_delta)
+            if level is None:
+                break
+            log_delta = min(max(level(place[0]), math.log(_SMALLEST)), 0.0)
+            parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
+            if parts is None:
+                break
+        aims = [part * min(log_delta, -3.0) for part in places]
+        pieces = split(parts.factors, log_delta=log_delta, aims=aims)
+        if pieces is None:
+            break
+        made, work = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=work)
+        sides = made.at(place[0])
+        found = _told(sides, made.at(place[1]), log_delta)
+        best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
+        if best.upper - best.lower <= _NARROW * best.upper or not sides.near > 0 or work <= 0:
+            break
+        log_delta = min(max(log_delta + math.log(sides.near), math.log(_SMALLEST)), 0.0)
+    return best
 
 
 def _at_epsilon(
@@ -315,20 +313,25 @@ def _at_epsilon(
     place: tuple[float, float],
     log_delta: float,
 ) -> tuple[Interval, float, bool]:
-    """The bounds at an epsilon between two floats, the value believed near, and _Search.tailed."""
+    """The bounds at an epsilon between two floats, the value believed near, and Search.tailed."""
     below, above = place
     plan = plan_at(factors, whole, c=c, epsilon=below, log_delta=log_delta)
-    made = None if plan is None else _within_cap(factors, plan, log_unit=log_delta)
+    made = None if plan is None else within_cap(factors, plan, log_unit=log_delta)
     if made is None:
         return Interval(0.0, 1.0), 0.0, False
     sides = made.at(below)
-    least = sides.lower if above == below else made.at(above).lower
+    tailed = sides.tail > 0.7 * (sides.upper - sides.lower)
+    near = sides.near * math.exp(log_delta)
+    other = sides if above == below else made.at(above)
+    return _told(sides, other, log_delta), near if near > 0 else 0.0, tailed
+
+
+def _told(below: Sides, above: Sides, log_delta: float) -> Interval:
+    """Delta at an epsilon between two floats, from both sides there in the unit e^log_delta."""
     unit = math.exp(log_delta)
     pad = 1e-15 * (1 + abs(log_delta))
-    upper = min(1.0, sides.upper * unit * (1 + pad) + 5e-324)
-    lower = min(max(0.0, least * unit * (1 - pad)), upper)
-    tailed = sides.tail > 0.7 * (sides.upper - sides.lower)
-    return Interval(lower, upper), sides.near * unit if sides.near > 0 else 0.0, tailed
+    upper = min(1.0, below.upper * unit * (1 + pad) + 5e-324)
+    return Interval(min(max(0.0, above.lower * unit * (1 - pad)), upper), upper)
 
 
 def _around(value: Fraction) -> tuple[float, float]:

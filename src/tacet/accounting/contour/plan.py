@@ -32,6 +32,8 @@ _FRACTIONS = np.array(
 )
 _MOST_NODES = 20_000
 _MANY = 2_000
+_SPARE = 6.0
+_PATIENCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +141,12 @@ def plan_at(
     c: float,
     epsilon: float,
     log_delta: float,
+    careful: bool = False,
 ) -> Plan | None:
-    """Abscissa, step and nodes near the saddle c for this epsilon; None where nothing serves."""
+    """Abscissa, step and nodes near the saddle c for this epsilon; None where nothing serves.
+
+    careful: give away digits to a shorter step only where there are some to spare.
+    """
     cs = c * _FRACTIONS
     here = curve(factors, cs)
     height = here.k - cs * epsilon - np.log(cs) - np.log1p(cs)
@@ -149,7 +155,10 @@ def plan_at(
         outside = outside + factor.outside(cs, factor.cumulants(cs)[0])
     # what the ends of a restricted law may spoil, amplified as delta is by cancellation
     spoilt = outside * np.exp(np.clip(height - log_delta, 0.0, 600.0))
-    good = (height - height.min() <= 5.0) & (spoilt < _SPOILT)
+    spare = 5.0
+    if careful:
+        spare = min(max(_SPARE - float(height.min()) + log_delta, 0.5), 5.0)
+    good = (height - height.min() <= spare) & (spoilt < _SPOILT)
     if not good.any():
         near = height - height.min() <= 12.0
         good = near & (spoilt < 100 * max(_SPOILT, float(spoilt[near].min())))
@@ -195,17 +204,20 @@ def _last(factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: f
         return reached - math.log(max(t / max(c, 1e-300), 1e-3)) - wanted
 
     top = _MOST_NODES * h
-    floor = sum(factor.planned_tail(c, 1e6 * top) for factor in factors)
-    if floor > wanted:  # atoms: once they are all that is left, only 1 / t is gained
-        top = _MANY * h
-        t = min(8.0 / math.sqrt(max(k2, 1e-300)), top)
-        while t < top and sum(factor.planned_tail(c, t) for factor in factors) > floor + 0.7:
-            t *= 1.5
-        return min(t, top)
     low, high = 0.0, min(math.sqrt(2 * max(-wanted, 1.0) / max(k2, 1e-300)), top)
-    value = lacking(high)
-    while value > 0 and high < top:
-        low, high = high, min(1.6 * high, top)
+    value, tries = lacking(high), 0
+    while value > 0:
+        if tries == _PATIENCE or high >= top:
+            floor = sum(factor.planned_tail(c, 1e6 * top) for factor in factors)
+            if floor > wanted:  # atoms: once they are all that is left, only 1 / t is gained
+                top = _MANY * h
+                t = min(8.0 / math.sqrt(max(k2, 1e-300)), top)
+                while t < top and sum(f.planned_tail(c, t) for f in factors) > floor + 0.7:
+                    t *= 1.5
+                return min(t, top)
+            if high >= top:
+                break
+        low, high, tries = high, min(1.6 * high, top), tries + 1
         value = lacking(high)
     for _ in range(4):
         if high - low < 0.06 * high:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,10 +15,19 @@ from tacet.accounting.contour.factor import Factor, Tilt
 from tacet.accounting.contour.laplace import LaplaceTilt
 from tacet.accounting.contour.plan import Plan, log_kappa
 from tacet.accounting.contour.series import UNIT, Floats
+from tacet.accounting.contour.strip import SampledGaussianTilt
 
-__all__ = ["Sides", "Sum", "chernoff_delta", "chernoff_upper", "quadrature"]
+__all__ = [
+    "MOST_WORK",
+    "Sides",
+    "Sum",
+    "chernoff_delta",
+    "chernoff_upper",
+    "quadrature",
+    "within_cap",
+]
 
-_MOST_WORK = 1_000_000
+MOST_WORK = 1_000_000
 _TAIL_GOAL = 2e-10  # of the nodes' sum: a smaller tail is not worth more work
 
 
@@ -40,7 +49,7 @@ class Sum:
     """The nodes at abscissa c, with every error bound; delta is told in the unit e^log_unit.
 
     tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`;
-    log_null: ln of a bound of E e^-L.
+    log_null: ln of a bound of E e^-L; work: nodes times atoms, of all parts.
     """
 
     plan: Plan
@@ -59,6 +68,7 @@ class Sum:
     slack: float
     log_alias: float
     log_null: float = 0.0
+    work: int = 0
 
     def at(self, epsilon: float) -> Sides:
         """Both sides of delta(epsilon); epsilon, a float, counts as exact.
@@ -128,10 +138,34 @@ class Sum:
         return bound / -math.expm1(-gap) * (1 + 1e-9)
 
 
-def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum | None:
+def within_cap(
+    factors: Sequence[Factor],
+    plan: Plan,
+    *,
+    log_unit: float,
+    log_null: float = 0.0,
+    work: int = MOST_WORK,
+) -> Sum | None:
+    """The quadrature, with fewer nodes (and a longer tail) where the plan's are too many."""
+    for _ in range(5):
+        made = quadrature(factors, plan, log_unit=log_unit, log_null=log_null, work=work)
+        if made is not None or plan.nodes < 64:
+            return made
+        plan = replace(plan, nodes=plan.nodes // 2)
+    return None
+
+
+def quadrature(
+    factors: Sequence[Factor],
+    plan: Plan,
+    *,
+    log_unit: float,
+    log_null: float = 0.0,
+    work: int = MOST_WORK,
+) -> Sum | None:
     """Evaluate the nodes of a plan; None where a part cannot be certified within the work cap."""
     last = plan.h * (plan.nodes - 1)
-    most = max(_MOST_WORK // plan.nodes, 16)
+    most = max(work // plan.nodes, 16)
     tilts: list[Tilt] = []
     for factor in factors:
         part = factor.tilt(plan.c, last=last, most=most)
@@ -154,7 +188,9 @@ def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum
     kernel[0] *= 0.5
     reach = np.minimum(error, 600.0 - level)
     wrong = np.abs(kernel) * np.where(
-        reach < 1, np.exp(level) * np.expm1(reach), np.exp(np.minimum(level + error, 600.0)) * 2
+        reach < 1,
+        np.exp(level) * np.expm1(np.minimum(reach, 1.0)),
+        np.exp(np.minimum(level + error, 600.0)) * 2,
     )
     goal = _TAIL_GOAL * plan.h * float(modulus.sum())
     means = [part.mean for part in tilts]
@@ -175,7 +211,9 @@ def quadrature(factors: Sequence[Factor], plan: Plan, *, log_unit: float) -> Sum
         tail=_tail(tilts, plan, goal=goal),
         slack=math.fsum(part.slack for part in tilts),
         log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
-        log_null=math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, Constant)),
+        log_null=log_null
+        + math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, Constant)),
+        work=plan.nodes * sum(_atoms(part) for part in tilts),
     )
 
 
@@ -193,6 +231,10 @@ def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:
             rest = part.tail_integral(start=plan.nodes - 1, h=plan.h, lead=lead, goal=goal)
             found = min(found, math.log(max(rest / whole, 1e-300)) + 1e-12)
     return found
+
+
+def _atoms(part: Tilt) -> int:
+    return part.atoms.weights.size if isinstance(part, SampledGaussianTilt) else 1
 
 
 def chernoff_upper(factors: Sequence[Factor], c: float, *, log_delta: float) -> float:

@@ -10,27 +10,29 @@ M(s) = E_Q f^(s+1); `add` is (Q, P), whose loss is -ln f under Q, so M(s) = E_Q 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from tacet.accounting.contour.cut import Cut
 from tacet.accounting.contour.factor import Tilt
 from tacet.accounting.contour.series import UNIT, Floats
 
 __all__ = [
     "LOG_ROOT",
+    "MOST_POINTS",
     "SampledGaussian",
+    "on_grid",
     "outside",
     "ratio",
     "ratio_error",
     "sampled_gaussian",
-    "shifted",
-    "tail_angles",
+    "upper_tail",
 ]
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
-_MOST_POINTS = 8000
+MOST_POINTS = 8000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,8 @@ class SampledGaussian:
 
     q, mu: sampling rate and 1 / noise multiplier; remove: the direction; step: of the planning
     grid x, whose ends are half a step inside low and high; log_mass, ell, share: ln of the grid's
-    Q masses, ln f and w / f there; slack: a bound on the probability outside, times count.
+    Q masses, ln f and w / f there; under, lost: bounds on the probability outside, under the own
+    law and under both; cut: None, or the piece of every step, made a law by its norm.
     """
 
     q: float
@@ -53,10 +56,67 @@ class SampledGaussian:
     log_mass: Floats
     ell: Floats
     share: Floats
+    edge_mass: Floats
     edge_ell: Floats
     edge_share: Floats
+    under: float
     lost: float
-    slack: float
+    cut: Cut | None = None
+    hazard: Floats | None = None
+
+    @property
+    def slack(self) -> float:
+        """A bound on the probability outside, all steps together."""
+        return self.count * self.under
+
+    @property
+    def sharpness(self) -> float:
+        """The density at x + iy is at most e^(sharpness y^2 / 2) times that at x."""
+        return 1.0 if self.cut is None else 1.0 + self.cut.width**-2
+
+    @property
+    def log_norm(self) -> float:
+        """The logarithm of the probability of the piece; 0 for the whole."""
+        return 0.0 if self.cut is None else self.cut.log_norm
+
+    @property
+    def jumps(self) -> bool:
+        """Whether this is a piece of jumps, whose M is a plain sum."""
+        return self.cut is not None and self.cut.low > -math.inf
+
+    def log_density(self, x: Floats) -> Floats:
+        """The logarithm of the law's density under Q."""
+        density: Floats = -0.5 * x * x - LOG_ROOT
+        return density if self.cut is None else density + self.cut.log_share(x) - self.log_norm
+
+    def offset(self, power: Floats | float) -> Floats | float:
+        """E[1 + a (f - 1)] - 1 of the unrestricted law; 0 for the whole."""
+        return 0.0 if self.cut is None else (power - self.remove) * self.cut.drift
+
+    def beyond(self, low: float, high: float) -> tuple[float, float]:
+        """The mass outside [low, high], rounded up: under the own law, and under P and Q together.
+
+        Of a piece both are told over its norm. Given v = x + width Z, x is normal about
+        v / (1 + width^2), or nearer to mu, with deviation width / sqrt(1 + width^2).
+        """
+        if self.cut is None:
+            under_q, under_p = outside(self.q, self.mu, low, high)
+            return under_p if self.remove else under_q, under_p + under_q
+        cut, lost = self.cut, 0.0
+        weight = 1 / (1 + cut.width**2)
+        spread = cut.width * math.sqrt(weight)
+        norm = math.exp(cut.log_norm) * (1 - 1e-9)
+        if cut.low > -math.inf:
+            lost += upper_tail((min(cut.low, cut.low * weight) - low) / spread)
+        else:
+            lost += (upper_tail(-low) + upper_tail(self.mu - low)) / norm
+        if cut.high < math.inf:
+            middle = cut.high * weight
+            lost += upper_tail((high - max(middle, middle + self.mu * (1 - weight))) / spread)
+        else:
+            lost += (upper_tail(high) + upper_tail(high - self.mu)) / norm
+        lost *= 1 + 1e-9
+        return lost, lost * (1 + math.exp(min(cut.log_null, 600.0)))
 
     def power(self, c: float) -> float:
         """The power a of f in M(c) = E_Q f^a."""
@@ -65,7 +125,7 @@ class SampledGaussian:
     @property
     def limit(self) -> float:
         """The largest abscissa at which M(c) is formed in floats."""
-        load = 600.0 + 0.5 * self.x * self.x
+        load = 600.0 + (0.5 * self.x * self.x if self.cut is None else -self.log_mass)
         if self.remove:
             room = load / np.maximum(self.ell, 1e-300)
             return float(room[self.ell > 0].min(initial=1e10)) - 1.0
@@ -83,26 +143,45 @@ class SampledGaussian:
         second = moments[:, 2] / moments[:, 0] - first * first
         sign = 1.0 if self.remove else -1.0
         count = self.count
-        big = np.log1p(np.maximum(above, 0.0))
+        if self.cut is None:
+            big = np.log1p(np.maximum(above, 0.0))
+        elif self.jumps:
+            big = np.log(moments[:, 0])
+        else:
+            big = np.log1p(np.maximum(above + self.offset(powers), -0.999))
         return count * big, count * sign * first, count * np.maximum(second, 1e-300)
+
+    def plain_cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
+        """As `cumulants`, of what the grid holds made a law: for a rough look at a part of it."""
+        powers = cs + 1 if self.remove else -cs
+        level = np.multiply.outer(powers, self.ell) + self.log_mass
+        top = level.max(axis=1)
+        weight = np.exp(level - top[:, None])
+        moments = weight @ np.stack([np.ones_like(self.ell), self.ell, self.ell**2], axis=1)
+        first = moments[:, 1] / moments[:, 0]
+        second = np.maximum(moments[:, 2] / moments[:, 0] - first * first, 1e-300)
+        own = np.logaddexp.reduce(self.log_mass + (self.ell if self.remove else 0.0))
+        k = top + np.log(moments[:, 0]) - own
+        sign, count = (1.0 if self.remove else -1.0), self.count
+        return count * k, count * sign * first, count * second
 
     def outside(self, cs: Floats, k: Floats) -> Floats:
         """About the tilted weight of a grid cell at the ends, times count; k is K(cs)."""
         powers = cs + 1 if self.remove else -cs
-        edges = np.array([self.low, self.high])
-        at_edge = math.log(self.step) - LOG_ROOT - 0.5 * edges * edges
-        log_weight = np.multiply.outer(powers, self.edge_ell) + at_edge
+        log_weight = np.multiply.outer(powers, self.edge_ell) + self.edge_mass
         share: Floats = np.exp(np.minimum(log_weight - (k / self.count)[:, None], 50.0)).sum(axis=1)
         return self.count * share
 
     def planned_tail(self, c: float, t: float) -> float:
         """About ln sup over t' >= t of |phi(t')|^count, from the planning grid."""
-        log_weight = self.power(c) * self.ell + self.log_mass
+        from tacet.accounting.contour.tail import paths, planned_log_tail
+
+        power = self.power(c)
+        log_weight = power * self.ell + self.log_mass
         weights = np.exp(log_weight - log_weight.max())
         weights /= weights.sum()
-        angles = tail_angles(self, c, weights, self.share, t)
-        gain, _ = shifted(self, c, weights, self.share, angles, t=t)
-        return self.count * math.log1p(max(float(gain.min()), -1 + 1e-15))
+        shape = paths(self, power, self.x, self.ell, weights)
+        return self.count * planned_log_tail(self, shape, power, t)
 
     def log_m_upper(self, c: float) -> float:
         """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite."""
@@ -137,39 +216,61 @@ def sampled_gaussian(
     low, high = -reach, reach + mu
     step = min(0.25 / mu, 0.4)
     points = math.ceil((high - low) / step)
-    if points > _MOST_POINTS or not 1e-12 < q < 1 or mu < 1e-9:
+    if points > MOST_POINTS or not 1e-12 < q < 1 or mu < 1e-9:
         return None
-    x: Floats = low + step * (np.arange(points, dtype=np.float64) + 0.5)
-    ell, share = ratio(q, mu, x)
-    high = low + step * points
-    under_q, under_p = outside(q, mu, low, high)
-    edge_ell, edge_share = ratio(q, mu, np.array([low, high]))
-    return SampledGaussian(
+    empty = np.empty(0)
+    whole = SampledGaussian(
         q=q,
         mu=mu,
         count=count,
         remove=remove,
         low=low,
-        high=high,
+        high=low + step * points,
         step=step,
+        x=empty,
+        log_mass=empty,
+        ell=empty,
+        share=empty,
+        edge_mass=empty,
+        edge_ell=empty,
+        edge_share=empty,
+        under=0.0,
+        lost=0.0,
+    )
+    return on_grid(whole, points)
+
+
+def on_grid(law: SampledGaussian, points: int) -> SampledGaussian:
+    """The law with its planning grid of so many points from `low` on."""
+    step = law.step
+    x: Floats = law.low + step * (np.arange(points, dtype=np.float64) + 0.5)
+    edges = np.array([law.low, law.low + step * points])
+    ell, share = ratio(law.q, law.mu, x)
+    edge_ell, edge_share = ratio(law.q, law.mu, edges)
+    under, lost = law.beyond(law.low, float(edges[1]))
+    return replace(
+        law,
+        high=float(edges[1]),
         x=x,
-        log_mass=math.log(step) - LOG_ROOT - 0.5 * x * x,
+        log_mass=math.log(step) + law.log_density(x),
         ell=ell,
         share=share,
+        edge_mass=math.log(step) + law.log_density(edges),
         edge_ell=edge_ell,
         edge_share=edge_share,
-        lost=under_p + under_q,
-        slack=count * (under_p if remove else under_q),
+        under=under,
+        lost=lost,
+        hazard=None if law.cut is None else law.cut.falling(x) + law.cut.rising(x),
     )
 
 
 def outside(q: float, mu: float, low: float, high: float) -> tuple[float, float]:
     """Probability outside [low, high] under Q and under P, rounded up."""
-    under_q = _beyond(-low) + _beyond(high)
-    return under_q, (1 - q) * under_q + q * (_beyond(mu - low) + _beyond(high - mu)) + 1e-320
+    under_q = upper_tail(-low) + upper_tail(high)
+    return under_q, (1 - q) * under_q + q * (upper_tail(mu - low) + upper_tail(high - mu)) + 1e-320
 
 
-def _beyond(x: float) -> float:
+def upper_tail(x: float) -> float:
     """P(N(0, 1) > x), rounded up."""
     return 0.5 * math.erfc(x / math.sqrt(2)) * (1 + 1e-9) + 1e-320
 
@@ -195,28 +296,3 @@ def ratio_error(q: float, mu: float, x: Floats, ell: Floats, share: Floats) -> F
         return near
     far = slip + 8 * UNIT * (e + abs(math.log(q)) + 1)
     return np.where(e > 49.0, np.maximum(far, near), near)
-
-
-def tail_angles(law: SampledGaussian, c: float, weights: Floats, share: Floats, t: float) -> Floats:
-    """Candidate shifts theta = mu y of the line for the tail: near the best to second order."""
-    slope = law.mu * float(weights @ share)
-    square = law.mu**2 * float(weights @ (share * share))
-    bend = 1.0 - law.power(c) * law.mu**2 * float(weights @ (share * (1 - share)))
-    best = law.mu * t * slope / (max(bend, 0.05) + t * t * square)
-    most = min(0.8 * math.pi, 12.0 * law.mu)
-    return np.clip(best * np.array([0.2, 0.4, 0.65, 0.9, 1.2, 1.7, 2.5]), 1e-300, most)
-
-
-def shifted(
-    law: SampledGaussian, c: float, weights: Floats, share: Floats, angles: Floats, *, t: float
-) -> tuple[Floats, Floats]:
-    """For each angle the mean of e^psi - 1 on the shifted line, and the size of its parts."""
-    half = np.sin(0.5 * angles)[:, None]
-    lift = 0.5 * law.power(c) * np.log1p(-4 * share * (1 - share) * half * half)
-    turn = np.arctan2(share * np.sin(angles)[:, None], 1 - 2 * share * half * half)
-    rise = (0.5 * (angles / law.mu) ** 2)[:, None]
-    psi = lift + rise - t * turn
-    change = np.expm1(np.minimum(psi, 600.0))
-    size = (np.abs(change) + (1 + change) * (np.abs(lift) + rise + t * turn)) @ weights
-    gain = np.where((psi > 600.0).any(axis=1), np.inf, change @ weights)
-    return gain, size

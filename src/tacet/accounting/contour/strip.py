@@ -13,34 +13,30 @@ from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, tilt
 from tacet.accounting.contour.sampled_gaussian import (
     LOG_ROOT,
     SampledGaussian,
-    outside,
     ratio,
     ratio_error,
-    shifted,
-    tail_angles,
 )
 from tacet.accounting.contour.series import UNIT, Complexes, Floats, log_sum, weighted_excess
+from tacet.accounting.contour.tail import cells, log_tail
 
 __all__ = ["SampledGaussianTilt", "sampled_gaussian_log_m_upper", "sampled_gaussian_tilt"]
 
 _TOLERANCE = 1e-13
 _CELLS = 240
+_DEPTHS = np.geomspace(0.03, 1.0, 12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledGaussianTilt:
     """The law at abscissa c: its atoms, and what bounds the nodes beyond the last one.
 
-    share: w / f at the atoms; step: their distance; log_ends: ln of the tilted density of x at
-    both ends; slack: the probability outside them, all steps together.
+    ends: of x, half a step outside the atoms; slack: the probability outside, all steps together.
     """
 
     law: SampledGaussian
     c: float
     atoms: AtomTilt
-    share: Floats
-    step: float
-    log_ends: Floats
+    ends: tuple[float, float]
     slack: float
 
     @property
@@ -65,38 +61,19 @@ class SampledGaussianTilt:
     def tail(self, t: float) -> float:
         """A certified bound of ln sup over t' >= t of |phi(t')|^count.
 
-        Bound       upper: x is moved to the line Im x = y, where |f^s| falls in t.
+        Bound       upper: x is moved to a path above the real line, where |f^s| falls in t.
         Source      docs/proofs/contour.md, Theorem 4.
         """
-        law = self.law
-        power = law.power(self.c)
-        weights = self.atoms.weights
-        angles = tail_angles(law, self.c, weights, self.share, t)
-        gain, size = shifted(law, self.c, weights, self.share, angles, t=t)
-        y = angles / law.mu
-        depths = _depths(law)
-        depths = depths[depths <= 2 * math.pi / self.step]
-        reach = law.mu * np.add.outer(y, depths)
-        swell, rim = np.zeros(depths.size), np.zeros((depths.size, 2))
-        if power < 0:
-            widest = _widest(self.share, law.mu * self.step)
-            half = np.minimum(0.5 * law.mu * (y.max() + depths), 0.485 * math.pi)
-            bend = (1 - power * law.mu**2 * widest) * self.step**2 / 8
-            grown = _grown(power, widest, half)
-            swell = log_sum(grown + bend + np.log(2 * weights + 1e-300))
-            rim = grown[:, [0, -1]]
-        ends = np.exp(np.minimum(log_sum(rim + self.log_ends), 600.0))
-        exponent = swell + 0.5 * depths * depths + _log_kernel(depths, self.step)
-        across = np.exp(np.minimum(exponent, 600.0))
-        across = across + ends * np.exp(0.5 * depths * depths) * 2 * self.step / math.pi
-        level = across[None, :] + (y[:, None] * ends[None, :])
-        level = np.where(reach > 0.97 * math.pi, np.inf, level).min(axis=1)
-        level = level * np.exp(0.5 * y * y)
-        upper = gain + self.atoms.quadrature * (1 + gain) + level + 1e-10 * size
-        best = float(upper.min())
-        if not best < 0:
-            return 0.0
-        return law.count * math.log1p(max(best, -1 + 1e-300)) * (1 - 1e-12)
+        law, (low, high) = self.law, self.ends
+        part = cells(
+            law,
+            law.power(self.c),
+            low=low,
+            high=high,
+            log_m=self.atoms.log_sum,
+            slip=self.atoms.quadrature + 1e-9,
+        )
+        return law.count * log_tail(part, t)
 
 
 def sampled_gaussian_tilt(
@@ -112,7 +89,7 @@ def sampled_gaussian_tilt(
     lines = _log_lines(law, power, last, depths, scale)
     log_count = math.log(law.count / _TOLERANCE)
     wanted = lines + math.log(2.0) + log_count
-    plain = 0.5 * depths * depths + math.log(2 + 4 * abs(power)) + log_count
+    plain = 0.5 * law.sharpness * depths * depths + math.log(2 + 4 * abs(power)) + log_count
     step = (
         2
         * math.pi
@@ -146,16 +123,24 @@ def _tilt_at(
     ell, share = ratio(law.q, law.mu, x)
     edge_ell, edge_share = ratio(law.q, law.mu, edges)
     square = 0.5 * x * x
+    mass_error = UNIT * (2 * square + 4 * abs(math.log(step)) + 12)
+    density = -LOG_ROOT - square
+    cut = law.cut
+    if cut is not None:
+        log_share, share_error = cut.log_share_and_error(x)
+        density = density + log_share - cut.log_norm
+        mass_error = mass_error + share_error + cut.norm_error
+        mass_error += 4 * UNIT * (np.abs(log_share) + abs(cut.log_norm))
     atoms = Atoms(
-        log_mass=math.log(step) - LOG_ROOT - square,
-        log_mass_error=UNIT * (2 * square + 4 * abs(math.log(step)) + 12),
+        log_mass=math.log(step) + density,
+        log_mass_error=mass_error,
         log_ratio=ell,
         log_ratio_error=ratio_error(law.q, law.mu, x, ell, share),
     )
     log_weight = power * ell + atoms.log_mass
     top = float(log_weight.max())
     total = top + math.log(float(np.exp(log_weight - top).sum()))
-    log_ends = power * edge_ell - 0.5 * edges * edges - LOG_ROOT - total
+    log_ends = power * edge_ell + law.log_density(edges) - total
     sides = lines - total + _log_kernel(depths, step)
     segments = _log_segments(law, power, last, depths, step=step, share=edge_share)
     whole = np.exp(np.minimum(sides, 600.0)) + np.exp(np.minimum(segments + log_ends, 600.0)).sum(1)
@@ -164,12 +149,18 @@ def _tilt_at(
         return None
     outer = float(np.exp(-0.5 * edges * edges).sum())
     outer += float(np.exp(-0.5 * (edges - law.mu) ** 2).sum())
-    near = depths[depths <= 2 * math.pi / step]
-    base = math.exp(min(float(np.min(0.5 * near * near + _log_kernel(near, step))), 600.0))
+    near = depths[depths <= 2 * math.pi / (step * law.sharpness)]
+    if not near.size:
+        return None
+    plain = 0.5 * law.sharpness * near * near + _log_kernel(near, step)
+    base = math.exp(min(float(np.min(plain)), 600.0))
     base += 2 * step / math.pi * outer
-    under_q, under_p = outside(law.q, law.mu, float(edges[0]), float(edges[1]))
-    excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base
-    excess += (1 + abs(power)) * (under_p + under_q)
+    under, lost = law.beyond(float(edges[0]), float(edges[1]))
+    norm = math.exp(law.log_norm) * (1 - 1e-9)
+    excess = relative * math.exp(min(total, 600.0)) + (1 + 2 * abs(power)) * base / norm
+    excess += (1 + abs(power)) * lost
+    if cut is not None:
+        excess += (1 + abs(power)) * cut.drift_error
     return SampledGaussianTilt(
         law=law,
         c=c,
@@ -179,11 +170,10 @@ def _tilt_at(
             sign=1.0 if law.remove else -1.0,
             count=law.count,
             quadrature=Quadrature(relative=relative, excess=excess * 1.01),
+            offset=None if law.jumps else float(law.offset(power)),
         ),
-        share=share,
-        step=step,
-        log_ends=log_ends + 1e-9,
-        slack=law.count * (under_p if law.remove else under_q),
+        ends=(float(edges[0]), float(edges[1])),
+        slack=law.count * under,
     )
 
 
@@ -198,15 +188,20 @@ def _log_segments(
 ) -> Floats:
     """The logarithms of both vertical sides' integrals up to each depth, over the end's density.
 
-    Both halves together: 2 * int of e^(v^2 / 2 + t arg f) |f / f(end)|^a / (1 + e^(2 pi v / k)),
-    each piece of v bounded by the numerator at its end and the denominator at its start.
+    Both halves together: 2 * int of e^(v^2 / 2 + t arg f) |f / f(end)|^a / (1 + e^(2 pi v / k)).
+    On each piece of v the argument is at most v times its mean slope, or its slope at 0: it is
+    concave for w / f < 1/2 and convex above.
     """
     v = np.concatenate([[0.0], depths])
-    angle = law.mu * v[1:]
-    half = np.sin(0.5 * angle)[:, None]
-    turn = np.arctan2(share * np.sin(angle)[:, None], 1 - 2 * share * half * half)
-    pieces = (0.5 * v[1:] ** 2 + np.log(2 * np.diff(v)) - 2 * math.pi * v[:-1] / step)[:, None]
-    pieces = pieces + t * turn
+    angle = (law.mu * v[1:])[:, None]
+    half = np.sin(0.5 * angle)
+    turn = np.arctan2(share * np.sin(angle), 1 - 2 * share * half * half)
+    rate = 2 * math.pi / step - t * law.mu * np.maximum(turn / angle, share) * (1 + 1e-12)
+    width = np.diff(v)[:, None]
+    fall = np.maximum(np.abs(rate * width), 1e-9)
+    mean = np.log(-np.expm1(-fall) / fall) + np.maximum(-rate * width, 0.0)
+    pieces = np.log(2 * width) + 0.5 * law.sharpness * (v[1:] ** 2)[:, None]
+    pieces = pieces + mean - rate * v[:-1, None]
     if power < 0:
         both = np.minimum(share * (1 - share) + 1e-300, 0.25)
         pieces = pieces + 0.5 * power * np.log1p(-4 * both * half * half)
@@ -225,37 +220,51 @@ def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
         return math.inf
     mass = np.exp(law.log_mass)
     exponent = power * law.ell
-    above = weighted_excess(law.log_mass, mass, exponent)
-    above = above - power * weighted_excess(law.log_mass, mass, law.ell)
-    edges = np.array([law.low, law.high])
-    at_edge = math.log(law.step) - LOG_ROOT - 0.5 * edges * edges
+    at_edge = law.edge_mass
     log_edge = at_edge + power * law.edge_ell
     if float(log_edge.max()) > 650.0:
         return math.inf
     log_weight = np.concatenate([log_edge[:1], law.log_mass + exponent, log_edge[1:]])
     share = np.concatenate([law.edge_share[:1], law.share, law.edge_share[1:]])
     widest = _widest(share, law.mu * law.step)
-    bend = (1 + max(0.0, -power) * law.mu**2 * widest) * law.step**2 / 8
+    bend = (law.sharpness + max(0.0, -power) * law.mu**2 * widest) * law.step**2 / 8
     depths = _depths(law)
-    depths = depths[depths <= 2 * math.pi / law.step]
+    depths = depths[depths <= 2 * math.pi / (law.step * law.sharpness)]
+    if not depths.size:
+        return math.inf
     swell = np.tile(bend, (depths.size, 1))
     if power < 0:
         swell = swell + _grown(power, widest, 0.5 * law.mu * depths)
-    lines = np.logaddexp(log_sum(swell + log_weight) + math.log(2), math.log1p(2 * abs(power)))
-    sides = lines + 0.5 * depths * depths + _log_kernel(depths, law.step)
-    plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
+    lines = log_sum(swell + log_weight) + math.log(2)
+    if not law.jumps:
+        lines = np.logaddexp(lines, math.log1p(2 * abs(power)) - law.log_norm)
+    sides = lines + 0.5 * law.sharpness * depths * depths + _log_kernel(depths, law.step)
     ends = log_sum(swell[:, [0, -1]] + log_edge)
     level = float(np.min(np.exp(np.minimum(sides, 650.0)) + np.exp(np.minimum(ends, 650.0))))
-    level += (1 + abs(power)) * plain
-    total = float(above.sum()) * (1 + 1e-10 * (1 + 2 / c))
-    rest = (1 + abs(power)) * law.lost
-    bound = total + level * (1 + 1e-9) + rest
-    return law.count * math.log1p(bound) * (1 + 1e-12) if bound < 1e300 else math.inf
+    if law.jumps:
+        assert law.cut is not None
+        top = float(log_weight.max())
+        total = math.exp(min(top, 650.0)) * float(np.exp(log_weight - top).sum()) * (1 + 1e-10)
+        bound = (total + level * (1 + 1e-9)) * (1 + law.cut.norm_error)
+        k = math.log(bound) if bound < 1e270 else math.inf
+    else:
+        above = weighted_excess(law.log_mass, mass, exponent)
+        above = above - power * weighted_excess(law.log_mass, mass, law.ell)
+        plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
+        level += (1 + abs(power)) * plain
+        total = float(above.sum()) * (1 + 1e-10 * (1 + 2 / c))
+        rest = (1 + abs(power)) * law.lost
+        if law.cut is not None:
+            rest += float(law.offset(power)) + (1 + abs(power)) * law.cut.drift_error
+            total *= 1 + law.cut.norm_error
+        bound = total + level * (1 + 1e-9) + rest
+        k = math.log1p(max(bound, -0.999999)) if bound < 1e300 else math.inf
+    return law.count * (k + 1e-12 * abs(k))
 
 
 def _depths(law: SampledGaussian) -> Floats:
     """Distances from the real line to which contours are moved, below pi / mu."""
-    return min(0.95 * math.pi / law.mu, 14.0) * np.geomspace(0.03, 1.0, 12)
+    return min(0.95 * math.pi / law.mu, 14.0) * _DEPTHS
 
 
 def _log_kernel(depths: Floats, step: float) -> Floats:
@@ -289,11 +298,11 @@ def _log_lines(
     edges = np.linspace(law.low, law.high, _CELLS + 1)
     h = float(edges[1] - edges[0]) * (1 + 1e-12)
     ell, share = ratio(law.q, law.mu, edges)
-    log_weight = power * ell - 0.5 * edges * edges - LOG_ROOT - scale
+    log_weight = power * ell + law.log_density(edges) - scale
     both = share * (1 - share)
     widest = np.maximum(both[1:], both[:-1])
     widest[(share[:-1] < 0.5) & (share[1:] > 0.5)] = 0.25
-    bend = (1 + max(0.0, -power) * law.mu**2 * widest) * h * h / 8
+    bend = (law.sharpness + max(0.0, -power) * law.mu**2 * widest) * h * h / 8
     top = np.maximum(log_weight[1:], log_weight[:-1]) + bend + math.log(h)
     angle = law.mu * depths[:, None]
     half = np.sin(0.5 * angle)
@@ -302,4 +311,4 @@ def _log_lines(
     if power < 0:
         level = level + _grown(power, widest, 0.5 * law.mu * depths)
     lines = log_sum(level)
-    return lines + 0.5 * depths * depths + 1e-6
+    return lines + 0.5 * law.sharpness * depths * depths + 1e-6
