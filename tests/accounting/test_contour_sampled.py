@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.contour_references import cut_law_delta
 
 from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
 from tacet.accounting.contour.parts import Direction, flatten, parts_of
@@ -73,7 +74,7 @@ def reference(
         small = small + 1 if abs(term) < mp.mpf(10) ** -digits * first else 0
         now = [value * turn for value, turn in zip(now, turns, strict=True)]
         n += 1
-        if n > 3000:
+        if n > 3000 or n * len(kept) > 250_000:
             return None
     return h / mp.pi * mp.exp(count * mp.log(m) - c * e) * total
 
@@ -116,7 +117,7 @@ def check(q: float, sigma: float, count: int, delta: float, direction: Direction
         ((0.001, 1.0, 10**6, 1e-5), 6.0261313, 1e-10),
         ((0.01, 1.0, 10**3, 1e-11), 3.5998748, 1e-9),
         ((0.01, 1.0, 10**3, 1e-15), 4.8545377, 1e-8),
-        ((1e-4, 1.0, 10**6, 1e-9), 0.7137001, 1e-6),
+        ((1e-4, 1.0, 10**6, 1e-9), 0.7137002, 1e-8),
     ],
 )
 def test_reference_values_within_narrow_intervals(
@@ -153,14 +154,15 @@ def test_holds_the_truth_of_long_arithmetic(
 ) -> None:
     if check(q, sigma, count, delta, direction):
         return
-    # near the phase transition: wide, but the upper end must hold
+    # near the phase transition plain sums spoil the reference: the law is cut first
     found = epsilon_interval(steps(q, sigma, count), delta=delta, directions=direction)
     assert direction == "remove"
-    c = -0.4 * math.log(delta) / found.upper
-    x = 8 * found.upper + 80 / c
-    truth = reference(q, sigma, count, found.upper, remove=True, c=c, x=x, digits=14)
-    assert truth is not None
-    assert truth <= delta * (1 + 1e-9)
+    above = cut_law_delta(q, sigma, count, found.upper, delta)
+    below = cut_law_delta(q, sigma, count, found.lower, delta)
+    assert above is not None
+    assert below is not None
+    assert above <= delta * (1 + 1e-11)
+    assert below >= delta * (1 - 1e-11)
 
 
 @pytest.mark.slow

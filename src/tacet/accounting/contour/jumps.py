@@ -65,7 +65,7 @@ class Term:
 class Split:
     """A composition split by its numbers of jumps; log_rest: ln of the mass of the terms left out.
 
-    Source      docs/proofs/contour.md, Theorem 8.
+    Source      docs/proofs/contour.md, Theorem 10.
     """
 
     terms: tuple[Term, ...]
@@ -177,7 +177,7 @@ def _piece_of(
 
     bare: only the cut is wanted, the grid stays the law's own.
 
-    Source      docs/proofs/contour.md, Theorem 8.
+    Source      docs/proofs/contour.md, Theorem 10.
     """
     spread = math.hypot(1.0, _WIDTH)
     mu, q = law.mu, law.q
