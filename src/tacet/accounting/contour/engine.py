@@ -74,7 +74,7 @@ def epsilon_interval(
     whose loss has no dominating law here, InvalidParameter for a delta outside (0, 1).
 
     Bound       both sides, rounded outward.
-    Source      docs/proofs/contour.md, Theorems 1 to 6.
+    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
 
     >>> from tacet.privacy.events import Gaussian
     >>> steps = [(Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01), 1000)]
@@ -105,7 +105,7 @@ def delta_interval(
     epsilon: 0 or above; otherwise as `epsilon_interval`.
 
     Bound       both sides, rounded outward; widths are relative to delta down to 1e-300.
-    Source      docs/proofs/contour.md, Theorems 1 to 6.
+    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
 
     >>> from tacet.privacy.events import Gaussian
     >>> found = delta_interval([(Gaussian(noise_multiplier=1.0), 1)], epsilon=1.0)

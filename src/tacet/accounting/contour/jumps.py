@@ -264,7 +264,7 @@ def _log_choose(count: int, number: int) -> float:
 
 def _log_more(count: int, log_p: float, most: int) -> float:
     """Ln of a bound of P(more than `most` jumps), by the union over their places."""
-    return _log_choose(count, most + 1) + (most + 1) * log_p + 1e-9
+    return _log_choose(count, most + 1) + (most + 1) * (log_p + 1e-6)
 
 
 def _log_mass(pieces: Sequence[SampledGaussian], counts: Sequence[int]) -> tuple[float, float]:
