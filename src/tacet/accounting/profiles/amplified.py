@@ -37,7 +37,12 @@ def poisson_sampled_remove(curve: Curve, rate: Fraction) -> Curve:
         inner = choose((epsilon.lower <= 1.0) & (epsilon.upper > 1.0), _hull(near, far), inner)
         return _joined(epsilon, edge, q * _bounded(curve, inner), -epsilon.expm1())
 
-    return Curve(evaluate=evaluate, infinity=rate * curve.infinity)
+    pair = curve.attained
+    return Curve(
+        evaluate=evaluate,
+        infinity=rate * curve.infinity,
+        attained=None if pair is None else poisson_sampled_remove(pair, rate),
+    )
 
 
 def poisson_sampled_add(curve: Curve, rate: Fraction) -> Curve:
@@ -60,7 +65,11 @@ def poisson_sampled_add(curve: Curve, rate: Fraction) -> Curve:
         return _joined(-epsilon, edge, left * _bounded(curve, inner), zero)
 
     # what P cannot produce but Q can is no infinite loss: the mixture holds (1-q) Q
-    return Curve(evaluate=evaluate)
+    pair = curve.attained
+    return Curve(
+        evaluate=evaluate,
+        attained=None if pair is None else poisson_sampled_add(pair, rate),
+    )
 
 
 def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve:
@@ -70,12 +79,15 @@ def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve
                 delta is the larger of both directions under replacement; for epsilon < 0 the
                 symmetric pair, 1 - e^epsilon + e^epsilon delta(-epsilon).
     Bound       upper, for every mechanism that the curves dominate; lower for the symmetric pair.
+                Attained are all units alike but the one that is replaced: then the sample tells
+                of it only where it is drawn, as with Poisson sampling.
     Source      Balle, Barthe, Gaboardi 2018, Theorem 9; Lebeda et al. 2024 on composition.
     """
     if rate == 1:
         return Curve(
             evaluate=lambda epsilon: forward.evaluate(epsilon).at_least(backward.evaluate(epsilon)),
             infinity=max(forward.infinity, backward.infinity),
+            attained=forward.attained or forward,
         )
     p, rest = box(rate), box(1 - rate)
 
@@ -98,6 +110,7 @@ def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve
     return Curve(
         evaluate=evaluate,
         infinity=rate * max(forward.infinity, backward.infinity),
+        attained=poisson_sampled_remove(forward.attained or forward, rate),
     )
 
 

@@ -213,4 +213,4 @@ def _discrete_gaussian(sigma: Fraction, sensitivity: Fraction) -> Curve:
     def evaluate(epsilon: Box) -> Box:
         return Box(below.evaluate(epsilon).lower, above.evaluate(epsilon).upper)
 
-    return Curve(evaluate=evaluate)
+    return Curve(evaluate=evaluate, attained=below)

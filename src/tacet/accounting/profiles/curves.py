@@ -42,7 +42,8 @@ class Curve:
     loss, which is delta's limit (a lower bound of it where infinity_above is given too); spacing:
     the atoms of the loss lie at whole multiples of this number, None where they lie nowhere in
     particular; atomic: nothing else than atoms is there; peak: the mass at `spacing`, where that
-    is the largest finite loss, or a lower bound of it.
+    is the largest finite loss, or a lower bound of it; attained: where this curve only bounds
+    what an event allows, the curve of one pair that it does allow, for lower bounds.
     """
 
     evaluate: Callable[[Box], Box] = field(repr=False)
@@ -51,6 +52,7 @@ class Curve:
     spacing: Fraction | None = None
     atomic: bool = False
     peak: Fraction | None = None
+    attained: Curve | None = None
 
     def __call__(self, epsilons: Array | Box) -> Box:
         """Delta at these epsilon, which may be infinite; within [0, 1]."""
@@ -157,7 +159,8 @@ def bounded_range(length: Fraction) -> Curve:
         upper = np.where(epsilon.upper < -top.upper, outside.upper, inside.upper)
         return Box(lower, upper).at_least(0.0)
 
-    return Curve(evaluate=evaluate)
+    # two candidates whose odds go from e^{-length/2} to e^{length/2}
+    return Curve(evaluate=evaluate, attained=randomized_response(length / 2, 2))
 
 
 def discrete_laplace(scale: Fraction, shift: int) -> Curve:
@@ -202,6 +205,7 @@ def discrete_gaussian(sigma: Fraction, shift: int) -> Curve:
     least = below * (1 - 2 * error_below)
     most = above * (1 + 2 * error_above) + 1e-318  # what lies beyond the table
     law = Box(least, most) / Box(np.asarray(least[-1]), np.asarray(most[-1] + 1e-318))
+    law = law.at_least(0.0)  # a negative bound, however small, would be multiplied by e^epsilon
     padded = Box(
         np.concatenate((np.zeros(shift + 1), law.lower)),
         np.concatenate((np.full(shift + 1, 1e-318), law.upper)),
@@ -245,7 +249,8 @@ def zero_concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Curve:
         upper = np.where((epsilon.lower < 0) & (epsilon.upper >= 0), 1.0, upper)
         return part + rest * Box(least.lower, np.clip(upper, least.lower, 1.0))
 
-    return Curve(evaluate=evaluate, infinity=delta)
+    pair = Curve(evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon), infinity=delta)
+    return Curve(evaluate=evaluate, infinity=delta, attained=pair if delta else inner)
 
 
 def _concentrated_above(epsilon: Box, rho: Box) -> Box:
