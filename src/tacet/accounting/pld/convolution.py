@@ -10,10 +10,10 @@ outside the window of the cyclic transform is bounded by Chernoff's inequality.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,23 @@ from scipy import fft
 from tacet.accounting.pld.grid import Law
 from tacet.accounting.profiles.boxes import Array
 
-__all__ = ["Sum", "Window", "cumulant", "total"]
+__all__ = [
+    "Cumulant",
+    "Side",
+    "Sum",
+    "Tilted",
+    "Window",
+    "cumulant_of",
+    "nowhere",
+    "tilted",
+    "total",
+]
 
 _U = 2.0**-53
 _Complex: TypeAlias = NDArray[np.complex128]
+Side: TypeAlias = Literal[1, -1]
+"""1: whatever is rounded makes profiles larger; -1: smaller."""
+Cumulant: TypeAlias = Callable[[float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +56,33 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tilted:
+    """A law on a grid: weights[i] = values[i] e^{height - c loss} at node first + i.
+
+    cumulant: at an order, an upper bound of the logarithm of the sum of w e^{order loss} over
+    finite losses, and a bound of its rounding; infinity: the mass of infinite loss; mass: all of
+    it, or a bound above 1; drift: how far losses may lie on the wrong side of the nodes; noise:
+    the sum of all errors of the values, and of values elsewhere.
+    """
+
+    first: int
+    values: Array = field(repr=False)
+    height: float
+    cumulant: Cumulant = field(repr=False)
+    infinity: float
+    mass: float = 1.0
+    drift: float = 0.0
+    noise: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
     """The law of a sum: e^{exponent - tilt loss} times values, each within +-error, and bounds.
 
     above, below: logarithms of Chernoff bounds of the tilted mass outside the window; infinity:
-    the mass at infinity. The sum is of laws rounded to one side, which `total` was told.
+    the mass at infinity; noise: the sum of the errors that its terms brought, wherever they lie,
+    and `spread` of those that `error` bounds; drift, cumulant, mass: as in Tilted. The sum is of
+    laws rounded to one side, which `total` was told.
     """
 
     step: Fraction
@@ -58,83 +93,155 @@ class Sum:
     above: float
     below: float
     infinity: float
+    mass: float
+    drift: float
+    noise: float
+    spread: float
+    cumulant: Cumulant = field(repr=False)
 
     def delta_above(self, epsilon: float) -> float:
         """An upper bound of the profile of the sum; see docs/proofs/pld.md, Theorem 2."""
-        losses, slack = self._losses(epsilon)
-        lowered = epsilon - slack
-        start = int(np.searchsorted(losses, lowered, side="right"))
-        distances = losses[start:] - lowered
-        kernel = np.exp(-self.window.tilt * distances) * -np.expm1(-distances)
+        lowered = epsilon - self._slack(epsilon)
+        start, kernel = self._kernel(lowered)
         inner = float(np.sum((np.maximum(self.values[start:], 0.0) + self.error) * kernel))
+        # what lies below the window may matter too, and is not known
+        missed = _exp(self.below) if lowered < self.bottom else 0.0
+        inner += (self.noise + missed) * self._peak
         height = self.exponent - self.window.tilt * lowered
-        outside = _exp(self.above - self.window.tilt * self._top() + self.exponent)
-        if lowered < losses[0]:  # what lies below the window may matter, and is not known
-            return 1.0
-        finite = _exp(height + self._charge(epsilon)) * inner * (1 + 1e-13) + outside
+        finite = _exp(height + self.charge(epsilon)) * inner * (1 + 1e-13) + self.beyond
         return min(1.0, (self.infinity + finite) * (1 + 8 * _U))
 
     def delta_below(self, epsilon: float) -> float:
         """A lower bound of the profile of the sum."""
-        losses, slack = self._losses(epsilon)
-        raised = epsilon + slack
-        start = int(np.searchsorted(losses, raised, side="right"))
-        distances = losses[start:] - raised
-        kernel = np.exp(-self.window.tilt * distances) * -np.expm1(-distances)
+        raised = epsilon + self._slack(epsilon)
+        start, kernel = self._kernel(raised)
         inner = float(np.sum(np.maximum(self.values[start:] - self.error, 0.0) * kernel))
         # a loss that the transform wraps into the sum appears with at most the kernel's peak
-        wrapped = (_exp(self.above) + _exp(self.below)) * (float(np.max(kernel, initial=0.0)))
+        wrapped = (_exp(self.above) + _exp(self.below) + self.noise) * self._peak
         height = self.exponent - self.window.tilt * raised
         inner = max(inner * (1 - 1e-13) - wrapped, 0.0)
-        finite = _exp(height - self._charge(epsilon)) * inner
+        finite = _exp(height - self.charge(epsilon)) * inner
         return min(1.0, max(0.0, (self.infinity + finite) * (1 - 8 * _U)))
 
     def masses(self) -> tuple[Array, Array]:
         """Losses of the window and their masses, without the tilt; round-off below 0 is cut."""
-        losses, _ = self._losses(0.0)
+        numbers = np.arange(self.window.first, self.window.first + self.window.size)
+        losses: Array = np.asarray(numbers * float(self.step))
         with np.errstate(under="ignore"):
-            weights = np.maximum(self.values, 0.0) * np.exp(
+            weights = np.maximum(self.values - self.error, 0.0) * np.exp(
                 np.minimum(self.exponent - self.window.tilt * losses, 700.0)
             )
         return losses, weights
 
-    def _losses(self, epsilon: float) -> tuple[Array, float]:
-        """Losses of the window in floats, and a bound of their errors and of a difference's."""
-        numbers = np.arange(self.window.first, self.window.first + self.window.size)
-        losses: Array = np.asarray(numbers * float(self.step), dtype=np.float64)
-        return losses, 8 * _U * (float(np.max(np.abs(losses[[0, -1]]))) + abs(epsilon))
-
-    def _charge(self, epsilon: float) -> float:
-        """The error of the logarithm of a term: of the window's tilt and the exponent."""
-        reach = max(abs(self._top()), abs(self._bottom()), abs(epsilon))
-        return 16 * _U * (abs(self.exponent) + self.window.tilt * reach + 4)
-
-    def _top(self) -> float:
+    @property
+    def top(self) -> float:
+        """The loss one node above the window."""
         return (self.window.first + self.window.size) * float(self.step)
 
-    def _bottom(self) -> float:
+    @property
+    def bottom(self) -> float:
+        """The least loss of the window."""
         return self.window.first * float(self.step)
 
+    @property
+    def beyond(self) -> float:
+        """A bound of the mass, without the tilt, of what lies above the window."""
+        return _exp(self.above - self.window.tilt * self.top + self.exponent) * (1 + 1e-13)
 
-def cumulant(law: Law, *, step: Fraction, order: float) -> tuple[float, float]:
-    """The logarithm of the sum of w e^{order loss} over finite losses, and a bound of its error."""
-    losses = np.arange(law.first, law.first + len(law.weights)) * float(step)
+    def charge(self, epsilon: float) -> float:
+        """The error of the logarithm of a term: of the window's tilt and the exponent."""
+        reach = max(abs(self.top), abs(self.bottom), abs(epsilon))
+        return 16 * _U * (abs(self.exponent) + self.window.tilt * reach + 4)
+
+    @property
+    def _peak(self) -> float:
+        """The largest value of e^{-c d} (1 - e^{-d})."""
+        tilt = self.window.tilt
+        return math.exp(-tilt * math.log1p(1 / tilt)) / (1 + tilt) * (1 + 64 * _U * (1 + tilt))
+
+    def _kernel(self, epsilon: float) -> tuple[int, Array]:
+        """The first node beyond epsilon, and e^{-c d} (1 - e^{-d}) at distances d from there on."""
+        width = float(self.step)
+        start = max(math.floor(epsilon / width) - self.window.first, 0)
+        start = min(start, self.window.size)
+        numbers = np.arange(self.window.first + start, self.window.first + self.window.size)
+        distances = np.maximum(numbers * width - epsilon, 0.0)
+        with np.errstate(under="ignore"):
+            return start, np.exp(-self.window.tilt * distances) * -np.expm1(-distances)
+
+    def _slack(self, epsilon: float) -> float:
+        """A bound of the errors of losses in floats, of a difference's, and the drift."""
+        return 8 * _U * (max(abs(self.top), abs(self.bottom)) + abs(epsilon)) + self.drift
+
+
+def tilted(law: Law, *, step: Fraction, tilt: float, side: Side) -> Tilted:
+    """The law under the tilt, with mass about one, rounded to one side.
+
+    Each weight is moved by its own error, so that the result is exactly the tilt of some law that
+    lies beyond the given one; no error of the tilt is left to be multiplied by the count.
+    """
+    powers = np.arange(law.first, law.first + len(law.weights)) * float(step) * tilt
+    infinity = law.infinity * (1 + side * 2 * _U)
+    mass = (float(np.sum(law.weights)) + infinity) * (1 + 1e-13)
     present = law.weights > 0
     if not present.any():
-        return -math.inf, 0.0
-    exponents = np.log(law.weights[present]) + order * losses[present]
-    peak = float(np.max(exponents))
-    value = peak + math.log(float(np.sum(np.exp(exponents - peak))))
-    reach = abs(order) * float(np.max(np.abs(losses[[0, -1]])))
-    return value, 16 * _U * (reach + 750.0 + abs(peak) + math.log2(len(losses) + 1))
+        return nowhere(infinity)
+    with np.errstate(under="ignore", divide="ignore", over="ignore", invalid="ignore"):
+        logs = np.log(law.weights) + powers
+        peak = float(np.max(logs))
+        height = peak + math.log(float(np.sum(np.exp(logs - peak))))
+        mild = np.abs(powers - height) < 650.0
+        values = np.where(mild, law.weights * np.exp(powers - height), np.exp(logs - height))
+    # l, c l and the difference are rounded; a logarithm brings at most 750 units more
+    errors = 4 * _U * (np.abs(powers) * 2 + abs(height) + np.where(mild, 8.0, 760.0))
+    return Tilted(
+        first=law.first,
+        values=values * (1 + side * errors),
+        height=height,
+        cumulant=cumulant_of(
+            law.first, values * (1 + side * errors), height=height, step=step, tilt=tilt
+        ),
+        infinity=infinity,
+        mass=max(mass, 1.0) if side > 0 else 1.0,
+    )
 
 
-def total(
-    laws: Sequence[tuple[Law, int]], *, step: Fraction, window: Window, side: int
-) -> Sum | None:
-    """The law of the sum of `count` independent losses of each law; None where one is empty.
+def nowhere(infinity: float) -> Tilted:
+    """The law without finite losses."""
+    return Tilted(
+        first=0,
+        values=np.zeros(1),
+        height=0.0,
+        cumulant=lambda _: (-math.inf, 0.0),
+        infinity=infinity,
+    )
 
-    side: 1 where the laws are rounded up for `delta_above`, -1 down for `delta_below`.
+
+def cumulant_of(
+    first: int, values: Array, *, height: float, step: Fraction, tilt: float
+) -> Cumulant:
+    """The cumulant of a tilted law from its values."""
+    present = np.flatnonzero(values > 0)
+    with np.errstate(under="ignore"):
+        logs = np.log(values[present])
+    losses = (present + first) * float(step)
+    ends = float(np.max(np.abs(losses), initial=0.0))
+
+    def at(order: float) -> tuple[float, float]:
+        if not len(present):
+            return -math.inf, 0.0
+        exponents = logs + (order - tilt) * losses
+        peak = float(np.max(exponents))
+        with np.errstate(under="ignore"):
+            value = peak + math.log(float(np.sum(np.exp(exponents - peak)))) + height
+        reach = abs(order - tilt) * ends + abs(peak) + abs(height)
+        return value, 16 * _U * (reach + 750.0 + math.log2(len(present) + 1))
+
+    return at
+
+
+def total(laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window, side: Side) -> Sum:
+    """The law of the sum of `count` independent losses of each law.
 
     Bound       upper or lower, as the side says: values of the tilted sum of the rounded laws,
                 wrapped round the window, lie within `error` of those given.
@@ -144,20 +251,15 @@ def total(
     spectrum: _Complex = np.ones(size // 2 + 1, dtype=np.complex128)
     slack = np.zeros(size // 2 + 1)
     rounding = 8 * _U * (math.log2(size) + 1)
-    exponent = 0.0
-    rises, drops = [0.0, 0.0], [0.0, 0.0]  # cumulants at the orders above and below, their errors
+    exponent = drift = scale = noise = 0.0
     for law, count in laws:
-        height, _ = cumulant(law, step=step, order=window.tilt)
-        if height == -math.inf:
-            return None
-        for order, sums in ((window.higher, rises), (window.lower, drops)):
-            value, error = cumulant(law, step=step, order=order)
-            sums[0] += count * value
-            sums[1] += count * error
-        exponent += count * height
-        tilted = _folded(law, step=step, window=window, height=height, side=side)
-        mass = float(np.sum(tilted))
-        transformed = fft.rfft(tilted)
+        exponent += count * law.height
+        drift += count * law.drift * (1 + 4 * _U)
+        folded = _folded(law, size=size, side=side)
+        mass = float(np.sum(folded)) + law.noise
+        scale += count * math.log(max(mass, 1e-300))
+        noise += count * law.noise / max(mass, 1e-300)
+        transformed = fft.rfft(folded)
         charge = rounding * mass * 1.01
         sizes = np.abs(transformed)
         power = _power(transformed, count)
@@ -169,8 +271,18 @@ def total(
             slack += 4 * _U * np.abs(spectrum)
     values = np.roll(fft.irfft(spectrum, size), -(window.first % size))
     everything = 2 * float(np.sum(slack + rounding * np.abs(spectrum)))
+    # in quadratic mean a transform keeps errors, and its own are relative
+    root = math.sqrt(2 * float(np.sum(np.square(slack))))
+    root += rounding * math.sqrt(size * float(np.sum(np.square(values)))) * 2
+
+    def cumulant(order: float) -> tuple[float, float]:
+        found = [(law.cumulant(order), count) for law, count in laws]
+        value = sum(count * one[0] for one, count in found)
+        return value, sum(count * (one[1] + 4 * _U * abs(one[0])) for one, count in found)
+
     top = (window.first + size) * float(step)
     bottom = window.first * float(step)
+    rises, drops = cumulant(window.higher), cumulant(window.lower)
     return Sum(
         step=step,
         window=window,
@@ -180,39 +292,32 @@ def total(
         above=_chernoff(rises, exponent, window.tilt, window.higher, top),
         below=_chernoff(drops, exponent, window.tilt, window.lower, bottom),
         infinity=_infinity(laws, side=side),
+        mass=_exp(sum(count * (math.log(law.mass) + 64 * _U) for law, count in laws)),
+        drift=drift,
+        noise=noise * _exp(scale) * (1 + 1e-9),
+        spread=min(root, everything) * 1.01,
+        cumulant=cumulant,
     )
 
 
-def _chernoff(sums: list[float], exponent: float, tilt: float, order: float, edge: float) -> float:
+def _chernoff(
+    sums: tuple[float, float], exponent: float, tilt: float, order: float, edge: float
+) -> float:
     """The logarithm of Chernoff's bound of the tilted mass beyond the edge."""
+    if sums[0] == -math.inf:
+        return -math.inf
     height = sums[0] - exponent - (order - tilt) * edge
     return height + sums[1] + 16 * _U * (abs(sums[0]) + abs(exponent) + abs(order * edge))
 
 
-def _folded(law: Law, *, step: Fraction, window: Window, height: float, side: int) -> Array:
-    """The tilted law of mass about one, rounded to one side, wrapped round the window's length.
-
-    Each weight is moved by its own error, so that the result is exactly the tilt of some law that
-    lies beyond the given one; no error of the tilt is left to be multiplied by the count.
-    """
-    losses = np.arange(law.first, law.first + len(law.weights)) * float(step)
-    powers = window.tilt * losses
-    with np.errstate(under="ignore", divide="ignore", over="ignore", invalid="ignore"):
-        mild = np.abs(powers - height) < 650.0
-        tilted = np.where(
-            mild,
-            law.weights * np.exp(powers - height),
-            np.exp(np.log(law.weights) + (powers - height)),
-        )
-    # l, c l and the difference are rounded; a logarithm brings at most 750 units more
-    errors = 4 * _U * (np.abs(powers) * 2 + abs(height) + np.where(mild, 8.0, 760.0))
-    tilted *= 1 + side * errors
-    shift = law.first % window.size
-    length = -(-(shift + len(tilted)) // window.size) * window.size
+def _folded(law: Tilted, *, size: int, side: Side) -> Array:
+    """The values wrapped round the window's length; sums are rounded to the side."""
+    shift = law.first % size
+    length = -(-(shift + len(law.values)) // size) * size
     padded = np.zeros(length)
-    padded[shift : shift + len(tilted)] = tilted
-    folded: Array = padded.reshape(-1, window.size).sum(axis=0)
-    return folded * (1 + side * 2 * _U * (length // window.size))
+    padded[shift : shift + len(law.values)] = law.values
+    folded: Array = padded.reshape(-1, size).sum(axis=0)
+    return folded * (1 + side * 2 * _U * (length // size))
 
 
 def _power(values: _Complex, count: int) -> _Complex:
@@ -228,16 +333,19 @@ def _power(values: _Complex, count: int) -> _Complex:
     return result
 
 
-def _infinity(laws: Sequence[tuple[Law, int]], *, side: int) -> float:
-    """The mass of sums with an infinite term: prod M - prod (M - m), M being all mass of a law."""
+def _infinity(laws: Sequence[tuple[Tilted, int]], *, side: Side) -> float:
+    """The mass of sums with an infinite term: prod M - prod (M - m), M being all mass of a law.
+
+    Mass that a law lacks to 1 may be thought of at an infinitely negative loss.
+    """
     whole = apart = 0.0
     for law, count in laws:
-        mass = float(np.sum(law.weights)) + law.infinity
-        whole += count * math.log(mass)
-        share = law.infinity / mass
+        whole += count * math.log(law.mass)
+        share = min(law.infinity / law.mass, 1.0)
         apart += count * math.log1p(-share) if share < 1 else -math.inf
     error = sum(count for _, count in laws) * 64 * _U
-    return math.exp(whole + side * error) * -math.expm1(apart) * (1 + side * 1e-13)
+    found = _exp(whole + side * error) * -math.expm1(apart) * (1 + side * 1e-13)
+    return min(max(found, 0.0), 1.0)
 
 
 def _exp(value: float) -> float:

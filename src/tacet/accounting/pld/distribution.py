@@ -13,27 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
+from tacet.accounting.inversion import passing
 from tacet.accounting.pld import sources
-from tacet.accounting.pld.convolution import Sum, total
-from tacet.accounting.pld.grid import law_above, law_below
-from tacet.accounting.pld.planning import LARGEST, Plan, plan, sketch
-from tacet.accounting.profiles.bounds import Direction, curve_of
+from tacet.accounting.pld.parts import Part, parts_of
+from tacet.accounting.pld.planning import LARGEST
+from tacet.accounting.pld.search import largest_holding, least_holding
+from tacet.accounting.pld.stages import Question, Sums
+from tacet.accounting.profiles.bounds import Direction
 from tacet.accounting.profiles.boxes import Array
 from tacet.accounting.profiles.curves import Curve
 from tacet.errors import InvalidParameter
 from tacet.privacy.estimates import Interval
-from tacet.privacy.events import Composed, Event, Repeated
+from tacet.privacy.events import Event
 from tacet.privacy.neighbors import AddRemove, Neighbors
 
 __all__ = ["LossMasses", "Part", "PrivacyLossDistribution", "worst_delta", "worst_epsilon"]
 
-
-class Part(NamedTuple):
-    """One pair, `times` times: curves whose upper and lower bounds enclose its profile."""
-
-    above: Curve
-    below: Curve
-    times: int
+_COARSEST = 1 << 12
 
 
 class LossMasses(NamedTuple):
@@ -68,6 +64,7 @@ class PrivacyLossDistribution:
 
     parts: tuple[Part, ...] = field(repr=False)
     grid: int = 1 << 17
+    accuracy: float = 1e-6
     confidence: float = 1.0
 
     def __post_init__(self) -> None:
@@ -86,13 +83,7 @@ class PrivacyLossDistribution:
         grid: int = 1 << 17,
     ) -> PrivacyLossDistribution:
         """The loss of an event, compositions included; see profile_bounds for which are known."""
-        events = event.parts if isinstance(event, Composed) else (event,)
-        parts = []
-        for one in events:
-            alone, count = (one.event, one.count) if isinstance(one, Repeated) else (one, 1)
-            curve = curve_of(alone, direction=direction, neighbors=neighbors)
-            parts.append(Part(curve, curve, count))
-        return cls(parts=tuple(parts), grid=grid)
+        return cls(parts=parts_of(event, direction=direction, neighbors=neighbors), grid=grid)
 
     @classmethod
     def from_pmfs(
@@ -174,43 +165,50 @@ class PrivacyLossDistribution:
         parts = tuple(Part(above, below, many * times) for above, below, many in self.parts)
         return PrivacyLossDistribution(parts=parts, grid=self.grid, confidence=self.confidence)
 
-    def delta_interval(self, epsilon: float) -> Interval:
-        """Bounds of the hockey-stick divergence at a finite epsilon, which may be negative."""
+    def delta_interval(self, epsilon: float, *, enough: float = -1.0) -> Interval:
+        """Bounds of the hockey-stick divergence at a finite epsilon, which may be negative.
+
+        enough: once delta is known to be below this, the grid is made no finer.
+        """
         asked = checks.finite(epsilon=epsilon)
-        if self._single:
+        least = -math.expm1(asked) * (1 - 1e-15) if asked < 0 else 0.0
+        sums = Sums(self.parts, Question(epsilon=asked))
+        if sums.single is not None:
             point = np.asarray([asked])
-            part = self.parts[0]
-            return Interval(float(part.below(point).lower[0]), float(part.above(point).upper[0]))
-        above, below = self._sums(epsilon=asked)
-        upper = 1.0 if above is None else above.delta_above(asked)
-        lower = 0.0 if below is None else below.delta_below(asked)
-        lower = max(lower, -math.expm1(asked) * (1 - 1e-15)) if asked < 0 else lower
-        return Interval(min(lower, upper), upper)
+            above, below = sums.single
+            low = float(below(point).lower[0])
+            return Interval(max(low, least), float(above(point).upper[0]))
+
+        def ask(grid: int) -> Interval:
+            upper = sums.above(grid).delta_above(asked)
+            return Interval(sums.below(grid).delta_below(asked), upper)
+
+        return self._refined(ask, Interval(least, 1.0), enough=enough)
 
     def delta(self, epsilon: float) -> float:
         """An upper bound of delta at epsilon."""
         return self.delta_interval(epsilon).upper
 
-    def epsilon_interval(self, delta: float) -> Interval:
+    def epsilon_interval(self, delta: float, *, enough: float = -1.0) -> Interval:
         """Bounds of the least epsilon >= 0 at which delta suffices; inf where none does.
 
         delta: from 0 to 1. At delta = 0 the lower end is 0 wherever the grid cannot tell.
+        enough: once epsilon is known to be below this, the grid is made no finer.
         """
         if isinstance(delta, bool) or not 0 <= delta <= 1:
             raise InvalidParameter("delta", delta, expected="a number from 0 to 1")
-        if self._single:
-            part = self.parts[0]
-            upper = _least(lambda x: float(part.above(np.asarray([x])).upper[0]) <= delta)
-            lower = _least(lambda x: float(part.below(np.asarray([x])).lower[0]) <= delta)
+        sums = Sums(self.parts, Question(log_delta=math.log(max(float(delta), 1e-320))))
+        if sums.single is not None:
+            above, below = sums.single
+            return Interval(_at(below, delta, side=-1), _at(above, delta, side=1))
+
+        def ask(grid: int) -> Interval:
+            above = sums.above(grid)
+            upper = least_holding(above.delta_above, delta)
+            lower = largest_holding(sums.below(grid).delta_below, delta, below=upper)
             return Interval(min(lower, upper), upper)
-        goal = math.log(max(float(delta), 1e-320))
-        above, below = self._sums(log_delta=goal)
-        upper, lower = math.inf, 0.0
-        if above is not None:
-            upper = _least(lambda x: above.delta_above(x) <= delta)
-        if below is not None:
-            lower = _most(lambda x: below.delta_below(x) > delta, below=upper)
-        return Interval(min(lower, upper), upper)
+
+        return self._refined(ask, Interval(0.0, math.inf), enough=enough)
 
     def epsilon(self, delta: float) -> float:
         """An upper bound of the least epsilon >= 0 at which delta suffices."""
@@ -222,25 +220,34 @@ class PrivacyLossDistribution:
 
         Round-off of about 1e-15 is in every mass; ask `delta` for bounds.
         """
-        parts = [(part.above, part.times) for part in self.parts]
-        drawn = sketch(parts)
-        where = plan(parts, drawn, grid=self.grid, epsilon=0.0)
-        found = _total(parts, where, side=1)
-        assert found is not None
+        found = Sums(self.parts, Question(epsilon=0.0)).above(self.grid)
         losses, masses = found.masses()
         return LossMasses(losses, masses, found.infinity)
 
-    @property
-    def _single(self) -> bool:
-        return len(self.parts) == 1 and self.parts[0].times == 1
+    def _refined(
+        self, ask: Callable[[int], Interval], known: Interval, *, enough: float = -1.0
+    ) -> Interval:
+        """The intersection of answers on finer and finer grids, until one is fine enough.
 
-    def _sums(
-        self, *, epsilon: float | None = None, log_delta: float | None = None
-    ) -> tuple[Sum | None, Sum | None]:
-        parts = [(part.above, part.times) for part in self.parts]
-        where = plan(parts, sketch(parts), grid=self.grid, epsilon=epsilon, log_delta=log_delta)
-        under = [(part.below, part.times) for part in self.parts]
-        return _total(parts, where, side=1), _total(under, where, side=-1)
+        Errors fall with the square of the step; what the last refinement gained tells what the
+        next one can. Where the ends are of different pairs, a gap between them stays. An answer
+        whose upper end is `enough` is fine enough: another direction is worse.
+        """
+        grid, last = min(self.grid, _COARSEST), 0
+        low, high = known
+        while True:
+            found = ask(grid)
+            gains = (found.lower - low, high - found.upper)
+            low, high = max(low, found.lower), min(high, found.upper)
+            wanted = self.accuracy * abs(high)
+            excess = (high - low) / wanted if wanted > 0 and high < math.inf else math.inf
+            if last:
+                missing = max(gains) / ((grid / last) ** 2 - 1) * 2
+                excess = min(excess, missing / wanted if wanted > 0 else math.inf)
+            if grid >= self.grid or excess <= 1 or high <= enough:
+                return Interval(min(low, high), high)
+            more = 1 << math.ceil(math.log2(min(max(1.2 * math.sqrt(excess), 4), 8)))
+            grid, last = min(self.grid, grid * more), grid
 
 
 def worst_delta(losses: Sequence[PrivacyLossDistribution], *, epsilon: float) -> Interval:
@@ -248,8 +255,11 @@ def worst_delta(losses: Sequence[PrivacyLossDistribution], *, epsilon: float) ->
 
     Bound       both: the larger of the lower ends, the larger of the upper ends.
     """
-    found = [loss.delta_interval(epsilon) for loss in losses]
-    return Interval(max(one.lower for one in found), max(one.upper for one in found))
+    low = high = 0.0
+    for loss in losses:
+        found = loss.delta_interval(epsilon, enough=low)
+        low, high = max(low, found.lower), max(high, found.upper)
+    return Interval(low, high)
 
 
 def worst_epsilon(losses: Sequence[PrivacyLossDistribution], *, delta: float) -> Interval:
@@ -257,50 +267,15 @@ def worst_epsilon(losses: Sequence[PrivacyLossDistribution], *, delta: float) ->
 
     Bound       both: the larger of the lower ends, the larger of the upper ends.
     """
-    found = [loss.epsilon_interval(delta) for loss in losses]
-    return Interval(max(one.lower for one in found), max(one.upper for one in found))
+    low = high = 0.0
+    for loss in losses:
+        found = loss.epsilon_interval(delta, enough=low)
+        low, high = max(low, found.lower), max(high, found.upper)
+    return Interval(low, high)
 
 
-def _total(parts: Sequence[tuple[Curve, int]], where: Plan, *, side: int) -> Sum | None:
-    build = law_above if side > 0 else law_below
-    laws = [
-        (build(curve, step=where.step, first=first, last=last), count)
-        for (curve, count), (first, last) in zip(parts, where.nodes, strict=True)
-    ]
-    return total(laws, step=where.step, window=where.window, side=side)
-
-
-def _least(holds: Callable[[float], bool]) -> float:
-    """A number >= 0 at which the condition holds, just above one where it does not; else inf."""
-    if holds(0.0):
-        return 0.0
-    low, high = 0.0, 1e-3
-    while not holds(high):
-        low, high = high, high * 4
-        if high > 1e6:
-            return math.inf
-    return _between(low, high, lambda x: not holds(x))[1]
-
-
-def _most(holds: Callable[[float], bool], *, below: float) -> float:
-    """A number >= 0 at which the condition holds, just below one where it fails; 0 if none is."""
-    high = min(below, 1e6)
-    if holds(high):
-        return high
-    distance = 1e-13 * max(high, 1e-3)
-    while distance < high:
-        low = high - distance
-        if holds(low):
-            return _between(low, high, holds)[0]
-        distance *= 4
-    return 0.0
-
-
-def _between(low: float, high: float, left: Callable[[float], bool]) -> tuple[float, float]:
-    """Bisection to 14 digits: left(low) holds, left(high) does not."""
-    while high - low > 1e-14 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if left(middle) else (low, middle)
-    return low, high
+def _at(curve: Curve, delta: float, *, side: int) -> float:
+    """Where a curve falls to delta, beyond it on the given side."""
+    if side > 0:
+        return passing(lambda x: float(curve(np.asarray([x])).upper[0]) <= delta)[1]
+    return passing(lambda x: float(curve(np.asarray([x])).lower[0]) <= delta)[0]

@@ -1,6 +1,9 @@
-"""Plans: the range of each part, the tilt, the window and the step, from coarse laws.
+"""Plans: grids, tilts and windows, from coarse laws; long compositions are summed in stages.
 
 Nothing here is certified and nothing needs to be: a bad plan makes the interval wide, not wrong.
+A stage sums some copies of one law on a grid fine enough for them; its sum is moved to the grid of
+the next stage. As windows grow with the root of the number of copies, the errors of all stages
+together stay near that of one of them.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,60 +24,89 @@ from tacet.accounting.pld.grid import law_above
 from tacet.accounting.profiles.boxes import Array
 from tacet.accounting.profiles.curves import Curve
 
-__all__ = ["LARGEST", "Plan", "Sketch", "plan", "sketch"]
+__all__ = ["LARGEST", "Leaf", "Sketch", "Stage", "plan", "sketch"]
 
 LARGEST = 1 << 22
 """Nodes of the largest grid, of a part or of the window."""
 
 _ORDERS = 160
 _OUTSIDE = 46.0  # e^-46 = 1e-20 of the tilted mass may lie beyond either end of the window
+_DIRECT = 64  # copies that one stage sums
+_LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
+_FINER = 6
+_COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
+_STEEPEST = 1e5  # the largest tilt times the largest loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """Cumulants of the sum at many orders, the parts' ranges, and what they were drawn for."""
+    """Cumulants of one copy of each part at many orders, counts and ranges."""
 
     orders: Array = field(repr=False)
     cumulants: Array = field(repr=False)
+    counts: tuple[int, ...]
     ranges: tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The step, the window, and each part's first and last node."""
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A part to be laid on the grid of its stage: first and last node."""
+
+    part: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A grid, a window, and what is summed there, each so many times."""
 
     step: Fraction
     window: Window
-    nodes: tuple[tuple[int, int], ...]
+    terms: tuple[tuple[Term, int], ...]
+
+
+Term: TypeAlias = Leaf | Stage
 
 
 def sketch(parts: Sequence[tuple[Curve, int]]) -> Sketch:
-    """The cumulant of the sum of the parts, each on its whole range, at a few thousand nodes."""
-    nodes = int(np.clip((1 << 17) // len(parts), 256, 4096))
-    ranges = tuple(_range(curve, drop=1e-305) for curve, _ in parts)
-    laws = []
-    for (curve, count), (low, high) in zip(parts, ranges, strict=True):
+    """The cumulants of the parts, each on its whole range, from a few thousand nodes."""
+    nodes = int(np.clip((1 << 16) // len(parts), 256, 2048))
+    ranges, laws = [], []
+    for curve, _ in parts:
+        if curve.atoms is not None:
+            ranges.append(curve.atoms.ends)
+            laws.append((curve.atoms.masses, curve.atoms.losses))
+            continue
+        low, high = _range(curve, drop=1e-305)
         step = Fraction(max((high - low) / nodes, 1e-12))
         if curve.atomic and curve.spacing is not None and curve.spacing > 4 * step:
             step = curve.spacing / math.floor(curve.spacing / (2 * step))
         first, last = math.floor(low / step), math.ceil(high / step) + 1
         law = law_above(curve, step=step, first=first, last=last)
+        ranges.append((low, high))
         losses: Array = np.asarray(np.arange(first, last + 1) * float(step))
-        laws.append((law.weights, losses, count))
-    variance = math.fsum(count * _variance(weights, losses) for weights, losses, count in laws)
+        laws.append((law.weights, losses))
+    variances = [_variance(weights, losses) for weights, losses in laws]
+    variance = math.fsum(count * one for (_, count), one in zip(parts, variances, strict=True))
+    longest = max(max(abs(low), abs(high)) for low, high in ranges)
+    if variance < 1e-20 * longest**2:  # a sum that does not vary at all
+        variance = 1e-6 * longest**2
     scale = 1 / math.sqrt(max(variance, 1e-16))
     orders = np.concatenate(
         (-scale * np.geomspace(1e3, 1e-2, 40), [0.0], scale * np.geomspace(1e-2, 1e6, _ORDERS))
     )
-    cumulants = np.zeros_like(orders)
-    for weights, losses, count in laws:
+    cumulants = np.zeros((len(parts), len(orders)))
+    for row, (weights, losses) in zip(cumulants, laws, strict=True):
         present = weights > 0
-        logs, places = np.log(weights[present]), losses[present]
-        for index, order in enumerate(orders):
-            exponents = logs + order * places
-            peak = float(np.max(exponents))
-            cumulants[index] += count * (peak + math.log(np.sum(np.exp(exponents - peak))))
-    return Sketch(orders=orders, cumulants=cumulants, ranges=ranges)
+        if not present.any():
+            continue
+        exponents = np.log(weights[present]) + orders[:, None] * losses[present]
+        peaks = np.max(exponents, axis=1)
+        with np.errstate(under="ignore"):
+            row[:] = peaks + np.log(np.sum(np.exp(exponents - peaks[:, None]), axis=1))
+    counts = tuple(count for _, count in parts)
+    return Sketch(orders=orders, cumulants=cumulants, counts=counts, ranges=tuple(ranges))
 
 
 def plan(
@@ -83,10 +116,13 @@ def plan(
     grid: int,
     epsilon: float | None = None,
     log_delta: float | None = None,
-) -> Plan:
+) -> Stage:
     """A plan for the delta at `epsilon`, or for the epsilon at e^`log_delta`."""
-    orders, heights = drawn.orders, drawn.cumulants
-    positive = orders > 0
+    orders = drawn.orders
+    heights = np.asarray(drawn.counts, dtype=np.float64) @ drawn.cumulants
+    longest = max(max(abs(low), abs(high)) for low, high in drawn.ranges)
+    positive = (orders > 0) & (orders * longest <= _STEEPEST)
+    positive[np.flatnonzero(orders > 0)[0]] = True
     tilts, rises = orders[positive], heights[positive]
     kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     if epsilon is None:
@@ -97,58 +133,163 @@ def plan(
         exponents = rises + kernel - tilts * epsilon
         best = int(np.argmin(exponents))
         goal = float(exponents[best]) - 3.0
-    tilt, height = float(tilts[best]), float(rises[best])
-    reach = math.inf
-    for _ in range(2):  # the second time without orders so large that round-off would rule them
-        above = (orders > tilt) & (orders - tilt <= reach)
-        below = (orders < tilt) & (tilt - orders <= reach)
-        above[-1] |= not above.any()
-        below[0] |= not below.any()
-        tops = (heights[above] - height + _OUTSIDE) / np.maximum(orders[above] - tilt, 1e-12)
-        bottoms = (height - heights[below] - _OUTSIDE) / (tilt - orders[below])
-        top, higher = float(np.min(tops)), float(orders[above][np.argmin(tops)])
-        bottom, lower = float(np.max(bottoms)), float(orders[below][np.argmax(bottoms)])
-        reach = 100.0 / max(top - bottom, 1e-9)
-    width = max(top - bottom, 1e-9)
-    ranges = []
-    for (curve, count), (low, high) in zip(parts, drawn.ranges, strict=True):
-        drop = math.exp(max(goal - 37.0 - math.log(count * len(parts)), -700.0))
-        ranges.append(_range(curve, drop=drop, within=(low, high)))
-    longest = max(high - low for low, high in ranges)
-    step = _step(parts, max(width / grid, longest / (LARGEST // 32)), width)
-    first, last = math.floor(bottom / step) - 2, math.ceil(top / step) + 2
-    size = min(LARGEST, max(16, 1 << (last - first).bit_length()))
-    nodes = tuple(_nodes(low, high, step) for low, high in ranges)
-    window = Window(first=first, size=size, tilt=tilt, higher=higher, lower=lower)
-    return Plan(step=step, window=window, nodes=nodes)
+    exact = all(_is_lattice(curve) for curve, _ in parts)
+    while True:
+        tilt = float(tilts[best])
+        planner = _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=goal)
+        found = planner.whole(heights)
+        if exact or best == 0 or tilt * float(found.step) <= _COARSE:
+            return found
+        best = max(best - 4, 0)
 
 
-def _nodes(low: float, high: float, step: Fraction) -> tuple[int, int]:
-    """First and last node; a sixteenth of the range is left free below, for the lower law."""
-    margin = (high - low) / 16
-    first, last = math.floor((low - margin) / step) - 2, math.ceil(high / step) + 1
-    return max(first, last - LARGEST), last
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """What all stages of a plan share."""
+
+    parts: Sequence[tuple[Curve, int]]
+    drawn: Sketch
+    grid: int
+    tilt: float
+    goal: float
+
+    def whole(self, heights: Array) -> Stage:
+        """The last stage, which sums all parts."""
+        reach = self._reach(heights)
+        width = reach[1] - reach[0]
+        longest = max(high - low for low, high in self.drawn.ranges)
+        wanted = max(width / (self.grid - 8), longest / (LARGEST // 32))
+        step = _step([curve for curve, _ in self.parts], wanted, width)
+        apart = [index for index in range(len(self.parts)) if self._is_apart(index, step)]
+        terms: list[tuple[Term, int]] = []
+        for index, count in enumerate(self.drawn.counts):
+            if index not in apart:
+                terms.extend(self._terms(index, count, step))
+        if apart:
+            terms.append((self._together(apart, step), 1))
+        return Stage(step, self._window(reach, step), tuple(terms))
+
+    def _is_apart(self, part: int, step: Fraction) -> bool:
+        """Whether the part has atoms that miss the grid."""
+        curve = self.parts[part][0]
+        spacing = _spacing(curve)
+        if spacing is None:
+            return curve.atoms is not None
+        return (spacing / step).denominator != 1
+
+    def _together(self, apart: Sequence[int], step: Fraction) -> Stage:
+        """Parts whose atoms miss the grid, on a finer one: together their atoms lie densely."""
+        counts = np.asarray([self.drawn.counts[part] for part in apart], dtype=np.float64)
+        reach = self._reach(counts @ self.drawn.cumulants[apart])
+        nodes = (reach[1] - reach[0]) / float(step)
+        finer = math.floor(math.log2(max(_LATTICE / 4 / max(nodes, 1.0), 1.0)))
+        below = step / 2 ** min(finer, _FINER)
+        terms: list[tuple[Term, int]] = []
+        for part in apart:
+            terms.extend(self._terms(part, self.drawn.counts[part], below))
+        return Stage(below, self._window(reach, below), tuple(terms))
+
+    def _terms(self, part: int, count: int, step: Fraction) -> list[tuple[Term, int]]:
+        """How the grid of this step gets so many copies of a part."""
+        curve = self.parts[part][0]
+        spacing = _spacing(curve)
+        whole = curve.atomic or curve.atoms is not None
+        if spacing is not None and (spacing / step).denominator == 1 and whole:
+            return [(self._leaf(part, step), count)]
+        if spacing is not None and (spacing / step).denominator != 1:
+            alone = self._lattice(part, count, spacing, step, whole=whole)
+            if alone is not None:
+                return [(alone, 1)]
+        if count <= _DIRECT:
+            return [(self._leaf(part, step), count)]
+        levels = math.ceil(math.log(count) / math.log(_DIRECT))
+        outer = min(math.ceil(count ** (1 / levels)), count)
+        inner = count // outer
+        heights = inner * self.drawn.cumulants[part]
+        reach = self._reach(heights)
+        finer = math.floor(math.log2(max(float(step) * self.grid / (reach[1] - reach[0]), 1.0)))
+        if finer < 1:
+            return [(self._leaf(part, step), count)]
+        below = step / 2**finer
+        stage = Stage(below, self._window(reach, below), tuple(self._terms(part, inner, below)))
+        terms: list[tuple[Term, int]] = [(stage, outer)]
+        if count > outer * inner:
+            terms.append((self._leaf(part, step), count - outer * inner))
+        return terms
+
+    def _lattice(
+        self, part: int, count: int, spacing: Fraction, step: Fraction, *, whole: bool
+    ) -> Stage | None:
+        """The part summed on its own lattice, or on a finer one that holds its atoms."""
+        reach = self._reach(count * self.drawn.cumulants[part])
+        width = reach[1] - reach[0]
+        if whole and width / spacing <= _LATTICE:
+            own = spacing
+        elif spacing > step:
+            own = spacing / math.ceil(spacing / Fraction(max(float(step), width / self.grid)))
+        else:
+            return None
+        return Stage(own, self._window(reach, own), tuple(self._terms(part, count, own)))
+
+    def _leaf(self, part: int, step: Fraction) -> Leaf:
+        """A sixteenth of the range is left free below, for the lower law."""
+        curve, count = self.parts[part]
+        low, high = self.drawn.ranges[part]
+        if curve.atoms is None:
+            drop = math.exp(max(self.goal - 37.0 - math.log(count * len(self.parts)), -700.0))
+            low, high = _range(curve, drop=drop, within=(low, high))
+        margin = (high - low) / 16
+        first, last = math.floor((low - margin) / step) - 2, math.ceil(high / step) + 1
+        return Leaf(part, max(first, last - LARGEST), last)
+
+    def _reach(self, heights: Array) -> tuple[float, float, float, float]:
+        """Bottom and top of a window for the law of these cumulants, and orders for both."""
+        orders, tilt = self.drawn.orders, self.tilt
+        height = float(np.interp(tilt, orders, heights))
+        reach = math.inf
+        for _ in range(2):  # the second time without orders so large that round-off rules them
+            above = (orders > tilt) & (orders - tilt <= reach)
+            below = (orders < tilt) & (tilt - orders <= reach)
+            above[-1] |= not above.any()
+            below[0] |= not below.any()
+            tops = (heights[above] - height + _OUTSIDE) / np.maximum(orders[above] - tilt, 1e-12)
+            bottoms = (height - heights[below] - _OUTSIDE) / (tilt - orders[below])
+            top, higher = float(np.min(tops)), float(orders[above][np.argmin(tops)])
+            bottom, lower = float(np.max(bottoms)), float(orders[below][np.argmax(bottoms)])
+            reach = 100.0 / max(top - bottom, 1e-9)
+        return bottom, max(top, bottom + 1e-9), higher, lower
+
+    def _window(self, reach: tuple[float, float, float, float], step: Fraction) -> Window:
+        bottom, top, higher, lower = reach
+        first, last = math.floor(bottom / step) - 2, math.ceil(top / step) + 2
+        size = min(LARGEST, max(16, 1 << (last - first).bit_length()))
+        return Window(first=first, size=size, tilt=self.tilt, higher=higher, lower=lower)
 
 
-def _step(parts: Sequence[tuple[Curve, int]], wanted: float, width: float) -> Fraction:
+def _step(curves: Sequence[Curve], wanted: float, width: float) -> Fraction:
     """A step near the wanted one of which every atom's place is a multiple, if there is one."""
-    spacings = [curve.spacing for curve, _ in parts if curve.spacing is not None]
-    if not spacings:
-        return _near(min(wanted, 0.25))
-    common = spacings[0]
-    for spacing in spacings[1:]:
-        common = _common(common, spacing)
-    if all(curve.atomic for curve, _ in parts) and common >= width / (LARGEST // 2):
+    spacings = [_spacing(curve) for curve in curves]
+    known = {one for one in spacings if one is not None}
+    near = Fraction(min(wanted, 0.25))
+    if not known:
+        return near
+    common = Fraction(0)
+    for spacing in known:
+        common = _common(common, spacing) if common else spacing
+    lattices = all(_is_lattice(curve) for curve in curves)
+    if lattices and common >= width / _LATTICE:
         return common
     if common >= wanted:
-        return common / math.ceil(common / _near(min(wanted, 0.25)))
-    if common >= width / (LARGEST // 2):
-        return common
-    return _near(min(wanted, 0.25))
+        return common / math.ceil(common / near)
+    return near
 
 
-def _near(value: float) -> Fraction:
-    return Fraction(value)
+def _spacing(curve: Curve) -> Fraction | None:
+    return curve.spacing if curve.atoms is None else curve.atoms.spacing
+
+
+def _is_lattice(curve: Curve) -> bool:
+    return curve.atomic if curve.atoms is None else curve.atoms.spacing is not None
 
 
 def _common(one: Fraction, two: Fraction) -> Fraction:
@@ -168,7 +309,7 @@ def _range(
 ) -> tuple[float, float]:
     """Losses between which all but about `drop` of the law lies (below: 2e-14 of it)."""
     scale = np.geomspace(1e-9, 1e4, 600)
-    limit = float(curve.infinity)
+    limit = float(curve.infinity_above or curve.infinity)
     high = _first(scale, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
     low = min(_first(scale, lambda x: _gap(curve, -x) <= 2e-14), 40.0)
     if within is not None:

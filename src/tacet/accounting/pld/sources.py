@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tacet.accounting.profiles.atoms import Atoms, lattice_of
 from tacet.accounting.profiles.boxes import Array, Box, running_sum
 from tacet.accounting.profiles.curves import Curve
 from tacet.errors import InvalidParameter
 
 __all__ = [
     "cells",
+    "curve_of_atoms",
     "curve_of_cells",
     "empirical",
     "finite_pair",
@@ -42,7 +44,54 @@ def finite_pair(p: ArrayLike, q: ArrayLike) -> Curve:
     first, second = _masses("p", p), _masses("q", q)
     if first.shape != second.shape:
         raise InvalidParameter("q", None, expected="as many masses as p has")
-    return curve_of_cells(first / math.fsum(first), second / math.fsum(second))
+    first, second = first / math.fsum(first), second / math.fsum(second)
+    return curve_of_atoms(_atoms_of_pair(first, second))
+
+
+def _atoms_of_pair(p: Array, q: Array, *, trust: float = 8 * _U) -> Atoms:
+    """The loss of two finite laws whose masses are known to a relative error."""
+    inside = (p > 0) & (q > 0)
+    first, second = np.log(p[inside]), np.log(q[inside])
+    losses = first - second
+    largest = float(np.max(np.abs(first) + np.abs(second), initial=0.0))
+    infinite = math.fsum(p[q == 0])
+    return Atoms(
+        losses=losses,
+        masses=p[inside],
+        infinity=infinite * (1 - trust),
+        infinity_above=infinite * (1 + trust),
+        error=8 * _U * largest + 2 * trust,
+        trust=trust,
+        spacing=lattice_of(losses),
+    )
+
+
+def curve_of_atoms(atoms: Atoms) -> Curve:
+    """The profile of a law from its atoms, as near as these are known.
+
+    Statement   the sum of p (1 - e^{epsilon - loss})+ and the mass of infinite loss.
+    Bound       both.
+    Source      Steinke 2022, Proposition 7.
+    """
+    with np.errstate(over="ignore"):
+        second = np.minimum(atoms.masses * np.exp(-atoms.losses), 1e300)
+    ladder = _Ladder.of(atoms.losses, atoms.masses, second)
+    # second is off by a rounding and by what rounding of the loss makes of its exponential
+    error = atoms.error + 8 * _U * (1 + max(map(abs, atoms.ends)))
+
+    def evaluate(epsilon: Box) -> Box:
+        lower = ladder.profile(epsilon.upper + error, sign=-1) * (1 - atoms.trust)
+        upper = ladder.profile(epsilon.lower - error, sign=1) * (1 + atoms.trust)
+        found = Box(lower + atoms.infinity, upper + atoms.infinity_above)
+        found = Box(found.lower * (1 - 2 * _U), found.upper * (1 + 2 * _U))
+        return found.at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
+
+    return Curve(
+        evaluate=evaluate,
+        infinity=Fraction(min(atoms.infinity, 1.0)),
+        infinity_above=Fraction(min(atoms.infinity_above, 1.0)),
+        atoms=atoms,
+    )
 
 
 def curve_of_cells(p: Array, q: Array, ranges: tuple[Array, Array] | None = None) -> Curve:

@@ -49,7 +49,7 @@ from tacet.privacy.events import (
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Direction", "curve_of", "profile_bounds"]
+__all__ = ["Direction", "concentrated_cost", "curve_of", "profile_bounds"]
 
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: P saw the unit, Q did not; add: the other way round. Guarantees need both."""
@@ -180,6 +180,26 @@ def _tails(event: Event, steps: int, neighbors: Neighbors) -> Tails:
     return Tails.of(forward, backward, steps)
 
 
+def concentrated_cost(event: Event) -> Fraction | None:
+    """The rho of events whose profile is known by their zCDP only; None for all others.
+
+    Bound       upper.
+    Source      Canonne, Kamath, Steinke 2020, Proposition 5 (discrete Gaussian noise).
+    """
+    match event:
+        case ZeroConcentrated(rho=rho):
+            return exact("rho", rho)
+        case DiscreteGaussian(sigma=one, sensitivity=moved):
+            sigma, sensitivity = exact("sigma", one), exact("sensitivity", moved)
+            if sensitivity >= 1 and not _tabulated(sigma, sensitivity):
+                return sensitivity**2 / (2 * sigma**2)
+    return None
+
+
+def _tabulated(sigma: Fraction, sensitivity: Fraction) -> bool:
+    return sensitivity * sensitivity < 2 and sigma <= _LARGEST_TABLE
+
+
 def _gaussian_sum(event: Event) -> Fraction:
     """The sum of mu^2 = 1 / noise_multiplier^2 of a composition of Gaussian events."""
     match event:
@@ -201,7 +221,7 @@ def _discrete_gaussian(sigma: Fraction, sensitivity: Fraction) -> Curve:
     """One shift by 1 below an l2 sensitivity of sqrt(2), exactly; else zCDP above it."""
     square = sensitivity * sensitivity
     shift = math.floor(sensitivity)
-    if square < 2 and sigma <= _LARGEST_TABLE:
+    if _tabulated(sigma, sensitivity):
         return curves.discrete_gaussian(sigma, shift)
     if shift == 0:
         return curves.nothing()

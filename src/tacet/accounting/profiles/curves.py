@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tacet.accounting.profiles.atoms import Atoms
 from tacet.accounting.profiles.boxes import Array, Box, box, choose, running_sum
 from tacet.accounting.profiles.normal import gaussian_profile
 from tacet.privacy.rounding import root_down, root_up
@@ -43,7 +44,8 @@ class Curve:
     the atoms of the loss lie at whole multiples of this number, None where they lie nowhere in
     particular; atomic: nothing else than atoms is there; peak: the mass at `spacing`, where that
     is the largest finite loss, or a lower bound of it; attained: where this curve only bounds
-    what an event allows, the curve of one pair that it does allow, for lower bounds.
+    what an event allows, the curve of one pair that it does allow, for lower bounds; atoms: the
+    whole law, where it is known by these.
     """
 
     evaluate: Callable[[Box], Box] = field(repr=False)
@@ -53,6 +55,7 @@ class Curve:
     atomic: bool = False
     peak: Fraction | None = None
     attained: Curve | None = None
+    atoms: Atoms | None = None
 
     def __call__(self, epsilons: Array | Box) -> Box:
         """Delta at these epsilon, which may be infinite; within [0, 1]."""
