@@ -107,7 +107,7 @@ def test_the_truth_lies_inside_for_finite_pairs(
     # the masses were rounded to floats before the engine saw them: 1e-15 each
     assert found.lower <= truth + mp.mpf(1e-14)
     assert truth - mp.mpf(1e-14) <= found.upper
-    assert found.width < 0.01
+    assert found.width < 1e-10
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -120,7 +120,7 @@ def test_one_pair_composed_with_itself(count: int) -> None:
         truth = exact_delta(pairs, epsilon)
         assert found.lower <= truth + mp.mpf(1e-14)
         assert truth - mp.mpf(1e-14) <= found.upper
-        assert found.width < 1e-2
+        assert found.width < 1e-12
 
 
 @pytest.mark.parametrize("event", LAWS, ids=lambda event: str(event)[:50])
@@ -144,12 +144,18 @@ def test_laws_on_grids_lie_above_and_below_the_profile(event: Event, step: Fract
             assert two <= high * (1 + 1e-13)
         assert math.fsum(below.weights) + below.infinity <= 1
         kernels = np.exp(-np.abs(losses))
-        # where all the mass lies within one cell, the lower law may show no loss at all
-        assert (
-            step > 0.05
-            or "0.001" in str(event)
-            or math.fsum(below.weights * kernels) > 0.5 * math.fsum(above.weights * kernels)
-        )
+        if above.infinity > 0.01:
+            continue  # the grid ends where much of the law lies
+        if step <= Fraction(1, 20) and "0.001" not in str(event):
+            ours = math.fsum(below.weights * kernels) + below.infinity
+            assert ours > 0.5 * (math.fsum(above.weights * kernels) + above.infinity)
+        # where all the mass lies within one cell, the lower law may show no loss; else it is near
+        if step == Fraction(1, 1000):
+            for epsilon in (0.0, 0.05):
+                kernel = np.maximum(-np.expm1(epsilon - losses), 0.0)
+                one = math.fsum(above.weights * kernel) + above.infinity
+                two = math.fsum(below.weights * kernel) + below.infinity
+                assert one - two <= 2e-3 * (1 + one)
 
 
 @pytest.mark.parametrize(("delta", "count"), [(0.3, 3), (1e-5, 100), (1e-15, 1000), (1e-200, 1000)])
@@ -184,7 +190,7 @@ def test_reference_values_of_the_sampled_gaussian(
     found = worst_epsilon(losses, delta=delta)
     assert found.lower <= epsilon * (1 + 1e-6)
     assert epsilon * (1 - 1e-6) <= found.upper
-    assert found.width < 2e-2 * epsilon
+    assert found.width < 1e-3 * epsilon if rate == 0.01 else 1e-2 * epsilon
 
 
 @pytest.mark.parametrize(
@@ -282,7 +288,8 @@ def test_profiles_of_the_callers() -> None:
         assert found.lower <= expected.upper
         assert expected.lower <= found.upper
     assert by_function.delta_interval(2.0).width < 1e-5 * expected.upper
-    assert by_samples.delta(2.0) < 1.05 * expected.upper
+    assert by_samples.delta(2.0) < 1.0001 * expected.upper
+    assert by_samples.delta_interval(2.0).width < 0.01 * expected.upper
 
 
 def test_pairs_of_scipy() -> None:
@@ -293,8 +300,8 @@ def test_pairs_of_scipy() -> None:
         truth = event.self_compose(count).delta_interval(1.0)
         assert found.lower <= truth.upper
         assert truth.lower <= found.upper
-        assert count > 1 or found.width < 1e-3
-        assert found.upper < truth.upper + 2e-3
+        assert found.width < (1e-7 if count == 1 else 1e-3)
+        assert found.upper < truth.upper * (1 + 1e-5)
     binomials = PrivacyLossDistribution.from_scipy(stats.binom(20, 0.5), stats.binom(20, 0.4))
     pairs = [
         (math.comb(20, k) * 0.5**20, math.comb(20, k) * 0.4**k * 0.6 ** (20 - k)) for k in range(21)

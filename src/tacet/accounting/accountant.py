@@ -27,7 +27,13 @@ from tacet.accounting.arguments import Events, delta_argument, epsilon_argument,
 from tacet.accounting.derived import derived_bounds
 from tacet.accounting.divergences import approximate as by_renyi
 from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
-from tacet.accounting.engines import engines_of, float_above, float_below, only_gaussian
+from tacet.accounting.engines import (
+    by_loss_grids,
+    engines_of,
+    float_above,
+    float_below,
+    only_gaussian,
+)
 from tacet.checks import Number
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
@@ -280,6 +286,8 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Fi
     for name, bound, source in derived_bounds(plain, neighbors, _intervals, delta=limit):
         yield from _asked(name, bound, source)
     yield None
+    name, ask, source = by_loss_grids(plain, neighbors)
+    yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -321,6 +329,8 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Finding
     for name, bound, source in derived_bounds(plain, neighbors, _intervals, epsilon=at):
         yield from _asked(name, bound, source)
     yield None
+    name, ask, source = by_loss_grids(plain, neighbors)
+    yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),

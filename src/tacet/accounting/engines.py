@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from tacet.accounting.amplification.relations import holds_allocation
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
@@ -22,13 +21,25 @@ from tacet.accounting.pld.distribution import (
     worst_delta,
     worst_epsilon,
 )
+from tacet.accounting.pld.parts import parts_of, same_in_both_directions
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Composed, Event, Gaussian, Repeated
 from tacet.privacy.neighbors import Neighbors
 
-__all__ = ["Engine", "Measure", "engines_of", "float_above", "float_below", "only_gaussian"]
+__all__ = [
+    "Engine",
+    "Measure",
+    "by_loss_grids",
+    "engines_of",
+    "float_above",
+    "float_below",
+    "only_gaussian",
+]
+
+_GRID = 1 << 16
+_ACCURACY = 1e-5
 
 Measure: TypeAlias = Literal["epsilon", "delta"]
 Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
@@ -82,21 +93,6 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
             return contour.epsilon_interval(flat, delta=at, neighbors=neighbors)
         return contour.delta_interval(flat, epsilon=at, neighbors=neighbors)
 
-    def transform(measure: Measure, at: Fraction) -> Interval:
-        directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
-        losses = [
-            PrivacyLossDistribution.from_event(event, direction=one, neighbors=neighbors)
-            for one in directions
-        ]
-        low, high = float_below(at), float_above(at)
-        if measure == "delta":
-            return Interval(
-                worst_delta(losses, epsilon=high).lower, worst_delta(losses, epsilon=low).upper
-            )
-        return Interval(
-            worst_epsilon(losses, delta=high).lower, worst_epsilon(losses, delta=low).upper
-        )
-
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
@@ -104,8 +100,31 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
     yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
-    if isinstance(event, Repeated | Composed) and holds_allocation(event):
-        yield "privacy loss distribution", transform, "docs/proofs/pld.md"
+
+
+def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of privacy loss distributions: it knows whatever has a profile, for more time.
+
+    Bound       both; below, of pairs that the event allows.
+    Source      docs/proofs/pld.md.
+    """
+    directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
+    alike = same_in_both_directions(event)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        losses = [
+            PrivacyLossDistribution(
+                parts=parts_of(event, direction=direction, neighbors=neighbors),
+                grid=_GRID,
+                accuracy=_ACCURACY,
+            )
+            for direction in (directions[:1] if alike else directions)
+        ]
+        if measure == "epsilon":
+            return worst_epsilon(losses, delta=at)
+        return worst_delta(losses, epsilon=at)
+
+    return "privacy loss distribution (FFT)", answer, "docs/proofs/pld.md"
 
 
 def only_gaussian(event: Event) -> bool:

@@ -60,9 +60,9 @@ class Tilted:
     """A law on a grid: weights[i] = values[i] e^{height - c loss} at node first + i.
 
     cumulant: at an order, an upper bound of the logarithm of the sum of w e^{order loss} over
-    finite losses, and a bound of its rounding; infinity: the mass of infinite loss; mass: all of
-    it, or a bound above 1; drift: how far losses may lie on the wrong side of the nodes; noise:
-    the sum of all errors of the values, and of values elsewhere.
+    finite losses, and a bound of its rounding; infinity: the mass of infinite loss; drift: how far
+    losses may lie on the wrong side of the nodes; noise: the sum of all errors of the values, and
+    of values elsewhere.
     """
 
     first: int
@@ -70,7 +70,6 @@ class Tilted:
     height: float
     cumulant: Cumulant = field(repr=False)
     infinity: float
-    mass: float = 1.0
     drift: float = 0.0
     noise: float = 0.0
 
@@ -81,7 +80,7 @@ class Sum:
 
     above, below: logarithms of Chernoff bounds of the tilted mass outside the window; infinity:
     the mass at infinity; noise: the sum of the errors that its terms brought, wherever they lie,
-    and `spread` of those that `error` bounds; drift, cumulant, mass: as in Tilted. The sum is of
+    and `spread` of those that `error` bounds; drift, cumulant: as in Tilted. The sum is of
     laws rounded to one side, which `total` was told.
     """
 
@@ -93,7 +92,6 @@ class Sum:
     above: float
     below: float
     infinity: float
-    mass: float
     drift: float
     noise: float
     spread: float
@@ -182,7 +180,6 @@ def tilted(law: Law, *, step: Fraction, tilt: float, side: Side) -> Tilted:
     """
     powers = np.arange(law.first, law.first + len(law.weights)) * float(step) * tilt
     infinity = law.infinity * (1 + side * 2 * _U)
-    mass = (float(np.sum(law.weights)) + infinity) * (1 + 1e-13)
     present = law.weights > 0
     if not present.any():
         return nowhere(infinity)
@@ -202,7 +199,6 @@ def tilted(law: Law, *, step: Fraction, tilt: float, side: Side) -> Tilted:
             law.first, values * (1 + side * errors), height=height, step=step, tilt=tilt
         ),
         infinity=infinity,
-        mass=max(mass, 1.0) if side > 0 else 1.0,
     )
 
 
@@ -292,7 +288,6 @@ def total(laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window,
         above=_chernoff(rises, exponent, window.tilt, window.higher, top),
         below=_chernoff(drops, exponent, window.tilt, window.lower, bottom),
         infinity=_infinity(laws, side=side),
-        mass=_exp(sum(count * (math.log(law.mass) + 64 * _U) for law, count in laws)),
         drift=drift,
         noise=noise * _exp(scale) * (1 + 1e-9),
         spread=min(root, everything) * 1.01,
@@ -334,17 +329,15 @@ def _power(values: _Complex, count: int) -> _Complex:
 
 
 def _infinity(laws: Sequence[tuple[Tilted, int]], *, side: Side) -> float:
-    """The mass of sums with an infinite term: prod M - prod (M - m), M being all mass of a law.
+    """The mass of sums with an infinite term: 1 - prod (1 - m).
 
-    Mass that a law lacks to 1 may be thought of at an infinitely negative loss.
+    Mass that a law lacks to 1 may be thought of at an infinitely negative loss; of mass that it
+    has beyond 1 the least losses may be left out: docs/proofs/pld.md, Lemma 4.
     """
-    whole = apart = 0.0
+    apart = 0.0
     for law, count in laws:
-        whole += count * math.log(law.mass)
-        share = min(law.infinity / law.mass, 1.0)
-        apart += count * math.log1p(-share) if share < 1 else -math.inf
-    error = sum(count for _, count in laws) * 64 * _U
-    found = _exp(whole + side * error) * -math.expm1(apart) * (1 + side * 1e-13)
+        apart += count * math.log1p(-law.infinity) if law.infinity < 1 else -math.inf
+    found = -math.expm1(apart * (1 + side * 1e-13)) * (1 + side * 1e-13)
     return min(max(found, 0.0), 1.0)
 
 

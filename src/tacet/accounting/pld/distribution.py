@@ -7,21 +7,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.accounting.inversion import passing
+from tacet.accounting.inversion import falling_below
 from tacet.accounting.pld import sources
 from tacet.accounting.pld.parts import Part, parts_of
 from tacet.accounting.pld.planning import LARGEST
 from tacet.accounting.pld.search import largest_holding, least_holding
 from tacet.accounting.pld.stages import Question, Sums
 from tacet.accounting.profiles.bounds import Direction
-from tacet.accounting.profiles.boxes import Array
-from tacet.accounting.profiles.curves import Curve
+from tacet.accounting.profiles.boxes import Array, box
 from tacet.errors import InvalidParameter
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event
@@ -114,9 +114,9 @@ class PrivacyLossDistribution:
         """
         if callable(profile):
             curve = sources.from_function(profile, error=checks.non_negative(error=error))
-        else:
-            curve = sources.sampled(*profile)
-        return cls(parts=(Part(curve, curve, 1),), grid=grid)
+            return cls(parts=(Part(curve, curve, 1),), grid=grid)
+        above, below = sources.sampled(*profile)
+        return cls(parts=(Part(above, below, 1),), grid=grid)
 
     @classmethod
     def from_scipy(
@@ -165,23 +165,24 @@ class PrivacyLossDistribution:
         parts = tuple(Part(above, below, many * times) for above, below, many in self.parts)
         return PrivacyLossDistribution(parts=parts, grid=self.grid, confidence=self.confidence)
 
-    def delta_interval(self, epsilon: float, *, enough: float = -1.0) -> Interval:
+    def delta_interval(self, epsilon: float | Fraction, *, enough: float = -1.0) -> Interval:
         """Bounds of the hockey-stick divergence at a finite epsilon, which may be negative.
 
         enough: once delta is known to be below this, the grid is made no finer.
         """
-        asked = checks.finite(epsilon=epsilon)
-        least = -math.expm1(asked) * (1 - 1e-15) if asked < 0 else 0.0
+        checks.finite(epsilon=float(epsilon))
+        ends = box(epsilon)
+        asked, last = float(ends.lower), float(ends.upper)
+        least = -math.expm1(last) * (1 - 1e-15) if last < 0 else 0.0
         sums = Sums(self.parts, Question(epsilon=asked))
         if sums.single is not None:
-            point = np.asarray([asked])
             above, below = sums.single
-            low = float(below(point).lower[0])
-            return Interval(max(low, least), float(above(point).upper[0]))
+            low = float(below(np.asarray([last])).lower[0])
+            return Interval(max(low, least), float(above(np.asarray([asked])).upper[0]))
 
         def ask(grid: int) -> Interval:
             upper = sums.above(grid).delta_above(asked)
-            return Interval(sums.below(grid).delta_below(asked), upper)
+            return Interval(sums.below(grid).delta_below(last), upper)
 
         return self._refined(ask, Interval(least, 1.0), enough=enough)
 
@@ -189,7 +190,7 @@ class PrivacyLossDistribution:
         """An upper bound of delta at epsilon."""
         return self.delta_interval(epsilon).upper
 
-    def epsilon_interval(self, delta: float, *, enough: float = -1.0) -> Interval:
+    def epsilon_interval(self, delta: float | Fraction, *, enough: float = -1.0) -> Interval:
         """Bounds of the least epsilon >= 0 at which delta suffices; inf where none does.
 
         delta: from 0 to 1. At delta = 0 the lower end is 0 wherever the grid cannot tell.
@@ -197,15 +198,21 @@ class PrivacyLossDistribution:
         """
         if isinstance(delta, bool) or not 0 <= delta <= 1:
             raise InvalidParameter("delta", delta, expected="a number from 0 to 1")
-        sums = Sums(self.parts, Question(log_delta=math.log(max(float(delta), 1e-320))))
+        ends = box(delta)
+        least, most = float(ends.lower), float(ends.upper)
+        sums = Sums(self.parts, Question(log_delta=math.log(max(least, 1e-320))))
         if sums.single is not None:
-            above, below = sums.single
-            return Interval(_at(below, delta, side=-1), _at(above, delta, side=1))
+            one, other = sums.single
+            return Interval(*falling_below(lambda x: (other(x).lower, one(x).upper), (least, most)))
 
         def ask(grid: int) -> Interval:
             above = sums.above(grid)
-            upper = least_holding(above.delta_above, delta)
-            lower = largest_holding(sums.below(grid).delta_below, delta, below=upper)
+            upper = least_holding(above.delta_above, least)
+            lower = 0.0
+            for ease in (1.0, 0.5, 0.2):  # beside a largest loss steep tilts may show nothing
+                if lower == 0.0 < upper:
+                    below = sums.below(grid, ease=ease)
+                    lower = largest_holding(below.delta_below, most, below=upper)
             return Interval(min(lower, upper), upper)
 
         return self._refined(ask, Interval(0.0, math.inf), enough=enough)
@@ -224,14 +231,19 @@ class PrivacyLossDistribution:
         losses, masses = found.masses()
         return LossMasses(losses, masses, found.infinity)
 
+    @property
+    def _both(self) -> bool:
+        """Whether both ends are of the same pairs, so that fine grids make them meet."""
+        return all(part.above is part.below for part in self.parts)
+
     def _refined(
         self, ask: Callable[[int], Interval], known: Interval, *, enough: float = -1.0
     ) -> Interval:
         """The intersection of answers on finer and finer grids, until one is fine enough.
 
-        Errors fall with the square of the step; what the last refinement gained tells what the
-        next one can. Where the ends are of different pairs, a gap between them stays. An answer
-        whose upper end is `enough` is fine enough: another direction is worse.
+        Where the ends are of different pairs a gap stays; then, as errors fall with the square
+        of the step, what the last refinement gained tells what the next one can. An answer whose
+        upper end is `enough` is fine enough: another direction is worse.
         """
         grid, last = min(self.grid, _COARSEST), 0
         low, high = known
@@ -239,18 +251,24 @@ class PrivacyLossDistribution:
             found = ask(grid)
             gains = (found.lower - low, high - found.upper)
             low, high = max(low, found.lower), min(high, found.upper)
+            if high <= max(low, enough):
+                return Interval(min(low, high), high)
             wanted = self.accuracy * abs(high)
             excess = (high - low) / wanted if wanted > 0 and high < math.inf else math.inf
-            if last:
-                missing = max(gains) / ((grid / last) ** 2 - 1) * 2
+            if last and not self._both:
+                # a gap that no grid closes is no reason to know its lower end much better
+                missing = max(gains[1], min(gains[0], gains[0] * 50 * wanted / (high - low)))
+                missing *= 2 / ((grid / last) ** 2 - 1)
                 excess = min(excess, missing / wanted if wanted > 0 else math.inf)
-            if grid >= self.grid or excess <= 1 or high <= enough:
+            if grid >= self.grid or excess <= 1:
                 return Interval(min(low, high), high)
             more = 1 << math.ceil(math.log2(min(max(1.2 * math.sqrt(excess), 4), 8)))
             grid, last = min(self.grid, grid * more), grid
 
 
-def worst_delta(losses: Sequence[PrivacyLossDistribution], *, epsilon: float) -> Interval:
+def worst_delta(
+    losses: Sequence[PrivacyLossDistribution], *, epsilon: float | Fraction
+) -> Interval:
     """Bounds of the larger delta of several directions.
 
     Bound       both: the larger of the lower ends, the larger of the upper ends.
@@ -262,7 +280,9 @@ def worst_delta(losses: Sequence[PrivacyLossDistribution], *, epsilon: float) ->
     return Interval(low, high)
 
 
-def worst_epsilon(losses: Sequence[PrivacyLossDistribution], *, delta: float) -> Interval:
+def worst_epsilon(
+    losses: Sequence[PrivacyLossDistribution], *, delta: float | Fraction
+) -> Interval:
     """Bounds of the larger epsilon of several directions.
 
     Bound       both: the larger of the lower ends, the larger of the upper ends.
@@ -272,10 +292,3 @@ def worst_epsilon(losses: Sequence[PrivacyLossDistribution], *, delta: float) ->
         found = loss.epsilon_interval(delta, enough=low)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low, high)
-
-
-def _at(curve: Curve, delta: float, *, side: int) -> float:
-    """Where a curve falls to delta, beyond it on the given side."""
-    if side > 0:
-        return passing(lambda x: float(curve(np.asarray([x])).upper[0]) <= delta)[1]
-    return passing(lambda x: float(curve(np.asarray([x])).lower[0]) <= delta)[0]

@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from tacet.accounting.contour.parts import flatten
 from tacet.accounting.profiles import curves
 from tacet.accounting.profiles.bounds import Direction, concentrated_cost, curve_of
 from tacet.accounting.profiles.curves import Curve
 from tacet.checks import exact
 from tacet.privacy.events import (
     Approximate,
-    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -24,7 +23,6 @@ from tacet.privacy.events import (
     Laplace,
     Pure,
     RandomizedResponse,
-    Repeated,
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import Neighbors
@@ -65,7 +63,7 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
     """
     found: list[Part] = []
     mu_squared, rho, rest = Fraction(0), Fraction(0), Fraction(1)
-    for one, count in _flat(event, 1):
+    for one, count in flatten([(event, 1)]):
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
@@ -93,15 +91,4 @@ def same_in_both_directions(event: Event) -> bool:
     Bound       none: False where it is not known.
     Source      the noise is symmetric, or the profile is that of the worst of both directions.
     """
-    return all(isinstance(one, _SYMMETRIC) for one, _ in _flat(event, 1))
-
-
-def _flat(event: Event, times: int) -> Iterator[tuple[Event, int]]:
-    match event:
-        case Repeated(event=one, count=count):
-            yield from _flat(one, count * times)
-        case Composed(parts=parts):
-            for part in parts:
-                yield from _flat(part, times)
-        case _:
-            yield event, times
+    return all(isinstance(one, _SYMMETRIC) for one, _ in flatten([(event, 1)]))

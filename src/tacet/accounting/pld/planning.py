@@ -24,16 +24,18 @@ from tacet.accounting.pld.grid import law_above
 from tacet.accounting.profiles.boxes import Array
 from tacet.accounting.profiles.curves import Curve
 
-__all__ = ["LARGEST", "Leaf", "Sketch", "Stage", "plan", "sketch"]
+__all__ = ["LARGEST", "Leaf", "Rough", "Sketch", "Stage", "plan", "sketch"]
 
 LARGEST = 1 << 22
 """Nodes of the largest grid, of a part or of the window."""
 
-_ORDERS = 160
+_ORDERS = 128
+_SCALE = np.geomspace(1e-9, 1e4, 600)
 _OUTSIDE = 46.0  # e^-46 = 1e-20 of the tilted mass may lie beyond either end of the window
 _DIRECT = 64  # copies that one stage sums
 _LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
 _FINER = 6
+_NODES = LARGEST // 32  # of a law that one stage lays on its grid
 _COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
 _STEEPEST = 1e5  # the largest tilt times the largest loss
 
@@ -46,6 +48,17 @@ class Sketch:
     cumulants: Array = field(repr=False)
     counts: tuple[int, ...]
     ranges: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rough:
+    """A law of one part, too coarse to prove anything."""
+
+    low: float
+    high: float
+    losses: Array = field(repr=False)
+    logs: Array = field(repr=False)
+    variance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +82,55 @@ class Stage:
 Term: TypeAlias = Leaf | Stage
 
 
-def sketch(parts: Sequence[tuple[Curve, int]]) -> Sketch:
-    """The cumulants of the parts, each on its whole range, from a few thousand nodes."""
-    nodes = int(np.clip((1 << 16) // len(parts), 256, 2048))
-    ranges, laws = [], []
+def sketch(parts: Sequence[tuple[Curve, int]], known: dict[int, Rough]) -> Sketch:
+    """The cumulants of the parts, each on its whole range, from a few hundred nodes.
+
+    known: rough laws of curves by their identity, to be kept between sketches.
+    """
+    nodes = int(np.clip((1 << 14) // len(parts), 256, 2048))
     for curve, _ in parts:
-        if curve.atoms is not None:
-            ranges.append(curve.atoms.ends)
-            laws.append((curve.atoms.masses, curve.atoms.losses))
-            continue
-        low, high = _range(curve, drop=1e-305)
-        step = Fraction(max((high - low) / nodes, 1e-12))
-        if curve.atomic and curve.spacing is not None and curve.spacing > 4 * step:
-            step = curve.spacing / math.floor(curve.spacing / (2 * step))
-        first, last = math.floor(low / step), math.ceil(high / step) + 1
-        law = law_above(curve, step=step, first=first, last=last)
-        ranges.append((low, high))
-        losses: Array = np.asarray(np.arange(first, last + 1) * float(step))
-        laws.append((law.weights, losses))
-    variances = [_variance(weights, losses) for weights, losses in laws]
-    variance = math.fsum(count * one for (_, count), one in zip(parts, variances, strict=True))
-    longest = max(max(abs(low), abs(high)) for low, high in ranges)
+        if id(curve) not in known:
+            known[id(curve)] = _rough(curve, nodes)
+    laws = [known[id(curve)] for curve, _ in parts]
+    variance = math.fsum(count * law.variance for (_, count), law in zip(parts, laws, strict=True))
+    longest = max(max(abs(law.low), abs(law.high)) for law in laws)
     if variance < 1e-20 * longest**2:  # a sum that does not vary at all
         variance = 1e-6 * longest**2
     scale = 1 / math.sqrt(max(variance, 1e-16))
     orders = np.concatenate(
-        (-scale * np.geomspace(1e3, 1e-2, 40), [0.0], scale * np.geomspace(1e-2, 1e6, _ORDERS))
+        (-scale * np.geomspace(1e3, 1e-2, 32), [0.0], scale * np.geomspace(1e-2, 1e6, _ORDERS))
     )
     cumulants = np.zeros((len(parts), len(orders)))
-    for row, (weights, losses) in zip(cumulants, laws, strict=True):
-        present = weights > 0
-        if not present.any():
+    for row, law in zip(cumulants, laws, strict=True):
+        if not len(law.losses):
             continue
-        exponents = np.log(weights[present]) + orders[:, None] * losses[present]
+        exponents = law.logs + orders[:, None] * law.losses
         peaks = np.max(exponents, axis=1)
         with np.errstate(under="ignore"):
             row[:] = peaks + np.log(np.sum(np.exp(exponents - peaks[:, None]), axis=1))
-    counts = tuple(count for _, count in parts)
-    return Sketch(orders=orders, cumulants=cumulants, counts=counts, ranges=tuple(ranges))
+    return Sketch(
+        orders=orders,
+        cumulants=cumulants,
+        counts=tuple(count for _, count in parts),
+        ranges=tuple((law.low, law.high) for law in laws),
+    )
+
+
+def _rough(curve: Curve, nodes: int) -> Rough:
+    if curve.atoms is not None:
+        low, high = curve.atoms.ends
+        weights, losses = curve.atoms.masses, curve.atoms.losses
+    else:
+        low, high = _range(curve)
+        step = Fraction(max((high - low) / nodes, 1e-12))
+        if curve.atomic and curve.spacing is not None and curve.spacing > 4 * step:
+            step = curve.spacing / math.floor(curve.spacing / (2 * step))
+        first, last = math.floor(low / step), math.ceil(high / step) + 1
+        weights = law_above(curve, step=step, first=first, last=last).weights
+        losses = np.asarray(np.arange(first, last + 1) * float(step))
+    present = weights > 0
+    logs: Array = np.log(weights[present])
+    return Rough(low, high, losses[present], logs, _variance(weights, losses))
 
 
 def plan(
@@ -123,6 +147,7 @@ def plan(
     longest = max(max(abs(low), abs(high)) for low, high in drawn.ranges)
     positive = (orders > 0) & (orders * longest <= _STEEPEST)
     positive[np.flatnonzero(orders > 0)[0]] = True
+    positive[-1] = False
     tilts, rises = orders[positive], heights[positive]
     kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     if epsilon is None:
@@ -158,7 +183,7 @@ class _Planner:
         reach = self._reach(heights)
         width = reach[1] - reach[0]
         longest = max(high - low for low, high in self.drawn.ranges)
-        wanted = max(width / (self.grid - 8), longest / (LARGEST // 32))
+        wanted = max(width / (self.grid - 8), longest / _NODES)
         step = _step([curve for curve, _ in self.parts], wanted, width)
         apart = [index for index in range(len(self.parts)) if self._is_apart(index, step)]
         terms: list[tuple[Term, int]] = []
@@ -208,6 +233,9 @@ class _Planner:
         heights = inner * self.drawn.cumulants[part]
         reach = self._reach(heights)
         finer = math.floor(math.log2(max(float(step) * self.grid / (reach[1] - reach[0]), 1.0)))
+        low, high = self.drawn.ranges[part]
+        finest = math.floor(math.log2(max(float(step) * _NODES / max(high - low, 1e-300), 1.0)))
+        finer = min(finer, finest)
         if finer < 1:
             return [(self._leaf(part, step), count)]
         below = step / 2**finer
@@ -237,7 +265,7 @@ class _Planner:
         low, high = self.drawn.ranges[part]
         if curve.atoms is None:
             drop = math.exp(max(self.goal - 37.0 - math.log(count * len(self.parts)), -700.0))
-            low, high = _range(curve, drop=drop, within=(low, high))
+            high = min(_highest(curve, drop=drop), high)
         margin = (high - low) / 16
         first, last = math.floor((low - margin) / step) - 2, math.ceil(high / step) + 1
         return Leaf(part, max(first, last - LARGEST), last)
@@ -250,8 +278,8 @@ class _Planner:
         for _ in range(2):  # the second time without orders so large that round-off rules them
             above = (orders > tilt) & (orders - tilt <= reach)
             below = (orders < tilt) & (tilt - orders <= reach)
-            above[-1] |= not above.any()
-            below[0] |= not below.any()
+            above[np.flatnonzero(orders > tilt)[:1]] = True
+            below[np.flatnonzero(orders < tilt)[-1:]] = True
             tops = (heights[above] - height + _OUTSIDE) / np.maximum(orders[above] - tilt, 1e-12)
             bottoms = (height - heights[below] - _OUTSIDE) / (tilt - orders[below])
             top, higher = float(np.min(tops)), float(orders[above][np.argmin(tops)])
@@ -304,17 +332,16 @@ def _common(one: Fraction, two: Fraction) -> Fraction:
     )
 
 
-def _range(
-    curve: Curve, *, drop: float, within: tuple[float, float] | None = None
-) -> tuple[float, float]:
-    """Losses between which all but about `drop` of the law lies (below: 2e-14 of it)."""
-    scale = np.geomspace(1e-9, 1e4, 600)
+def _range(curve: Curve) -> tuple[float, float]:
+    """Losses between which all of the law lies (below: but for 2e-14 of it)."""
+    low = min(_first(_SCALE, lambda x: _gap(curve, -x) <= 2e-14), 40.0)
+    return -low, _highest(curve, drop=1e-305)
+
+
+def _highest(curve: Curve, *, drop: float) -> float:
+    """The loss above which but about `drop` of the law lies."""
     limit = float(curve.infinity_above or curve.infinity)
-    high = _first(scale, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
-    low = min(_first(scale, lambda x: _gap(curve, -x) <= 2e-14), 40.0)
-    if within is not None:
-        high, low = min(high, within[1]), min(low, -within[0])
-    return -low, high
+    return _first(_SCALE, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
 
 
 def _gap(curve: Curve, losses: Array) -> Array:

@@ -47,9 +47,13 @@ def largest_holding(delta_at: Callable[[float], float], goal: float, *, below: f
         if low[1] > goal:
             return _narrowed(delta_at, goal, low, high)[0]
         high = low
-        distance *= 16
-    low = (0.0, delta_at(0.0))
-    return _narrowed(delta_at, goal, low, high)[0] if low[1] > goal else 0.0
+        distance *= 4
+    for _ in range(12):  # what is proved may be nothing again far below
+        low = (high[0] / 2, delta_at(high[0] / 2))
+        if low[1] > goal:
+            return _narrowed(delta_at, goal, low, high)[0]
+        high = low
+    return 0.0
 
 
 def _narrowed(
@@ -67,7 +71,8 @@ def _narrowed(
         if width <= _NEAR * high[0]:
             break
         middle = low[0] + width / 2
-        if trial % 4 != 3 and math.isfinite(weights[0]) and math.isfinite(weights[1]):
+        known = math.isfinite(weights[0]) and math.isfinite(weights[1])
+        if trial % 4 != 3 and known and weights[0] > weights[1]:
             share = weights[0] / (weights[0] - weights[1])
             # a little beyond the meeting place on either side closes the bracket
             share += 1e-13 if trial % 2 else -1e-13

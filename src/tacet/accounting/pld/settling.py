@@ -81,7 +81,6 @@ def settled_sum(found: Sum, *, step: Fraction, side: Side) -> Tilted:
         height=found.exponent,
         cumulant=_spread(found.cumulant, step=step, side=side),
         infinity=found.infinity,
-        mass=max(found.mass, 1.0) if side > 0 else 1.0,
         drift=drift,
         noise=noise,
     )
@@ -114,13 +113,14 @@ def settled_atoms(
     Bound       upper or lower, as the side says.
     """
     infinity = (atoms.infinity_above if side > 0 else atoms.infinity) * (1 + side * 2 * _U)
-    losses = atoms.losses
-    with np.errstate(divide="ignore"):
-        logs = np.log(atoms.masses) + tilt * losses
-    peak = float(np.max(logs, initial=-math.inf))
-    if peak == -math.inf:
+    present = atoms.masses > 0
+    if not present.any():
         return nowhere(infinity)
-    height = peak + math.log(float(np.sum(np.exp(logs - peak))))
+    losses = atoms.losses[present]
+    logs = np.log(atoms.masses[present]) + tilt * losses
+    peak = float(np.max(logs))
+    with np.errstate(under="ignore"):
+        height = peak + math.log(float(np.sum(np.exp(logs - peak))))
     errors = 8 * _U * (np.abs(tilt * losses) + np.abs(logs) + abs(height) + 4) + atoms.trust
     with np.errstate(under="ignore"):
         values = np.exp(logs - height) * (1 + side * errors)
@@ -137,14 +137,12 @@ def settled_atoms(
         values = values * np.exp(side * tilt * away) * (1 + side * 16 * _U)
     moved = _moved(places, values, step=step, tilt=tilt, side=side)
     values = moved.values * (1 + side * moved.charge)
-    mass = (float(np.sum(atoms.masses)) + infinity) * (1 + atoms.trust + 1e-13)
     return Tilted(
         first=moved.first,
         values=values,
         height=height,
         cumulant=cumulant_of(moved.first, values, height=height, step=step, tilt=tilt),
         infinity=infinity,
-        mass=max(1.0, mass) if side > 0 else 1.0,
         drift=drift,
     )
 

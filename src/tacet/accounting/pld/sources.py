@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tacet.accounting.profiles.atoms import Atoms, lattice_of
 from tacet.accounting.profiles.boxes import Array, Box, running_sum
@@ -21,7 +21,6 @@ from tacet.errors import InvalidParameter
 __all__ = [
     "cells",
     "curve_of_atoms",
-    "curve_of_cells",
     "empirical",
     "finite_pair",
     "from_function",
@@ -73,11 +72,14 @@ def curve_of_atoms(atoms: Atoms) -> Curve:
     Bound       both.
     Source      Steinke 2022, Proposition 7.
     """
-    with np.errstate(over="ignore"):
-        second = np.minimum(atoms.masses * np.exp(-atoms.losses), 1e300)
-    ladder = _Ladder.of(atoms.losses, atoms.masses, second)
-    # second is off by a rounding and by what rounding of the loss makes of its exponential
-    error = atoms.error + 8 * _U * (1 + max(map(abs, atoms.ends)))
+    present = atoms.masses > 0
+    losses, masses = atoms.losses[present], atoms.masses[present]
+    # beyond 1e300 no epsilon is asked below such a loss
+    with np.errstate(under="ignore"):
+        second = np.exp(np.minimum(np.log(masses) - losses, 690.0))
+    ladder = _Ladder.of(losses, masses, second)
+    # the exponential carries what its argument lost
+    error = atoms.error + 8 * _U * (800 + max(map(abs, atoms.ends)))
 
     def evaluate(epsilon: Box) -> Box:
         lower = ladder.profile(epsilon.upper + error, sign=-1) * (1 - atoms.trust)
@@ -91,36 +93,6 @@ def curve_of_atoms(atoms: Atoms) -> Curve:
         infinity=Fraction(min(atoms.infinity, 1.0)),
         infinity_above=Fraction(min(atoms.infinity_above, 1.0)),
         atoms=atoms,
-    )
-
-
-def curve_of_cells(p: Array, q: Array, ranges: tuple[Array, Array] | None = None) -> Curve:
-    """The sum over cells of a convex bound of each cell's part of the profile, both sides.
-
-    ranges: the least and greatest loss within each cell; None where it is constant there. A cell
-    of masses p, q counts at least (p - e^epsilon q)+, what merging it gives, and at most what it
-    gives with all mass at the two ends of its range.
-    """
-    inside = (q > 0) & (p > 0)
-    infinite = math.fsum(p[(q == 0)])
-    below = _Ladder.of(np.log(p[inside]) - np.log(q[inside]), p[inside], q[inside])
-    if ranges is None:
-        above, most = below, infinite * (1 + 4 * _U)
-        least = infinite * (1 - 4 * _U)
-    else:
-        above, added = _spread(p[inside], q[inside], ranges[0][inside], ranges[1][inside])
-        most, least = (infinite + added) * (1 + 4 * _U), 0.0
-
-    def evaluate(epsilon: Box) -> Box:
-        lower = below.profile(epsilon.upper, sign=-1) + least
-        upper = above.profile(epsilon.lower, sign=1) + most
-        found = Box(lower * (1 - 2 * _U), upper * (1 + 2 * _U))
-        return found.at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
-
-    return Curve(
-        evaluate=evaluate,
-        infinity=Fraction(least),
-        infinity_above=Fraction(min(most, 1.0)),
     )
 
 
@@ -156,7 +128,7 @@ def from_function(profile: Callable[[Array], Any], *, error: float = 0.0) -> Cur
     )
 
 
-def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> Curve:
+def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[Curve, Curve]:
     """The curves that pass through known points of a profile, lowest and highest.
 
     Above: chords in e^epsilon, (0, 1) before the first point, constant after the last. Below: the
@@ -193,7 +165,63 @@ def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> Curve:
         found = Box(line(low) - slack, np.interp(high, x, values) + slack)
         return found.at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
 
-    return Curve(evaluate=evaluate, infinity_above=Fraction(float(values[-1])))
+    infinity_above = Fraction(float(values[-1]))
+    known = places, x[1:], values[1:]
+    return (
+        Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=_chords(*known)),
+        Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=_below_chords(*known)),
+    )
+
+
+def _chords(places: Array, x: Array, values: Array) -> Atoms:
+    """The law whose profile is the broken line through (0, 1) and the points, rounded up."""
+    left, right = _falls(x, values)
+    masses = (np.maximum(left - right, 0.0) + 16 * _U * (left + right)) * x
+    last = float(values[-1])
+    return Atoms(losses=places, masses=masses, infinity_above=last, trust=16 * _U)
+
+
+def _below_chords(places: Array, x: Array, values: Array) -> Atoms:
+    """A law whose profile lies below every convex one through the points.
+
+    The points are lowered by as much as the chords beside them can be too high, the first one to
+    1 - x, the last one to 0; their convex minorant is taken.
+    """
+    left, right = _falls(x, values)
+    kinks = np.maximum(left - right, 0.0) + 16 * _U * (left + right)
+    one, two = kinks[:-1], kinks[1:]
+    both = one + two
+    gaps = np.divide(one * two, both, out=np.zeros_like(both), where=both > 0) * np.diff(x)
+    gaps[-1] = float(kinks[-2]) * float(x[-1] - x[-2])
+    gaps = gaps * (1 + 64 * _U) + 16 * _U * values[:-1]
+    lowered = values - np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
+    lowered[0] = min(float(lowered[0]), -math.expm1(float(places[0])) * (1 - 16 * _U))
+    lowered[-1] = 0.0
+    lowered = np.maximum(lowered, 0.0)
+    kept = _hull(np.append(0.0, x), np.append(1.0, lowered))[1:] - 1
+    left, right = _falls(x[kept], lowered[kept])
+    masses = np.maximum(left - right - 16 * _U * (left + right), 0.0) * x[kept]
+    return Atoms(losses=places[kept], masses=masses * (1 - 16 * _U), trust=16 * _U)
+
+
+def _falls(x: Array, values: Array) -> tuple[Array, Array]:
+    """Minus the slopes of the broken line from (0, 1), before and after each point."""
+    slopes = -np.diff(np.append(1.0, values)) / np.diff(np.append(0.0, x))
+    return slopes, np.append(slopes[1:], 0.0)
+
+
+def _hull(x: Array, values: Array) -> NDArray[np.int64]:
+    """The corners of the convex minorant of points, x ascending; both ends are corners."""
+    kept: list[int] = []
+    for index in range(len(x)):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            line = (values[b] - values[a]) * (x[index] - x[a])
+            if line < (values[index] - values[a]) * (x[b] - x[a]):
+                break
+            kept.pop()
+        kept.append(index)
+    return np.asarray(kept, dtype=np.int64)
 
 
 def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:
@@ -210,25 +238,23 @@ def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:
         raise InvalidParameter("losses", None, expected="a list of losses, none NaN or -inf")
     count = len(drawn)
     band = math.sqrt(math.log(2 / (1 - confidence)) / (2 * count)) * (1 + 8 * _U)
-    finite = drawn[drawn < math.inf]
-    infinite = (count - len(finite)) / count
-    masses = np.full(len(finite), 1.0 / count)
-    with np.errstate(over="ignore"):
-        ladder = _Ladder.of(finite, masses, np.minimum(masses * np.exp(-finite), 1e300))
-    above, below = min(1.0, (infinite + band) * (1 + 8 * _U)), max(0.0, infinite - band)
-
-    def highest(epsilon: Box) -> Box:
-        found = np.minimum(ladder.profile(epsilon.lower, sign=1) + above, 1.0)
-        return Box(np.zeros_like(found), found)
-
-    def lowest(epsilon: Box) -> Box:
-        found = ladder.profile(epsilon.upper, sign=-1) + infinite - band - 8 * _U
-        value = np.clip(found, below, 1.0)
-        return Box(value, value).at_least((-epsilon.expm1()).at_least(0.0))
-
+    ordered = np.sort(drawn[drawn < math.inf])
+    infinite = (count - len(ordered)) / count
+    # the loss is at least the empirical one without its largest share of `band`, and at most the
+    # empirical one whose least share of `band` is infinite; whole draws are dropped, or kept
+    most = ordered[max(math.floor(band * count) - 1, 0) :]
+    least = ordered[: max(count - math.ceil(band * count) - 1, 0)]
+    high = min(1.0, (infinite + band) * (1 + 8 * _U))
     return (
-        Curve(evaluate=highest, infinity=Fraction(above)),
-        Curve(evaluate=lowest, infinity=Fraction(below)),
+        curve_of_atoms(_draws(most, count, high)),
+        curve_of_atoms(_draws(least, count, max((infinite - band) * (1 - 8 * _U), 0.0))),
+    )
+
+
+def _draws(losses: Array, count: int, infinity: float) -> Atoms:
+    masses = np.full(len(losses), 1.0 / count)
+    return Atoms(
+        losses=losses, masses=masses, infinity=infinity, infinity_above=infinity, trust=4 * _U
     )
 
 
@@ -245,25 +271,23 @@ def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
     p, q = _cell_masses(first, edges), _cell_masses(second, edges)
     with np.errstate(invalid="ignore", divide="ignore"):
         loss = np.asarray(first.logpdf(edges) - second.logpdf(edges), dtype=np.float64)
-    low, high = np.minimum(loss[:-1], loss[1:]), np.maximum(loss[:-1], loss[1:])
+    trust = _TRUSTED * np.abs(loss)
+    low = np.minimum(loss[:-1] - trust[:-1], loss[1:] - trust[1:])
+    high = np.maximum(loss[:-1] + trust[:-1], loss[1:] + trust[1:])
     outside = float(first.cdf(edges[0]) + first.sf(edges[-1])) * (1 + _TRUSTED)
-    trust = (_TRUSTED * np.abs(low), _TRUSTED * np.abs(high))
-    spread = curve_of_cells(p, q, (low - trust[0], high + trust[1]))
-    return _trusted(spread, outside), _trusted(curve_of_cells(p, q), 0.0)
-
-
-def _trusted(curve: Curve, outside: float) -> Curve:
-    """The curve where masses p (1 +- t), q (1 -+ t) move epsilon by 2 t and scale it by 1 +- t."""
-
-    def evaluate(epsilon: Box) -> Box:
-        moved = Box(epsilon.lower - 2.1 * _TRUSTED, epsilon.upper + 2.1 * _TRUSTED)
-        found = curve.evaluate(moved)
-        lower, upper = found.lower * (1 - _TRUSTED), found.upper * (1 + _TRUSTED) + outside
-        return Box(lower, upper).at_least((-epsilon.expm1()).at_least(0.0)).at_most(1.0)
-
-    assert curve.infinity_above is not None
-    most = min(1.0, float(curve.infinity_above) * (1 + _TRUSTED) + outside)
-    return Curve(evaluate=evaluate, infinity_above=Fraction(most))
+    losses, masses, infinite = _spread(p, q, low, high)
+    above = Atoms(
+        losses=losses,
+        masses=masses,
+        infinity_above=min((infinite + outside) * (1 + _TRUSTED), 1.0),
+        error=2.2 * _TRUSTED,
+        trust=1.1 * _TRUSTED,
+    )
+    # where q comes out as 0 it is below what its tail cannot tell from 0
+    tail = np.minimum(np.asarray(second.cdf(edges[1:])), np.asarray(second.sf(edges[:-1])))
+    least = np.where(q > 0, q, _TRUSTED * tail + 1e-300)
+    below = _atoms_of_pair(p, least, trust=_TRUSTED)
+    return curve_of_atoms(above), curve_of_atoms(below)
 
 
 def quantiles(first: Any, second: Any, points: ArrayLike | None) -> Array:
@@ -285,7 +309,13 @@ def lattice_laws(first: Any, second: Any) -> tuple[Curve, Curve]:
         raise InvalidParameter("p", None, expected="laws on at most 10^7 whole numbers")
     p, q = np.asarray(first.pmf(places)), np.asarray(second.pmf(places))
     outside = float(first.cdf(places[0] - 1) + first.sf(places[-1])) + 1e-16
-    return _trusted(curve_of_cells(p, q), outside), _trusted(curve_of_cells(p, q), 0.0)
+    start, end = second.support()
+    inside = (places >= start) & (places <= end)
+    # a mass too small for a float is not 0: above none is taken, below a float's least one is
+    above = _atoms_of_pair(p, np.where(q > 1e-300, q, 0.0), trust=_TRUSTED)
+    below = _atoms_of_pair(p, np.where(inside, np.maximum(q, 1e-300), 0.0), trust=_TRUSTED)
+    most = min(above.infinity_above + outside, 1.0)
+    return curve_of_atoms(replace(above, infinity_above=most)), curve_of_atoms(below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,20 +346,17 @@ class _Ladder:
         return np.clip(value, 0.0, 1.0)
 
 
-def _spread(p: Array, q: Array, low: Array, high: Array) -> tuple[_Ladder, float]:
+def _spread(p: Array, q: Array, low: Array, high: Array) -> tuple[Array, Array, float]:
     """Each cell's masses at the ends of its range, both masses kept; and the mass at infinity."""
-    known = np.isfinite(low) & np.isfinite(high)
+    known = np.isfinite(low) & np.isfinite(high) & (p > 0)
     infinite = math.fsum(p[~known])
     p, q, low, high = p[known], q[known], low[known], high[known]
     with np.errstate(under="ignore", over="ignore"):
         share = -np.expm1(low - high)
         wide = share > 1e-9
-        upper = (p - np.exp(low) * q + 16 * _U * p) / np.where(wide, share, 1.0)
+        upper = (p - np.exp(np.minimum(low, 709.0)) * q + 16 * _U * p) / np.where(wide, share, 1.0)
         upper = np.where(wide, np.clip(upper * (1 + 4 * _U), 0.0, p), p)
-        masses = np.concatenate((p - upper, upper))
-        losses = np.concatenate((low, high))
-        second = masses * np.exp(-losses)
-    return _Ladder.of(losses, masses, second), infinite
+    return np.concatenate((low, high)), np.concatenate((p - upper, upper)), infinite
 
 
 def _cell_masses(law: Any, edges: Array) -> Array:

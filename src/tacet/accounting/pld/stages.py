@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from tacet.accounting.pld.combining import combined
 from tacet.accounting.pld.convolution import Side, Sum, Tilted, tilted, total
 from tacet.accounting.pld.grid import law_above, law_below
 from tacet.accounting.pld.parts import Part
-from tacet.accounting.pld.planning import Leaf, Sketch, Stage, plan, sketch
+from tacet.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch
 from tacet.accounting.pld.settling import settled_atoms, settled_sum
 from tacet.accounting.profiles.curves import Curve, nothing
 
@@ -51,16 +53,21 @@ class Sums:
         """The sum rounded up."""
         return _built(self._above, self._plan(self._above, 0, grid), side=1)
 
-    def below(self, grid: int) -> Sum:
-        """The sum rounded down."""
-        return _built(self._below, self._plan(self._below, 1, grid), side=-1)
+    def below(self, grid: int, *, ease: float = 1.0) -> Sum:
+        """The sum rounded down; ease: a share of the logarithm of delta, to plan for instead."""
+        return _built(self._below, self._plan(self._below, 1, grid, ease), side=-1)
 
-    def _plan(self, parts: Sequence[tuple[Curve, int]], side: int, grid: int) -> Stage:
+    def _plan(
+        self, parts: Sequence[tuple[Curve, int]], side: int, grid: int, ease: float = 1.0
+    ) -> Stage:
         if self._drawn is None:
-            above = sketch(self._above)
-            self._drawn = above, above if self._below is self._above else sketch(self._below)
+            known: dict[int, Rough] = {}
+            above = sketch(self._above, known)
+            same = self._below is self._above
+            self._drawn = above, above if same else sketch(self._below, known)
         asked, drawn = self._question, self._drawn[side]
-        return plan(parts, drawn, grid=grid, epsilon=asked.epsilon, log_delta=asked.log_delta)
+        goal = None if asked.log_delta is None else asked.log_delta * ease
+        return plan(parts, drawn, grid=grid, epsilon=asked.epsilon, log_delta=goal)
 
 
 def _chosen(parts: Sequence[tuple[Curve | None, int]]) -> list[tuple[Curve, int]]:
@@ -79,7 +86,9 @@ def _built(parts: Sequence[tuple[Curve, int]], stage: Stage, *, side: Side) -> S
         )
         for term, count in stage.terms
     ]
-    return total(laws, step=stage.step, window=stage.window, side=side)
+    # a tilt too steep for a coarse grid ends in numbers beyond the floats: then nothing is said
+    with np.errstate(over="ignore", invalid="ignore"):
+        return total(laws, step=stage.step, window=stage.window, side=side)
 
 
 def _laid(curve: Curve, leaf: Leaf, stage: Stage, *, side: Side) -> Tilted:

@@ -18,10 +18,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacet.accounting.pld.convolution import Sum, Window, total
+from tacet.accounting.pld.convolution import Sum, Window, tilted, total
 from tacet.accounting.pld.grid import Law
 from tacet.accounting.profiles.boxes import Array, Box, box
-from tacet.accounting.profiles.curves import Curve
+from tacet.accounting.profiles.curves import Curve, nothing
 
 __all__ = ["Tails", "allocated", "falling_law", "rising_law"]
 
@@ -71,7 +71,11 @@ def allocated(tails: Tails, *, remove: bool) -> Curve:
         plain = np.maximum(-np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300, 0.0)
         return Box(plain, np.clip(found * (1 + 32 * _U) + 1e-300, plain, 1.0))
 
-    return Curve(evaluate=evaluate, infinity=tails.forward.infinity if remove else Fraction(0))
+    return Curve(
+        evaluate=evaluate,
+        infinity=tails.forward.infinity if remove else Fraction(0),
+        attained=nothing(),
+    )
 
 
 def rising_law(forward: Curve, places: Array) -> tuple[Array, float]:
@@ -176,9 +180,9 @@ class _Tail:
         else:
             weights, beyond = falling_law(self.backward, places), 0.0
         law = Law(first=0, weights=weights, infinity=0.0)
-        side = [(law, self.steps)]
-        found = total(side, step=where.step, window=where.window, side=1)
-        if found is None or not math.isfinite(found.error):
+        alone = tilted(law, step=where.step, tilt=where.window.tilt, side=1)
+        found = total([(alone, self.steps)], step=where.step, window=where.window, side=1)
+        if not math.isfinite(found.error):
             return _nothing_known
         mass = float(np.sum(weights)) * (1 + 1e-12)
         # a sum with a term beyond the last place counts by what it exceeds it, at most

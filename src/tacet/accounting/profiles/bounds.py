@@ -193,6 +193,8 @@ def concentrated_cost(event: Event) -> Fraction | None:
             sigma, sensitivity = exact("sigma", one), exact("sensitivity", moved)
             if sensitivity >= 1 and not _tabulated(sigma, sensitivity):
                 return sensitivity**2 / (2 * sigma**2)
+        case _:
+            pass
     return None
 
 
