@@ -238,6 +238,18 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
             )
         case DiscreteLaplace():
             return "two-sided geometric noise, by its exact loss", "Ghosh, Roughgarden et al. 2012"
+        case Staircase():
+            return "staircase noise, by its exact loss", "Geng and Viswanath 2014"
+        case TruncatedLaplace():
+            return (
+                "cut Laplace noise, by its exact loss; where only one law lives, all is shown",
+                "Geng, Ding, Guo, Kumar 2020",
+            )
+        case GaussianMixture():
+            return (
+                "a mixture of Gaussians against one, in both directions",
+                "Choquette-Choo, Ganesh, Steinke, Thakurta 2024",
+            )
         case RandomizedResponse():
             return "randomised response, by its exact loss", "Kairouz, Oh, Viswanath 2015"
         case Exponential():
@@ -264,6 +276,11 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
                 "a sample of fixed size, its numbers doubled for replacement",
                 "Balle, Barthe, Gaboardi 2018; Wang, Balle, Kasiviswanathan 2019",
             )
+        case ReplacementSampled():
+            return (
+                "draws with replacement: as many hits of one unit as there may be",
+                "Balle, Barthe, Gaboardi 2018, Thm. 10",
+            )
         case Shuffled():
             return "shuffled reports: one hides among clones", "Feldman, McMillan, Talwar 2021"
         case NegativeBinomialTries() | PoissonTries():
@@ -288,7 +305,5 @@ def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
             )
         case Repeated() | Composed():
             return "a composition of its own", "Dwork et al. 2006"
-        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
-            return "a mechanism of its own", "its docstring"
         case _ as unreachable:
             assert_never(unreachable)

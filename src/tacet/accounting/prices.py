@@ -12,6 +12,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from tacet.accounting.divergences.noises import (
+    approximate_of_truncated,
+    gdp_of_staircase,
+    moved_by,
+    renyi_of_gaussian_mixture,
+    renyi_of_staircase,
+)
 from tacet.accounting.matrices import plain
 from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
@@ -142,8 +149,12 @@ def zcdp_price(event: Event) -> ZCDP:
         case Approximate(epsilon=epsilon, delta=delta):
             pair = ApproxDP(exact("epsilon", epsilon), exact("delta", delta))
             return _known(zcdp_of(pair))
-        case Laplace() | DiscreteLaplace() | RandomizedResponse() | Pure():
+        case Laplace() | DiscreteLaplace() | Staircase() | RandomizedResponse() | Pure():
             return _known(zcdp_of(pure_price(event)))
+        case TruncatedLaplace():
+            return _known(zcdp_of(ApproxDP(*approximate_of_truncated(event))))
+        case GaussianMixture():
+            return ZCDP(moved_by(event) ** 2 / 2)
         case Repeated(event=one, count=count):
             return zcdp_price(one) * count
         case Composed(parts=parts):
@@ -152,12 +163,14 @@ def zcdp_price(event: Event) -> ZCDP:
             return _known(zcdp_of(_by_pure(event, kind="ZCDP")))
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return zcdp_price(plain(event))
-        case PoissonSampled() | FixedSizeSampled() | RandomAllocation() | Shuffled():
+        case (
+            PoissonSampled()
+            | FixedSizeSampled()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | Shuffled()
+        ):
             raise _no_additive_price(event, kind="ZCDP")
-        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
-            raise UnsupportedEvent(
-                event, kind="ZCDP", try_instead="Price its parts as events of another kind."
-            )
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -183,6 +196,12 @@ def gdp_price(event: Event) -> GDP:
             return _known(gdp_of(pair))
         case Laplace() | DiscreteLaplace() | RandomizedResponse() | Pure():
             return _known(gdp_of(pure_price(event)))
+        case Staircase():
+            return GDP.from_squared(grid_up(gdp_of_staircase(event) ** 2))
+        case TruncatedLaplace():
+            return _known(gdp_of(ApproxDP(*approximate_of_truncated(event))))
+        case GaussianMixture():
+            return GDP.from_squared(moved_by(event) ** 2)
         case Repeated(event=one, count=count):
             return gdp_price(one) * count
         case Composed(parts=parts):
@@ -195,12 +214,14 @@ def gdp_price(event: Event) -> GDP:
             return _known(gdp_of(_by_pure(event, kind="GDP")))
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return gdp_price(plain(event))
-        case PoissonSampled() | FixedSizeSampled() | RandomAllocation() | Shuffled():
+        case (
+            PoissonSampled()
+            | FixedSizeSampled()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | Shuffled()
+        ):
             raise _no_additive_price(event, kind="GDP")
-        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
-            raise UnsupportedEvent(
-                event, kind="GDP", try_instead="Price its parts as events of another kind."
-            )
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -222,6 +243,10 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             return min(pure, by_range)
         case DiscreteLaplace() | RandomizedResponse() | Pure():
             return _known(renyi_of(pure_price(event), alpha=order))
+        case Staircase():
+            return RenyiDP(order, grid_up(renyi_of_staircase(event, alpha=order)))
+        case GaussianMixture():
+            return RenyiDP(order, grid_up(renyi_of_gaussian_mixture(event, rate=1, alpha=order)))
         case Gaussian() | DiscreteGaussian():
             return _known(renyi_of(zcdp_price(event), alpha=order))
         case ZeroConcentrated(delta=delta) if delta == 0:
@@ -232,7 +257,7 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             return renyi_price(one, alpha=order) * count
         case Composed(parts=parts):
             return sum((renyi_price(part, alpha=order) for part in parts), start=RenyiDP(order, 0))
-        case ZeroConcentrated() | Approximate():
+        case ZeroConcentrated() | Approximate() | TruncatedLaplace():
             raise UnsupportedEvent(
                 event, kind="RenyiDP", try_instead="Renyi DP has no delta: use ZCDP or ApproxDP."
             )
@@ -246,12 +271,14 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             return RenyiDP(order, grid_up(divergence))
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return renyi_price(plain(event), alpha=order)
-        case PoissonSampled() | FixedSizeSampled() | RandomAllocation() | Shuffled():
+        case (
+            PoissonSampled()
+            | FixedSizeSampled()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | Shuffled()
+        ):
             raise _no_additive_price(event, kind="RenyiDP")
-        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
-            raise UnsupportedEvent(
-                event, kind="RenyiDP", try_instead="Price its parts as events of another kind."
-            )
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -317,6 +344,8 @@ def _plain(event: Event) -> ApproxDP | None:
     alone, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
     if isinstance(alone, Approximate):
         return ApproxDP(exact("epsilon", alone.epsilon), exact("delta", alone.delta)) * count
+    if isinstance(alone, TruncatedLaplace):
+        return ApproxDP(*approximate_of_truncated(alone)) * count
     epsilon = _pure_epsilon(alone)
     return None if epsilon is None else ApproxDP(epsilon * count, 0)
 
@@ -329,8 +358,10 @@ def _pure_epsilon(event: Event) -> Fraction | None:
             return exact("sensitivity", sensitivity) / exact("scale", scale)
         case RandomizedResponse(epsilon=epsilon) | Exponential(epsilon=epsilon):
             return exact("epsilon", epsilon)
-        case Pure(epsilon=epsilon):
+        case Pure(epsilon=epsilon) | Staircase(epsilon=epsilon):
             return exact("epsilon", epsilon)
+        case GaussianMixture() if moved_by(event) == 0:
+            return Fraction(0)
         case NegativeBinomialTries(event=one) | PoissonTries(event=one):
             own = _pure_of_any(one)
             return None if own is None else pure_of_tries(event, own)

@@ -86,57 +86,66 @@ def check_relation(event: Event, neighbors: Neighbors) -> None:
             pass
 
 
-def under_replacement(event: Event) -> Event:
-    """The event inside a fixed-size sample, its numbers read as add/remove, under replacement.
+def under_replacement(event: Event, *, units: int = 1) -> Event:
+    """The event inside a sample of fixed size, its numbers read as add/remove, under replacement.
 
     Replacing one unit is removing one and adding another: shifts double. Randomised response is
-    the exception: its epsilon speaks of replacing one answer from the start.
+    the exception: its epsilon speaks of replacing one answer from the start. units: how many are
+    replaced at once, or how often one was drawn.
 
     Bound       upper: whoever keeps the argument under add/remove keeps the result.
-    Source      group privacy of two steps; for bounded range, ranges of log-ratios add.
+    Source      group privacy of two steps; for bounded range, ranges of log-ratios add; for
+                staircases, docs/proofs/contour.md, section 11.
 
     >>> under_replacement(Gaussian(noise_multiplier=1.0))
     Gaussian(noise_multiplier=Fraction(1, 2))
     """
+    times = 2 * units
     match event:
         case Gaussian(noise_multiplier=m):
-            return Gaussian(noise_multiplier=exact("noise_multiplier", m) / 2)
+            return Gaussian(noise_multiplier=exact("noise_multiplier", m) / times)
         case Laplace(noise_multiplier=m):
-            return Laplace(noise_multiplier=exact("noise_multiplier", m) / 2)
-        case DiscreteGaussian(sigma=sigma, sensitivity=moved):
-            return DiscreteGaussian(sigma=sigma, sensitivity=2 * exact("sensitivity", moved))
-        case DiscreteLaplace(scale=scale, sensitivity=moved):
-            return DiscreteLaplace(scale=scale, sensitivity=2 * exact("sensitivity", moved))
-        case RandomizedResponse():
-            return event
-        case Exponential(epsilon=epsilon):
-            return Exponential(epsilon=2 * exact("epsilon", epsilon))
-        case Pure(epsilon=epsilon):
-            return Pure(epsilon=2 * exact("epsilon", epsilon))
-        case Approximate(epsilon=epsilon, delta=delta):
-            twice, mass = approx_dp_of_group(
-                exact("epsilon", epsilon), delta=exact("delta", delta), size=2
+            return Laplace(noise_multiplier=exact("noise_multiplier", m) / times)
+        case TruncatedLaplace(noise_multiplier=m, bound=bound):
+            left = exact("bound", bound) / times
+            if 2 * left < 1:  # the supports part: everything is shown
+                return Approximate(epsilon=0, delta=1)
+            return TruncatedLaplace(
+                noise_multiplier=exact("noise_multiplier", m) / times, bound=left
             )
-            return Approximate(epsilon=twice, delta=Fraction(mass))
+        case DiscreteGaussian(sigma=sigma, sensitivity=moved):
+            return DiscreteGaussian(sigma=sigma, sensitivity=times * exact("sensitivity", moved))
+        case DiscreteLaplace(scale=scale, sensitivity=moved):
+            return DiscreteLaplace(scale=scale, sensitivity=times * exact("sensitivity", moved))
+        case RandomizedResponse(epsilon=epsilon):
+            return event if units == 1 else Pure(epsilon=units * exact("epsilon", epsilon))
+        case Exponential(epsilon=epsilon):
+            return Exponential(epsilon=times * exact("epsilon", epsilon))
+        case Pure(epsilon=epsilon) | Staircase(epsilon=epsilon):
+            return Pure(epsilon=times * exact("epsilon", epsilon))
+        case Approximate(epsilon=epsilon, delta=delta):
+            larger, mass = approx_dp_of_group(
+                exact("epsilon", epsilon), delta=exact("delta", delta), size=times
+            )
+            return Approximate(epsilon=larger, delta=Fraction(mass))
         case ZeroConcentrated(rho=rho, delta=delta) if delta == 0:
-            return ZeroConcentrated(rho=4 * exact("rho", rho))
+            return ZeroConcentrated(rho=times**2 * exact("rho", rho))
         case MatrixMechanism() | TreeAggregation():
-            return under_replacement(plain(event))
+            return under_replacement(plain(event), units=units)
         case NegativeBinomialTries(event=one, shape=shape, stop=stop):
-            return NegativeBinomialTries(event=under_replacement(one), shape=shape, stop=stop)
+            inner = under_replacement(one, units=units)
+            return NegativeBinomialTries(event=inner, shape=shape, stop=stop)
         case PoissonTries(event=one, mean=mean):
-            return PoissonTries(event=under_replacement(one), mean=mean)
+            return PoissonTries(event=under_replacement(one, units=units), mean=mean)
         case Repeated(event=one, count=count):
-            return compose([under_replacement(one)], count=count)
+            return compose([under_replacement(one, units=units)], count=count)
         case Composed(parts=parts):
-            return compose([under_replacement(part) for part in parts])
+            return compose([under_replacement(part, units=units) for part in parts])
         case (
             ZeroConcentrated()
             | PoissonSampled()
             | FixedSizeSampled()
             | Shuffled()
-            | Staircase()
-            | TruncatedLaplace()
             | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
@@ -144,7 +153,7 @@ def under_replacement(event: Event) -> Event:
         ):
             raise UnsupportedEvent(
                 event,
-                kind="a fixed-size sample",
+                kind="a sample of fixed size",
                 try_instead="Sample an event whose price under replacement is known.",
             )
 
@@ -165,6 +174,7 @@ def holds_sample(event: Event) -> bool:
                 event,
                 PoissonSampled
                 | FixedSizeSampled
+                | ReplacementSampled
                 | Shuffled
                 | RandomAllocation
                 | CyclicPoissonSampled,

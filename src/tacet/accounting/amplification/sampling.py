@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.conversions.arguments import Real, non_negative, share
@@ -24,6 +25,7 @@ __all__ = [
     "approx_dp_of_sample",
     "approx_dp_of_sample_with_replacement",
     "approx_dp_within_sample",
+    "draws",
     "group_profile",
     "sampling_worth",
 ]
@@ -124,6 +126,40 @@ def approx_dp_of_sample_with_replacement(
             break
     total += max(mpf(0.0), 1 - covered) + mp.ldexp(1, -180)  # the terms left out count as 1
     return amplified, min(1.0, float_up(total))
+
+
+def draws(
+    size: int, population: int, *, largest: int = 1000, complete: bool = False
+) -> tuple[list[Any], Any, Fraction]:
+    r"""How often one unit is among `size` draws with replacement, given that it is at all.
+
+    Returns the probabilities of 1, 2, ... hits in the working precision, that of more hits than
+    these together, and the probability p of any. At most `largest` are named, and none beyond where
+    the rest is below 2^-100; complete: all are named.
+
+    Statement   C(m,k) n^-k (1 - 1/n)^{m-k} / p, p = 1 - (1 - 1/n)^m, m = size, n = population.
+    Bound       the second rounded up; the others, and p, are within 2^-150 of themselves.
+    Source      Balle, Barthe, Gaboardi 2018, arXiv:1807.01647, Thm. 10.
+    """
+    mp = context()
+    if population == 1:  # every draw is this unit
+        if size > largest and not complete:
+            return [mp.mpf(0)], mp.mpf(1), Fraction(1)
+        return [mp.mpf(0)] * (size - 1) + [mp.mpf(1)], mp.mpf(0), Fraction(1)
+    once = 1 / mpf(Fraction(population))
+    missed = mp.exp(size * mp.log1p(-once))
+    drawn = -mp.expm1(size * mp.log1p(-once))
+    weights: list[Any] = []
+    weight, left = missed, drawn
+    for k in range(1, size + 1):
+        weight = weight * mpf(Fraction(size - k + 1, k)) * once / (1 - once)
+        weights.append(weight / drawn)
+        left -= weight
+        if not complete and (left < mp.ldexp(drawn, -100) or len(weights) == largest):
+            break
+    rate = Fraction(int(mp.ldexp(drawn, 240)), 1 << 240)
+    rest = mp.mpf(0) if complete else max(left, mp.mpf(0)) / drawn + mp.ldexp(1, -150)
+    return weights, rest, rate
 
 
 def group_profile(profile: Callable[[float], float], *, epsilon: float, size: int) -> float:

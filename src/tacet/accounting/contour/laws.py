@@ -35,7 +35,16 @@ from tacet.privacy.events import (
     TruncatedLaplace,
 )
 
-__all__ = ["Edged", "Finite", "Law", "Normal", "TooExtreme", "law_of", "three_points"]
+__all__ = [
+    "Edged",
+    "Finite",
+    "Law",
+    "Normal",
+    "TooExtreme",
+    "law_of",
+    "three_points",
+    "three_points_exact",
+]
 
 _MOST_LOSSES = 4000
 _MOST_PRODUCTS = 40_000
@@ -107,6 +116,16 @@ def three_points(event: Event) -> tuple[Fraction, float] | None:
             return epsilon, float(_staircase_top(epsilon, exact("split", split)))
         case _:
             return None
+
+
+def three_points_exact(event: Staircase) -> tuple[Fraction, Any]:
+    """(epsilon, P(loss = epsilon)) of staircase noise, in the working precision.
+
+    Bound       within 2^-200.
+    Source      docs/proofs/contour.md, section 11.
+    """
+    epsilon = exact("epsilon", event.epsilon)
+    return epsilon, _staircase_top(epsilon, exact("split", event.split))
 
 
 def _falling(epsilon: Fraction) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tacet.accounting.amplification.sampling import draws
 from tacet.accounting.contour import densities, finite
 from tacet.accounting.contour.atoms import Atoms
 from tacet.accounting.contour.closed import Constant, FiniteLaw, GaussianSum, ThreePoint
@@ -59,6 +60,9 @@ _NEARLY = 0.999
 """Infinite losses likelier than this are not sampled: hardly a finite one is left."""
 
 _SEEN, _LARGEST = 1e-9, 600
+
+_RARE = 1e-17
+"""Where more hits than are named are likelier than this, nothing is claimed."""
 
 _MOST_DRAWS = 200
 """A unit that is likely to be drawn more often is not priced here."""
@@ -353,29 +357,12 @@ class _Maker:
 
     def _drawn(self, event: ReplacementSampled, inner: Event, count: int) -> None:
         """Draws with replacement: k of them hit the unit with a binomial probability."""
-        mp, size = context(), event.size
-        if event.population == 1:  # every draw is this unit
-            if size > _MOST_DRAWS:
-                raise TooExtreme
-            weights = [mp.mpf(0)] * (size - 1) + [mp.mpf(1)]
-            self._replaced(
-                event, inner, weights=weights, rest=mp.mpf(0), rate=Fraction(1), count=count
-            )
-            return
-        once = mp.mpf(1) / event.population
-        missed = mp.exp(size * mp.log1p(-once))
-        drawn, weight, left = 1 - missed, missed, 1 - missed
-        weights = []
-        for k in range(1, size + 1):
-            weight *= mpf(size - k + 1) / k * once / (1 - once)
-            weights.append(weight / drawn)
-            left = left - weight
-            if left < mp.exp(-self._far) * drawn or len(weights) > _MOST_DRAWS:
-                break
-        rate = Fraction(1) - Fraction(int(mp.ldexp(missed, 200)), 1 << 200)
-        rest = max(left, mp.mpf(0)) / drawn + mp.ldexp(1, -200)
-        if rest > mp.exp(-40):
+        weights, rest, rate = draws(event.size, event.population, largest=_MOST_DRAWS)
+        if rest > _RARE:
             raise TooExtreme
+        least = context().exp(-self._far)
+        while len(weights) > 1 and rest + weights[-1] < least:
+            rest += weights.pop()
         self._replaced(event, inner, weights=weights, rest=rest, rate=rate, count=count)
 
     def _replaced(

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 from tacet.accounting.amplification.relations import under_replacement
 from tacet.accounting.divergences.events import renyi
+from tacet.accounting.divergences.noises import approximate_of_truncated
 from tacet.accounting.tries import without_failure
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
@@ -34,6 +35,7 @@ from tacet.privacy.events import (
     RandomAllocation,
     Repeated,
     Shuffled,
+    TruncatedLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -109,6 +111,9 @@ def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
             return exact("delta", delta), Pure(epsilon=epsilon)
         case ZeroConcentrated(rho=rho, delta=delta):
             return exact("delta", delta), ZeroConcentrated(rho=rho)
+        case TruncatedLaplace():
+            epsilon, mass = approximate_of_truncated(event)
+            return mass, Pure(epsilon=epsilon)
         case Repeated(event=one, count=count):
             mass, rest = without_mass(one, neighbors)
             return _several([mass], count), compose([rest], count=count)

@@ -24,6 +24,7 @@ from tacet.accounting.divergences.closed import (
     renyi_of_sampled_pure,
 )
 from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
+from tacet.accounting.divergences.noises import renyi_of_gaussian_mixture, renyi_of_replacement
 from tacet.accounting.divergences.sampled import (
     LARGEST_ORDER,
     renyi_at_large_orders,
@@ -158,7 +159,9 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             )
         case Gaussian() | Laplace() | DiscreteGaussian() | Exponential() | Pure():
             return renyi_price(event, alpha=alpha).epsilon
-        case ZeroConcentrated() | Approximate():
+        case Staircase() | GaussianMixture():
+            return renyi_price(event, alpha=alpha).epsilon
+        case ZeroConcentrated() | Approximate() | TruncatedLaplace():
             return renyi_price(event, alpha=alpha).epsilon
         case PoissonSampled(event=one, rate=rate):
             q = exact("rate", rate)
@@ -173,6 +176,8 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             return _allocation(one, steps, alpha)
         case RandomAllocation():
             return _divergence(plain(event), alpha, neighbors)
+        case ReplacementSampled():
+            return _drawn(event, alpha)
         case Shuffled(event=one):  # the order alone can only lose information
             return _divergence(one, alpha, neighbors)
         case NegativeBinomialTries(event=one) | PoissonTries(event=one):
@@ -185,10 +190,6 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             )
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return _divergence(plain(event), alpha, neighbors)
-        case Staircase() | TruncatedLaplace() | GaussianMixture() | ReplacementSampled():
-            raise UnsupportedEvent(
-                event, kind="Renyi DP", try_instead="Price its parts as events of another kind."
-            )
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -205,6 +206,8 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     found = [renyi_at_large_orders(_up(whole), rate=rate, alpha=alpha)]
     if noise is not None:
         found.append(renyi_of_sampled_gaussian(noise, rate=rate, alpha=alpha))
+    if isinstance(event, GaussianMixture):
+        found.append(renyi_of_gaussian_mixture(event, rate=rate, alpha=alpha))
     epsilon = _pure(event, AddRemove)
     if epsilon is not None:
         found.append(renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
@@ -290,6 +293,27 @@ def _fixed_size(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     return min(whole, Fraction(min(found)))
 
 
+def _drawn(event: ReplacementSampled, alpha: Fraction) -> Fraction:
+    """Under replacement, on draws with replacement."""
+    epsilon = _pure(event, ReplaceOne)
+    found = [] if epsilon is None else [conversions.renyi_from_pure(epsilon, alpha=alpha)]
+    one = event.event
+    alone = _pure(under_replacement(one), ReplaceOne)
+    known = renyi_of_replacement(
+        lambda order, k: _divergence(under_replacement(one, units=k), order, ReplaceOne),
+        largest=math.inf if alone is None else _up(alone * event.size),
+        alpha=alpha,
+        size=event.size,
+        population=event.population,
+    )
+    found += [] if known is None else [known]
+    if not found:
+        raise UnsupportedEvent(
+            event, kind="Renyi DP", try_instead="Draw less often, or without replacement."
+        )
+    return Fraction(min(found))
+
+
 def _one_gaussian(event: Event) -> Fraction | float | None:
     """The noise multiplier of one Gaussian that stands for all of them, rounded down, or None.
 
@@ -326,6 +350,11 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             return (
                 _rho(under_replacement(one) if neighbors is ReplaceOne else one, neighbors) * uses
             )
+        case ReplacementSampled(event=one, size=size):
+            epsilon = _pure(event, neighbors)
+            if epsilon is not None:
+                return Fraction(conversions.zcdp_from_pure(epsilon))
+            return _rho(under_replacement(one, units=size), neighbors)
         case PoissonSampled(event=one) | FixedSizeSampled(event=one):
             replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
             whole = _rho(under_replacement(one) if replaced else one, neighbors)
@@ -368,6 +397,10 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
         case FixedSizeSampled(event=one, size=size, population=population):
             alone = _pure(under_replacement(one), ReplaceOne)
             return None if alone is None else _sampled(alone, Fraction(size, population))
+        case ReplacementSampled(event=one, size=size, population=population):
+            # the draws are changed one after the other, each like a sample of one
+            alone = _pure(under_replacement(one), ReplaceOne)
+            return None if alone is None else _sampled(alone, Fraction(1, population)) * size
         case NegativeBinomialTries(event=one) | PoissonTries(event=one):
             alone = _pure(one, neighbors)
             return None if alone is None else pure_of_tries(event, alone)

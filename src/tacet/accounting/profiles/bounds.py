@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet.accounting.amplification.relations import under_replacement
+from tacet.accounting.contour.laws import Edged, Finite, law_of
 from tacet.accounting.matrices import plain
-from tacet.accounting.profiles import amplified, curves
+from tacet.accounting.profiles import amplified, curves, noises
 from tacet.accounting.profiles.allocated import Tails, allocated
 from tacet.accounting.profiles.boxes import Array, Box
 from tacet.accounting.profiles.curves import Curve
@@ -135,9 +136,7 @@ def curve_of(
                     kind=f"a privacy profile under {neighbors}",
                     try_instead="Fixed-size sampling is priced under ReplaceOne.",
                 )
-            pair = under_replacement(inner)
-            forward = curve_of(pair, direction="remove", neighbors=neighbors)
-            backward = curve_of(pair, direction="add", neighbors=neighbors)
+            forward, backward = _replaced(inner, 1)
             return amplified.fixed_size_sampled(forward, backward, Fraction(size, population))
         case RandomAllocation(event=inner, steps=steps, uses=1) if steps > 1:
             if neighbors is ReplaceOne:
@@ -147,6 +146,29 @@ def curve_of(
                     try_instead="Random allocation is priced under AddRemove or ZeroOut.",
                 )
             return allocated(_tails(inner, steps, neighbors), remove=direction == "remove")
+        case ReplacementSampled(event=inner, size=size, population=population):
+            if neighbors is not ReplaceOne:
+                raise UnsupportedEvent(
+                    event,
+                    kind=f"a privacy profile under {neighbors}",
+                    try_instead="Draws with replacement are priced under ReplaceOne.",
+                )
+            return noises.with_replacement(
+                functools.partial(_replaced, inner), size=size, population=population
+            )
+        case Staircase() | TruncatedLaplace():
+            return _of_law(event)
+        case GaussianMixture(noise_multiplier=m, shifts=shifts, weights=weights):
+            moved = [exact("shifts", shift) for shift in shifts]
+            shares = [exact("weights", weight) for weight in weights]
+            if not any(shift and share for shift, share in zip(moved, shares, strict=True)):
+                return curves.nothing()
+            return noises.gaussian_mixture(
+                moved,
+                shares,
+                noise=exact("noise_multiplier", m),
+                remove=direction == "remove",
+            )
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation() | RandomAllocation():
             return curve_of(plain(event), direction=direction, neighbors=neighbors)
         case Shuffled():
@@ -155,14 +177,7 @@ def curve_of(
                 kind="a privacy profile",
                 try_instead="Shuffling is priced by its own theorem.",
             )
-        case (
-            Staircase()
-            | TruncatedLaplace()
-            | GaussianMixture()
-            | ReplacementSampled()
-            | NegativeBinomialTries()
-            | PoissonTries()
-        ):
+        case NegativeBinomialTries() | PoissonTries():
             raise UnsupportedEvent(
                 event,
                 kind="a privacy profile",
@@ -200,6 +215,26 @@ def concentrated_cost(event: Event) -> Fraction | None:
 
 def _tabulated(sigma: Fraction, sensitivity: Fraction) -> bool:
     return sensitivity * sensitivity < 2 and sigma <= _LARGEST_TABLE
+
+
+def _replaced(event: Event, units: int) -> tuple[Curve, Curve]:
+    """Both directions of an event inside a sample, that many units replaced at once."""
+    if isinstance(event, Staircase):
+        curve = _of_law(event, replaced=units)
+        return curve, curve
+    pair = under_replacement(event, units=units)
+    return (
+        curve_of(pair, direction="remove", neighbors=ReplaceOne),
+        curve_of(pair, direction="add", neighbors=ReplaceOne),
+    )
+
+
+def _of_law(event: Event, *, replaced: int = 0) -> Curve:
+    law = law_of(event, reach=0, replaced=replaced)
+    if isinstance(law, Finite):
+        return noises.finite(law)
+    assert isinstance(law, Edged)
+    return noises.edged(law)
 
 
 def _gaussian_sum(event: Event) -> Fraction:
