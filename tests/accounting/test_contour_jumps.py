@@ -180,7 +180,7 @@ def test_the_tail_bound_of_a_piece_is_above_all_later_nodes() -> None:
             sure = error[index:] < 1.0  # the others drown in round-off
             assert np.all((log.real[index:] - error[index:])[sure] <= bound + 1e-9)
         # and not far above them
-        assert bounds[-1] < 0.6 * log.real[-1]
+        assert bounds[-1] < 0.4 * log.real[-1]
 
 
 def test_weights_of_a_cut_are_right_within_their_error() -> None:

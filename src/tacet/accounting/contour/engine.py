@@ -52,7 +52,7 @@ _NARROW = 1e-9
 _NEARLY = 1e-7
 _MOST_WORK = 15_000_000
 _HOPELESS = 0.9
-_PLACES = ((1.0,), (0.4, 0.9), (0.15, 0.3, 0.55, 0.9))
+_PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9))
 _SMALLEST = 1e-300
 _TINY = 1e-60
 """More than the relative error of the probability of infinite losses."""
@@ -216,7 +216,7 @@ def _by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
             before, near = near, found.near if math.isfinite(found.near) else near
             if abs(near - before) <= 0.02 * near:
                 break
-        if work <= 0 or high - low > _HOPELESS * high:
+        if work <= 0 or (len(places) > 1 and high - low > _HOPELESS * high):
             break
     return Interval(low, high)
 

@@ -29,12 +29,13 @@ from tacet.accounting.contour.series import UNIT, Floats
 
 __all__ = ["Split", "Term", "leading", "split"]
 
-_WIDTH = 0.5
+_WIDTHS = (0.5, 0.25, 0.2)
+"""Of the cuts, for one, two and more places: narrow ones keep a layer's losses alike."""
+
 _LEFT_OUT = -30.0
 _BEYOND = -28.0
-_REACH = 15.0
 _MOST_JUMPS = 40
-_MOST_TERMS = 60
+_MOST_TERMS = 120
 _MOST_PARTS = 3
 
 
@@ -91,7 +92,9 @@ def split(factors: Sequence[Factor], *, log_delta: float, aims: Sequence[float])
     """
     laws = leading(factors, log_delta)
     others = [factor for factor in factors if not any(factor is law for law in laws)]
-    cuttings = [_cutting(law, aims, log_delta + _BEYOND) for law in laws]
+    width = _WIDTHS[min(len(aims), len(_WIDTHS)) - 1]
+    reach = math.sqrt(2 * (32.0 + math.log(sum(law.count for law in laws) + 1) - log_delta))
+    cuttings = [_cutting(law, aims, log_delta + _BEYOND, width=width, reach=reach) for law in laws]
     if not cuttings:
         return None
     rest = -math.inf
@@ -149,19 +152,29 @@ def split(factors: Sequence[Factor], *, log_delta: float, aims: Sequence[float])
     return Split(terms=tuple(terms), log_rest=rest + 1e-9) if terms else None
 
 
-def _cutting(law: SampledGaussian, aims: Sequence[float], log_beyond: float) -> _Cutting | None:
+def _cutting(
+    law: SampledGaussian,
+    aims: Sequence[float],
+    log_beyond: float,
+    *,
+    width: float,
+    reach: float,
+) -> _Cutting | None:
     """The law cut where about e^aim steps lie above, and where about e^log_beyond do."""
     own = law.log_mass + (law.ell if law.remove else 0.0)
     above = np.logaddexp.accumulate(own[::-1])[::-1] + math.log(law.count)
-    spread = math.hypot(1.0, _WIDTH)  # of x and the noise of the cut together
+    spread = math.hypot(1.0, width)  # of x and the noise of the cut together
     places = [spread * float(np.interp(-aim, -above, law.x)) for aim in (*aims, log_beyond)]
     for index in range(1, len(places)):
-        places[index] = max(places[index], places[index - 1] + 3 * _WIDTH)
+        places[index] = max(places[index], places[index - 1] + 3 * width)
     if places[-1] > law.high:
         return None
     edges = [-math.inf, *places]
-    pieces = [_piece_of(law, low, high) for low, high in itertools.pairwise(edges)]
-    top = _piece_of(law, places[-1], math.inf, bare=True)
+    pieces = [
+        _piece_of(law, low, high, width=width, reach=reach)
+        for low, high in itertools.pairwise(edges)
+    ]
+    top = _piece_of(law, places[-1], math.inf, width=width, reach=math.inf)
     if top is None or any(law is None for law in pieces):
         return None
     bulk, *jumps = [law for law in pieces if law is not None]
@@ -171,15 +184,16 @@ def _cutting(law: SampledGaussian, aims: Sequence[float], log_beyond: float) -> 
 
 
 def _piece_of(
-    law: SampledGaussian, low: float, high: float, *, bare: bool = False
+    law: SampledGaussian, low: float, high: float, *, width: float, reach: float
 ) -> SampledGaussian | None:
     """A piece of an uncut law, made a probability; None where it is too small for floats.
 
-    bare: only the cut is wanted, the grid stays the law's own.
+    reach: how many deviations beyond the piece's centres its grid goes; infinite where only the
+    cut is wanted, the grid staying the law's own.
 
     Source      docs/proofs/contour.md, Theorem 10.
     """
-    spread = math.hypot(1.0, _WIDTH)
+    spread = math.hypot(1.0, width)
     mu, q = law.mu, law.q
     inner, outer = low if low > -math.inf else high, high if low > -math.inf else math.inf
     z = np.array([inner, inner - mu, outer, outer - mu]) / spread
@@ -205,21 +219,21 @@ def _piece_of(
     cut = Cut(
         low=low,
         high=high,
-        width=_WIDTH,
+        width=width,
         log_norm=log_norm,
         norm_error=norm_error * 1.01,
         drift=drift,
         drift_error=drift_error,
         log_null=math.log(max(null_share, 1e-300)) + drift_error / max(null_share, 1e-12) + 1e-15,
     )
-    if bare:
+    if math.isinf(reach):
         return replace(law, cut=cut)
-    weight = 1 / (1 + _WIDTH**2)
-    reach = _REACH * _WIDTH * math.sqrt(weight)
+    weight = 1 / (1 + width**2)
+    reach *= width * math.sqrt(weight)
     start = law.low if low == -math.inf else max(law.low, min(low, low * weight) - reach)
     top = high * weight + mu * (1 - weight)
     end = law.high if high == math.inf else min(law.high, max(high * weight, top) + reach)
-    step = min(law.step, 0.6 / math.sqrt(1 + _WIDTH**-2), (end - start) / 24)
+    step = min(law.step, 0.6 / math.sqrt(1 + width**-2), (end - start) / 24)
     points = math.ceil((end - start) / step)
     if points > MOST_POINTS:
         return None

@@ -138,6 +138,7 @@ def cells(
     gap = np.maximum(np.abs(np.diff(log_density)), 1e-6)
     chord = h * np.exp(np.minimum(upper, 600.0)) * (-np.expm1(-gap) / gap)
     loose = slip + 2e-6
+    bulge = under * h * h / 8
     middle = 0.5 * (edges[1:] + edges[:-1])
     law_ell = 0.5 * (ell[1:] + ell[:-1])
     total = float(chord.sum())
@@ -146,7 +147,7 @@ def cells(
         power=power,
         edges=edges,
         least=chord * np.exp(-over * h * h / 8) * (1 - loose),
-        most=chord * np.exp(under * h * h / 8) * (1 + loose),
+        most=np.where(bulge > 600.0, 1.0, chord * np.exp(np.minimum(bulge, 600.0)) * (1 + loose)),
         share=share,
         narrow=np.minimum(both[1:], both[:-1]),
         wide=wide,
