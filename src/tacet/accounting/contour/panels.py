@@ -17,12 +17,17 @@ import numpy as np
 from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, tilt
 from tacet.accounting.contour.finite import weighed
 from tacet.accounting.contour.ratios import Ratio
-from tacet.accounting.contour.sampled_laplace import legendre
-from tacet.accounting.contour.series import UNIT, Complexes, Floats, log_sum
+from tacet.accounting.contour.rule import (
+    ORDER,
+    bound_of_density,
+    joined,
+    pieces_of,
+    points_of,
+)
+from tacet.accounting.contour.series import Complexes, Floats, log_sum
 
 __all__ = ["PanelTilt", "Panels", "panels"]
 
-_ORDER = 32
 _TOLERANCE = 1e-13
 _ROUNDS = 14
 _HEIGHTS = np.array([0.3, 0.6, 1.0, 1.5, 2.2, 3.2])
@@ -185,10 +190,10 @@ class Panels:
 
     def _apart(self, edges: Floats, power: float, centre: float) -> float:
         """A bound of int q f^power |ln f - centre| dz, cell by cell."""
-        pieces = _pieces(edges)
+        pieces = pieces_of(edges)
         low, high = pieces[:-1], pieces[1:]
         ell, _ = self.ratio.log(pieces)
-        level = self._density(low, high, np.zeros_like(low))
+        level = bound_of_density(self.rows, low, high, np.zeros_like(low))
         level = level + np.maximum(power * ell[:-1], power * ell[1:])
         far = np.maximum(np.abs(ell[:-1] - centre), np.abs(ell[1:] - centre))
         return float(np.exp(np.minimum(level, 600.0)) @ (far * (high - low)))
@@ -200,7 +205,7 @@ class Panels:
         errors = self._errors(edges, powers, last)
         for _ in range(_ROUNDS):
             bad = errors > goal - math.log(2.0 * edges.size)
-            if not bad.any() or edges.size * _ORDER * len(powers) > most:
+            if not bad.any() or edges.size * ORDER * len(powers) > most:
                 break
             middles = 0.5 * (edges[:-1] + edges[1:])[bad]
             edges = np.sort(np.concatenate([edges, middles]))
@@ -222,35 +227,27 @@ class Panels:
         rho = heights + np.sqrt(heights * heights + 1)
         wide = half * np.sqrt(heights * heights + 1) * (1 + 1e-12)
         low, high, y = middle - wide, middle + wide, half * heights * (1 + 1e-12)
-        level = self._density(low, high, y)
+        level = bound_of_density(self.rows, low, high, y)
         under, over = self.ratio.moduli(low, high, y)
         if last > 0:
             level = level + last * self.ratio.argument(low, high, y)
         parts = [np.maximum(power * over, power * under) for power in powers]
         whole = parts[0] if len(parts) == 1 else np.logaddexp(*parts)
-        bound = level + whole + np.log(8 * half) - 2 * _ORDER * np.log(rho) - np.log1p(-1 / rho)
+        bound = level + whole + np.log(8 * half) - 2 * ORDER * np.log(rho) - np.log1p(-1 / rho)
         left, right, still = edges[:-1], edges[1:], np.zeros_like(half)
         under, over = self.ratio.moduli(left, right, still)
         parts = [np.maximum(power * over, power * under) for power in powers]
         whole = parts[0] if len(parts) == 1 else np.logaddexp(*parts)
-        plain = self._density(left, right, still) + whole + np.log(4 * half)
+        plain = bound_of_density(self.rows, left, right, still) + whole + np.log(4 * half)
         best: Floats = np.minimum(bound.min(axis=0), plain) + 1e-6
         return best
 
-    def _density(self, low: Floats, high: Floats, y: Floats) -> Floats:
-        """A bound of ln |q| for low <= Re z <= high, |Im z| <= y."""
-        total = np.full_like(low, -math.inf)
-        for a, b, c in self.rows:
-            top = np.clip(-b / (2 * c), low, high) if c < 0 else np.where(b > 0, high, low)
-            total = np.logaddexp(total, a + b * top + c * top * top - c * y * y)
-        return total + 1e-9
-
     def _points(self, edges: Floats) -> Atoms:
         """The atoms and the points of all panels, mirrors included."""
-        inner = _points(self.rows, self.ratio, edges)
+        inner = points_of(self.rows, self.ratio, edges)
         if self.mirrored:
             inner = weighed(inner, centre=0.0)
-        return _joined(self.atoms, inner)
+        return joined(self.atoms, inner)
 
     def _spread(self, edges: Floats, power: float) -> float:
         """A bound of t |int q f^a e^(i t ln f)|: end values and variation of q f^a / (ln f)'.
@@ -258,13 +255,13 @@ class Panels:
         On a piece where the logarithm of that density has a slope of one sign, the variation is
         the difference of the ends; elsewhere at most length times the largest derivative.
         """
-        pieces = _pieces(edges)
+        pieces = pieces_of(edges)
         low, high = pieces[:-1], pieces[1:]
         still = np.zeros_like(pieces)
         ell, wrong = self.ratio.log(pieces)
         if abs(power) * float(wrong.max()) > 1e-9:
             return math.inf
-        gauge = self._density(pieces, pieces, still) + power * ell
+        gauge = bound_of_density(self.rows, pieces, pieces, still) + power * ell
         least, _ = self.ratio.slope(pieces, pieces)
         value = np.exp(np.minimum(gauge - np.log(least), 650.0)) * (1 + 1e-8)
         slopes = np.array([b + 2 * c * pieces for _, b, c in self.rows])
@@ -351,7 +348,7 @@ def panels(
     lost: float,
 ) -> Panels:
     """The law with its planning points, a few on each of the panels between `edges`."""
-    inner = _points(rows, ratio, edges)
+    inner = points_of(rows, ratio, edges)
     if mirrored:
         inner = weighed(inner, centre=0.0)
     return Panels(
@@ -363,51 +360,5 @@ def panels(
         remove=remove,
         count=count,
         lost=lost,
-        planning=_joined(atoms, inner),
-    )
-
-
-def _points(rows: Floats, ratio: Ratio, edges: Floats) -> Atoms:
-    """Points and weights of every panel; both count 2^-50."""
-    places, weights = legendre(_ORDER)
-    half, middle = 0.5 * np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
-    z = (middle[:, None] + half[:, None] * places).ravel()
-    slip = (
-        half[:, None] * 2.0**-50
-        + 2 * UNIT * np.abs(edges[1:, None])
-        + 2 * UNIT * np.abs(edges[:-1, None])
-        + 0 * places
-    ).ravel()
-    levels = np.array([a + b * z + c * z * z for a, b, c in rows])
-    sizes = np.array([abs(a) + np.abs(b * z) + np.abs(c * z * z) for a, b, c in rows])
-    moved = np.array([np.abs(b + 2 * c * z) for _, b, c in rows])
-    top = levels.max(axis=0)
-    shares = np.exp(levels - top)
-    total = shares.sum(axis=0)
-    shares /= total
-    measure = np.log((half[:, None] * weights).ravel())
-    log_mass = top + np.log(total) + measure
-    error = (shares * (12 * UNIT * sizes + moved * slip)).sum(axis=0)
-    error += 2.0**-50 + UNIT * (16 + 2 * len(rows) + 4 * np.abs(measure) + 4 * np.abs(log_mass))
-    value, wrong = ratio.log(z)
-    return Atoms(
-        log_mass=log_mass,
-        log_mass_error=error + UNIT * np.abs(top),
-        log_ratio=value,
-        log_ratio_error=wrong + ratio.slope(z, z)[1] * slip,
-    )
-
-
-def _pieces(edges: Floats) -> Floats:
-    """Eight pieces of each panel."""
-    parts = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(8) / 8)
-    return np.append(parts.ravel(), edges[-1])
-
-
-def _joined(first: Atoms, second: Atoms) -> Atoms:
-    return Atoms(
-        log_mass=np.concatenate([first.log_mass, second.log_mass]),
-        log_mass_error=np.concatenate([first.log_mass_error, second.log_mass_error]),
-        log_ratio=np.concatenate([first.log_ratio, second.log_ratio]),
-        log_ratio_error=np.concatenate([first.log_ratio_error, second.log_ratio_error]),
+        planning=joined(atoms, inner),
     )

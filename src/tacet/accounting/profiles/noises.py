@@ -22,7 +22,8 @@ from tacet.privacy.enclosure import context, mpf
 
 __all__ = ["edged", "finite", "gaussian_mixture", "with_replacement"]
 
-_HALVINGS = 90
+_HALVINGS = 64
+_STEPS = 14
 _FAR = 5e3
 
 
@@ -100,7 +101,11 @@ def gaussian_mixture(
             shares[shift / noise] = shares.get(shift / noise, Fraction(0)) + weight
     still = shares.pop(Fraction(0), Fraction(0))
     pairs = [(box(place), box(share)) for place, share in sorted(shares.items())]
-    middles = [float(place) for place in sorted(shares)]
+    several = [*shares.items(), *([(Fraction(0), still)] if still else [])]
+    terms = (
+        np.array([float(place) for place, _ in several]),
+        np.array([float(share) for _, share in several]),
+    )
 
     def log_ratio(x: Array) -> Box:
         """The logarithm of f at floats x."""
@@ -129,7 +134,7 @@ def gaussian_mixture(
     def evaluate(epsilon: Box) -> Box:
         least = (-epsilon.expm1()).at_least(0.0)
         near = Box(np.maximum(epsilon.lower, -_FAR), np.minimum(epsilon.upper, _FAR))
-        low, high = _bracket(log_ratio, near if remove else -near, (middles[0], middles[-1]))
+        low, high = _bracket(log_ratio, near if remove else -near, terms)
         if remove:
             # E (f - e^epsilon)_+ = 1 - e^epsilon + E (e^epsilon - f)_+, and f > still
             plain = least.upper + (near.exp() - box(still)).at_least(0.0).upper
@@ -186,23 +191,35 @@ def with_replacement(
 
 
 def _bracket(
-    log_ratio: Callable[[Array], Box], goal: Box, ends: tuple[float, float]
+    log_ratio: Callable[[Array], Box], goal: Box, terms: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """Floats x with the ratio's logarithm at most goal, and at least goal; NaN where none is."""
-    size = np.maximum(np.abs(goal.lower), np.abs(goal.upper)) + 800.0
-    reach = size / ends[0] + ends[1] + 10.0
+    """Floats x with the ratio's logarithm at most goal, and at least goal; NaN where none is.
+
+    terms: shifts and weights, near which the root is first looked for without bounds.
+    """
+    shifts, weights = (values.reshape(-1, *([1] * goal.lower.ndim)) for values in terms)
+    middle = 0.5 * (goal.lower + goal.upper)
+    moving = terms[0][terms[0] > 0]
+    reach = (np.abs(middle) + 800.0) / moving.min() + moving.max() + 10.0
     low, high = -reach, reach
     for _ in range(_HALVINGS):
         x = 0.5 * (low + high)
-        below = log_ratio(x).upper <= goal.lower
+        levels = shifts * (x - 0.5 * shifts) + np.log(weights)
+        top = levels.max(axis=0)
+        below = top + np.log(np.exp(levels - top).sum(axis=0)) < middle
         low, high = np.where(below, x, low), np.where(below, high, x)
-    start = np.where(log_ratio(low).upper <= goal.lower, low, np.nan)
-    low, high = -reach, reach
-    for _ in range(_HALVINGS):
-        x = 0.5 * (low + high)
-        above = log_ratio(x).lower >= goal.upper
-        low, high = np.where(above, low, x), np.where(above, x, high)
-    return start, np.where(log_ratio(high).lower >= goal.upper, high, np.nan)
+    ends = []
+    for side in (-1.0, 1.0):
+        place, step = x, 4e-16 * (np.abs(x) + 1.0)
+        for _ in range(_STEPS):
+            found = log_ratio(place)
+            sure = found.upper <= goal.lower if side < 0 else found.lower >= goal.upper
+            if sure.all():
+                break
+            place = np.where(sure, place, x + side * step)
+            step = step * 16
+        ends.append(np.where(sure, place, np.nan))
+    return ends[0], ends[1]
 
 
 def _loss(place: Box, x: Box) -> Box:
