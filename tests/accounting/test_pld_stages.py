@@ -413,3 +413,62 @@ def test_searches_end_on_the_safe_side() -> None:
     assert least_holding(lambda _: 0.75, 0.5) == math.inf
     assert least_holding(lambda x: 1.0 if x < 2 else 0.0, 0.0) == pytest.approx(2.0, rel=1e-9)
     assert largest_holding(lambda _: 0.0, 0.5, below=3.0) == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-9, 1e-3])
+def test_coins_that_share_no_lattice_against_all_their_sums(delta: float) -> None:
+    """Steep tilts make windows so small that coarse lattices would be spread over 10^8 nodes."""
+    coins = [(Fraction(1, 7), 3), (Fraction(1, 11), 2), (Fraction(123456789, 10**9), 5)]
+    event = compose([Pure(epsilon=pure) * count for pure, count in coins])
+    loss = PrivacyLossDistribution.from_event(event, grid=1 << 16)
+    found = loss.epsilon_interval(delta)
+    sums = [(mp.mpf(0), mp.mpf(1))]
+    for pure, count in coins:
+        one = mp.mpf(pure.numerator) / pure.denominator
+        p = 1 / (1 + mp.exp(-one))
+        sums = [
+            (
+                loss_so_far + (2 * up - count) * one,
+                mass * mp.binomial(count, up) * p**up * (1 - p) ** (count - up),
+            )
+            for loss_so_far, mass in sums
+            for up in range(count + 1)
+        ]
+
+    def truth(epsilon: float) -> Any:
+        return mp.fsum(
+            -mass * mp.expm1(mp.mpf(epsilon) - place) for place, mass in sums if place > epsilon
+        )
+
+    if found.upper < math.inf:
+        assert truth(found.upper) <= delta
+        assert found.width <= 1e-4 * found.upper
+    else:
+        assert delta == 0  # a grid's sum has a largest loss, but round-off beyond it
+    if found.lower > 0:
+        assert truth(found.lower) >= delta
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Pure(epsilon=0) * 3 + Approximate(epsilon=0, delta=1),
+        RandomizedResponse(epsilon=30, categories=1000) * 4 + Laplace(noise_multiplier=0.1),
+        Laplace(noise_multiplier=2).poisson_sampled(rate=1e-12) * 10**6,
+        DiscreteGaussian(sigma=Fraction(1, 10), sensitivity=1) * 5,
+        Gaussian(noise_multiplier=0.3).poisson_sampled(rate=1e-9) * 10**9,
+        Laplace(noise_multiplier=10**7) * 10**12,
+    ],
+    ids=lambda event: str(event)[:40],
+)
+def test_extremes_end_and_stay_valid(event: Event) -> None:
+    loss = PrivacyLossDistribution.from_event(event, grid=1 << 14)
+    for delta in (1e-300, 1e-9, 0.4):
+        found = loss.epsilon_interval(delta)
+        assert 0 <= found.lower <= found.upper
+        for epsilon in (found.upper, found.upper * 1.5 + 0.1):
+            if epsilon < 1e6:
+                assert loss.delta_interval(epsilon).lower <= delta
+    for epsilon in (0.0, 1e-3, 5.0):
+        found = loss.delta_interval(epsilon)
+        assert 0 <= found.lower <= found.upper <= 1

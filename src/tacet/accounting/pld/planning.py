@@ -36,6 +36,7 @@ _DIRECT = 64  # copies that one stage sums
 _LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
 _FINER = 6
 _NODES = LARGEST // 32  # of a law that one stage lays on its grid
+_ROOM = 1 << 20  # nodes over which the sum of a stage may be spread
 _COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
 _STEEPEST = 1e5  # the largest tilt times the largest loss
 
@@ -157,7 +158,7 @@ def plan(
     else:
         exponents = rises + kernel - tilts * epsilon
         best = int(np.argmin(exponents))
-        goal = float(exponents[best]) - 3.0
+        goal = min(float(exponents[best]), 0.0) - 3.0
     exact = all(_is_lattice(curve) for curve, _ in parts)
     while True:
         tilt = float(tilts[best])
@@ -185,13 +186,32 @@ class _Planner:
         longest = max(high - low for low, high in self.drawn.ranges)
         wanted = max(width / (self.grid - 8), longest / _NODES)
         step = _step([curve for curve, _ in self.parts], wanted, width)
-        apart = [index for index in range(len(self.parts)) if self._is_apart(index, step)]
-        terms: list[tuple[Term, int]] = []
-        for index, count in enumerate(self.drawn.counts):
-            if index not in apart:
-                terms.extend(self._terms(index, count, step))
-        if apart:
-            terms.append((self._together(apart, step), 1))
+
+        def terms_at(step: Fraction) -> list[tuple[Term, int]]:
+            apart = [index for index in range(len(self.parts)) if self._is_apart(index, step)]
+            terms: list[tuple[Term, int]] = []
+            for index, count in enumerate(self.drawn.counts):
+                if index not in apart:
+                    terms.extend(self._terms(index, count, step))
+            if apart:
+                terms.append((self._together(apart, step), 1))
+            return terms
+
+        return self._stage(step, reach, terms_at)
+
+    def _stage(
+        self,
+        step: Fraction,
+        reach: tuple[float, float, float, float],
+        terms_at: Callable[[Fraction], list[tuple[Term, int]]],
+    ) -> Stage:
+        """A stage on this step, or on one on which the windows of its terms have room."""
+        for _ in range(4):
+            terms = terms_at(step)
+            widest = [term.window.size * term.step for term, _ in terms if isinstance(term, Stage)]
+            if not widest or max(widest) <= step * _ROOM:
+                break
+            step = max(widest) / _ROOM
         return Stage(step, self._window(reach, step), tuple(terms))
 
     def _is_apart(self, part: int, step: Fraction) -> bool:
@@ -208,11 +228,14 @@ class _Planner:
         reach = self._reach(counts @ self.drawn.cumulants[apart])
         nodes = (reach[1] - reach[0]) / float(step)
         finer = math.floor(math.log2(max(_LATTICE / 4 / max(nodes, 1.0), 1.0)))
-        below = step / 2 ** min(finer, _FINER)
-        terms: list[tuple[Term, int]] = []
-        for part in apart:
-            terms.extend(self._terms(part, self.drawn.counts[part], below))
-        return Stage(below, self._window(reach, below), tuple(terms))
+
+        def terms_at(below: Fraction) -> list[tuple[Term, int]]:
+            terms: list[tuple[Term, int]] = []
+            for part in apart:
+                terms.extend(self._terms(part, self.drawn.counts[part], below))
+            return terms
+
+        return self._stage(step / 2 ** min(finer, _FINER), reach, terms_at)
 
     def _terms(self, part: int, count: int, step: Fraction) -> list[tuple[Term, int]]:
         """How the grid of this step gets so many copies of a part."""
