@@ -28,6 +28,8 @@ from tacet.accounting.derived import derived_bounds
 from tacet.accounting.divergences import approximate as by_renyi
 from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
 from tacet.accounting.engines import (
+    Engine,
+    Measure,
     by_loss_grids,
     engines_of,
     float_above,
@@ -278,16 +280,16 @@ def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Fi
         plain = rewritten.without_shuffling(event, delta=Fraction(share))
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain is event or plain == event
-    for name, ask, source in engines_of(plain, neighbors):
-        known = list(_asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly))
-        yield from known
-        if known and isinstance(plain, RandomAllocation):
-            return  # its moments are slow to find, and no better than its profile
+    meet = _Meeting()
+    engines = engines_of(plain, neighbors)
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_NARROW)
+    if meet.known and isinstance(plain, RandomAllocation):
+        return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, _intervals, delta=limit):
         yield from _asked(name, bound, source)
     yield None
-    name, ask, source = by_loss_grids(plain, neighbors)
-    yield from _asked(name, partial(ask, "epsilon", limit), source, upper_only=not exactly)
+    engines = iter([by_loss_grids(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_CLOSE)
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -321,16 +323,16 @@ def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Finding
     plain = rewritten.without_shuffling(event, delta=Fraction(0))
     plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
     exactly = plain is event or plain == event
-    for name, ask, source in engines_of(plain, neighbors):
-        known = list(_asked(name, partial(ask, "delta", at), source, upper_only=not exactly))
-        yield from known
-        if known and isinstance(plain, RandomAllocation):
-            return  # its moments are slow to find, and no better than its profile
+    meet = _Meeting()
+    engines = engines_of(plain, neighbors)
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_NARROW)
+    if meet.known and isinstance(plain, RandomAllocation):
+        return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, _intervals, epsilon=at):
         yield from _asked(name, bound, source)
     yield None
-    name, ask, source = by_loss_grids(plain, neighbors)
-    yield from _asked(name, partial(ask, "delta", at), source, upper_only=not exactly)
+    engines = iter([by_loss_grids(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CLOSE)
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
@@ -347,13 +349,44 @@ def _intervals(
     return epsilon_interval(event, delta=delta or Fraction(0), neighbors=neighbors)
 
 
-def _asked(
-    name: str, ask: Callable[[], Interval], source: str, *, upper_only: bool = False
-) -> Iterator[Finding]:
-    """The finding, or none where the engine does not know the event or has no delta left.
+@dataclass(slots=True)
+class _Meeting:
+    """Where the intervals of the numerical engines meet, about the event that they were asked."""
 
-    upper_only: the engine was asked about an event that stands for another one from above.
+    low: float = 0.0
+    high: float = math.inf
+    known: bool = False
+
+    def within(self, enough: float) -> bool:
+        """Whether what is left open is this narrow, relative to its upper end."""
+        return self.high < math.inf and self.high - self.low <= enough * self.high
+
+
+def _numerical(
+    engines: Iterator[tuple[str, Engine, str]],
+    measure: Measure,
+    at: Fraction,
+    *,
+    exactly: bool,
+    meet: _Meeting,
+    enough: float,
+) -> Iterator[Finding]:
+    """What the engines find, until they leave `enough` open or less.
+
+    exactly: else the event they know stands for another from above, and lower ends say nothing.
     """
+    for name, ask, source in engines:
+        if meet.within(enough):
+            return
+        for finding in _asked(name, partial(ask, measure, at), source):
+            own = finding.interval
+            meet.low, meet.high = max(meet.low, own.lower), min(meet.high, own.upper)
+            meet.known = True
+            yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
+
+
+def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:
+    """The finding, or none where the engine does not know the event or has no delta left."""
     try:
         interval = ask()
     except UnsupportedEvent:
@@ -362,7 +395,7 @@ def _asked(
         if refusal.argument != "delta":
             raise
         return
-    yield _finding(name, Interval(0.0, interval.upper) if upper_only else interval, source)
+    yield _finding(name, interval, source)
 
 
 def _finding(name: str, interval: Interval, source: str) -> Finding:
