@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import numbers
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -77,36 +78,41 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _float(name: str, value: object, fits: Callable[[float], bool], *, expected: str) -> float:
+    """The value as a float, if it is a real number that a float holds, and that fits."""
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if math.isfinite(number) and fits(number):
+            return number
+    raise InvalidParameter(name, value, expected=expected)
+
+
 def finite(**arguments: float) -> float:
     """The one named argument as a float, if it is a finite real number."""
     ((name, value),) = arguments.items()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidParameter(name, value, expected="a finite number")
-    return float(value)
+    return _float(name, value, lambda _: True, expected="a finite number")
 
 
 def positive(**arguments: float) -> float:
     """The one named argument as a float, if it is finite and above zero."""
     ((name, value),) = arguments.items()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
-        raise InvalidParameter(name, value, expected="a finite number above 0")
-    return float(value)
+    return _float(name, value, lambda number: number > 0, expected="a finite number above 0")
 
 
 def non_negative(**arguments: float) -> float:
     """The one named argument as a float, if it is finite and not below zero."""
     ((name, value),) = arguments.items()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
-        raise InvalidParameter(name, value, expected="a finite number, 0 or above")
-    return float(value)
+    return _float(name, value, lambda number: number >= 0, expected="a finite number, 0 or above")
 
 
 def probability(**arguments: float) -> float:
     """The one named argument as a float, if it lies strictly between 0 and 1."""
     ((name, value),) = arguments.items()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 1:
-        raise InvalidParameter(name, value, expected="a number strictly between 0 and 1")
-    return float(value)
+    expected = "a number strictly between 0 and 1"
+    return _float(name, value, lambda number: 0 < number < 1, expected=expected)
 
 
 def positive_integer(**arguments: int) -> int:

@@ -11,11 +11,14 @@ end is a proved one, or 0.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
+
+import numpy as np
 
 from tacet.accounting import matrices, prices
 from tacet.accounting.amplification import events as rewritten
@@ -69,6 +72,9 @@ _NARROW = 1e-9
 """An interval this narrow, relative to its upper end, is not looked at again."""
 _CLOSE = 1e-3
 """Nor is one this narrow by the engines that lose more than that themselves."""
+
+
+_NOTHING_PROVED = Interval(0.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +190,11 @@ def tradeoff(
     >>> round(tradeoff(Gaussian(noise_multiplier=1.0)).advantage, 6)
     0.382925
     """
-    if isinstance(points, bool) or not 2 <= points <= 10_000:
+    if (
+        isinstance(points, bool)
+        or not isinstance(points, numbers.Integral)
+        or not 2 <= points <= 10_000
+    ):
         raise InvalidParameter("points", points, expected="a whole number from 2 to 10000")
     event = together(events, neighbors)
     if event is None:
@@ -386,15 +396,21 @@ def _numerical(
 
 
 def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:
-    """The finding, or none where the engine does not know the event or has no delta left."""
+    """The finding, or none where the engine does not know the event or has no delta left.
+
+    An engine whose floats overflow, or leave what a function is defined for, has proved nothing.
+    """
     try:
-        interval = ask()
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            interval = ask()
     except UnsupportedEvent:
         return
     except InvalidParameter as refusal:
         if refusal.argument != "delta":
             raise
         return
+    except (ArithmeticError, ValueError):
+        interval = _NOTHING_PROVED
     yield _finding(name, interval, source)
 
 
@@ -410,7 +426,7 @@ def _met(found: Findings, event: Event, *, worst: float) -> Interval:
             known = True
             interval = finding.interval
             low, high = max(low, interval.lower), min(high, interval.upper)
-            largest = max(largest, interval.upper)
+            largest = max(largest, min(interval.upper, worst))
         enough = _CLOSE if finding is None else _NARROW
         if high < math.inf and high - low <= enough * high:
             break

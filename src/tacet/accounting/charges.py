@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
+from tacet.accounting.arguments import priceable
 from tacet.accounting.prices import (
     approx_dp_price,
     gdp_price,
@@ -82,6 +83,7 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     >>> charge(Exponential(epsilon=1.0), PureDP(1), ZCDP(0.5))
     ZCDP(rho=0.125)
     """
+    event = priceable(event)
     asked = request_price(request, account)
     try:
         cost = _event_price(event, account, request)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from tacet.accounting.arguments import Events, priceable, spendable_delta
 from tacet.accounting.divergences.noises import (
     approximate_of_truncated,
     gdp_of_staircase,
@@ -69,7 +70,7 @@ _Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
 
 
 def price(
-    event: Event,
+    event: Events,
     kind: type[_Kind],
     *,
     delta: Number | None = None,
@@ -77,8 +78,8 @@ def price(
 ) -> _Kind:
     """The cost of an event as a guarantee of the given kind, the least this package can prove.
 
-    kind: the class, such as ZCDP; delta: for ApproxDP only, the delta that may be spent; alpha:
-    for RenyiDP only, the order.
+    event: one, or several that are composed; kind: the class, such as ZCDP; delta: for ApproxDP
+    only, the delta that may be spent; alpha: for RenyiDP only, the order.
     Raises UnsupportedEvent where no theorem here gives a price, InvalidParameter for an alpha or
     delta that is missing or too small.
 
@@ -90,19 +91,22 @@ def price(
     >>> price(Laplace(noise_multiplier=10), PureDP)
     PureDP(epsilon=0.1)
     """
+    whole = priceable(event)
     cost: Guarantee
     if kind is PureDP:
-        cost = pure_price(event)
+        cost = pure_price(whole)
     elif kind is ApproxDP:
-        cost = approx_dp_price(event, delta=delta)
+        cost = approx_dp_price(whole, delta=delta)
     elif kind is ZCDP:
-        cost = zcdp_price(event)
+        cost = zcdp_price(whole)
     elif kind is GDP:
-        cost = gdp_price(event)
+        cost = gdp_price(whole)
+    elif kind is not RenyiDP:
+        raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")
     elif alpha is None:
         raise InvalidParameter("alpha", alpha, expected="the order of the Renyi account, above 1")
     else:
-        cost = renyi_price(event, alpha=alpha)
+        cost = renyi_price(whole, alpha=alpha)
     assert isinstance(cost, kind)
     return cost
 
@@ -305,7 +309,7 @@ def approx_dp_price(event: Event, *, delta: Number | None = None) -> ApproxDP:
         if others:
             raise _wants_delta(compose(others), delta)
         return total
-    limit = ApproxDP(0, delta).delta
+    limit = spendable_delta(delta)
     candidates = _by_concentration(event, limit)
     if total.delta <= limit:
         if others:

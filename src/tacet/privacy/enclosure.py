@@ -40,7 +40,7 @@ def mpf(value: float | Fraction) -> Any:
     mp = context()
     if isinstance(value, Fraction):
         return mp.mpf(value.numerator) / value.denominator
-    return mp.mpf(value)
+    return mp.mpf(value) if isinstance(value, int) else mp.mpf(float(value))
 
 
 def float_up(value: Any) -> float:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from tacet.checks import positive
 from tacet.errors import InvalidParameter
 from tacet.privacy.conversions.arguments import Real, non_negative, share
 from tacet.privacy.conversions.group import approx_dp_of_group
@@ -223,8 +224,7 @@ def sampling_worth(epsilon: float, *, rate: float) -> SamplingWorth:
     >>> print(sampling_worth(1.0, rate=0.01).warning)  # doctest: +ELLIPSIS
     Sampling 0.01 of the units is not free at epsilon=1: a mean over the sample needs 19.4 times...
     """
-    if not 0 < epsilon < math.inf:
-        raise InvalidParameter("epsilon", epsilon, expected="a finite number above 0")
+    epsilon = positive(epsilon=epsilon)
     base, _ = approx_dp_within_sample(epsilon, delta=0, rate=rate)
     ratio = min(1.0, float(rate) * base / epsilon)
     return SamplingWorth(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tacet.accounting.arguments import priceable
 from tacet.accounting.calibration.search import Trial, narrow
 from tacet.accounting.calibration.targets import Cost, Measure, Target, measure
 from tacet.checks import Number, exact, positive
@@ -26,6 +28,7 @@ __all__ = ["Calibration", "calibrate", "calibrate_grid", "calibration"]
 
 _REALS = (1e-9, 1e12)
 _WHOLE = (1, 10**12)
+_FARTHEST = 10**300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +80,13 @@ def calibration(
         raise InvalidParameter("find", find, expected="'least' or 'most'")
     if not 1e-14 <= width < 1:
         raise InvalidParameter("tolerance", tolerance, expected="from 1e-14 to below 1")
+    if not callable(family):
+        raise InvalidParameter("family", family, expected="a function from a number to an event")
     costs: dict[float, Cost] = {}
 
     def attempt(parameter: float) -> Trial:
-        cost = costs[parameter] = cost_of(family(parameter))
+        event = family(parameter)
+        cost = costs[parameter] = _real(cost_of(priceable(event) if price is None else event))
         passes = cost <= level  # exact, also between a float and a Fraction; False for NaN
         return Trial(parameter=parameter, passes=passes, height=_height(cost, level))
 
@@ -229,7 +235,11 @@ def calibrate_grid(
     >>> calibrate_grid(family, target=ZCDP(0.5), over={"steps": [1, 4, 9]}).round(6).tolist()
     [1.0, 2.0, 3.0]
     """
-    axes = {name: list(values) for name, values in over.items()}
+    try:
+        axes = {name: list(values) for name, values in over.items()}
+    except (TypeError, AttributeError):
+        expected = "a dict from names of arguments to the values that each takes"
+        raise InvalidParameter("over", over, expected=expected) from None
     for name, values in axes.items():
         if not values:
             raise InvalidParameter(f"over[{name!r}]", values, expected="at least one value")
@@ -272,7 +282,18 @@ def _measure(
         return measure(target, neighbors=neighbors)
     if not isinstance(target, int | float | str | Fraction):
         raise InvalidParameter("target", target, expected="a number, where price= is given")
-    return price, exact("target", target)
+    if not callable(price):
+        raise InvalidParameter("price", price, expected="a function from an event to a number")
+    level = exact("target", target)
+    if level < 0:
+        raise InvalidParameter("target", target, expected="a number, 0 or above")
+    return price, level
+
+
+def _real(cost: Cost) -> Cost:
+    if isinstance(cost, bool) or not isinstance(cost, numbers.Real):
+        raise InvalidParameter("price", cost, expected="a function from an event to a number")
+    return cost
 
 
 def _range(within: tuple[float, float] | None, *, whole: bool) -> tuple[float, float]:
@@ -280,10 +301,12 @@ def _range(within: tuple[float, float] | None, *, whole: bool) -> tuple[float, f
         return _WHOLE if whole else _REALS
     expected = "(low, high) with 0 < low <= high" + (", whole numbers" if whole else "")
     try:
-        low, high = within
-        fits = 0 < low <= high < math.inf and (not whole or (low == int(low), high == int(high)))
+        low, high = (exact("within", end) for end in within)
+        fits = 0 < low <= high <= _FARTHEST and (
+            not whole or low.denominator == high.denominator == 1
+        )
     except (TypeError, ValueError):
-        raise InvalidParameter("within", within, expected=expected) from None
+        fits = False
     if not fits:
         raise InvalidParameter("within", within, expected=expected)
     return (int(low), int(high)) if whole else (float(low), float(high))

@@ -12,6 +12,7 @@ from typing import Any, Literal, assert_never
 
 from tacet.accounting.amplification.relations import check_relation, under_replacement
 from tacet.accounting.amplification.sampling import approx_dp_of_sample
+from tacet.accounting.arguments import Events, alpha_argument, joined
 from tacet.accounting.divergences.allocated import (
     LaplaceTransform,
     renyi_added,
@@ -36,7 +37,7 @@ from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
 from tacet.accounting.profiles.bounds import curve_of, profile_bounds
 from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
-from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.errors import UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.conversions.group import renyi_of_two_steps, renyi_orders_of_two_steps
 from tacet.privacy.events import (
@@ -72,15 +73,18 @@ from tacet.privacy.rounding import grid_up, root_down
 __all__ = ["pure_epsilon", "renyi", "rho"]
 
 _SEVERAL = 64
+_LEAST_ORDER = 1 + Fraction(1, 2**60)
+_NOTHING = Pure(epsilon=0)
 _STRETCHES = [1 + Fraction(2) ** k for k in range(-4, 5)]
 
 
-def renyi(event: Event, *, alpha: Number, neighbors: Neighbors = AddRemove) -> float:
-    r"""Renyi divergence of order alpha between the event's outputs on any two neighbours.
+def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) -> float:
+    r"""Renyi divergence of order alpha between the events' outputs on any two neighbours.
 
-    alpha: above 1, any real number. Sums over a composition; each part by the least of what is
-    known: closed forms, the certified integral (Gaussian on a Poisson sample), sums over whole
-    orders, bounds at large orders.
+    alpha: above 1, at most 1e100, any real number; those below 1 + 2^-60 are read as that, which
+    has the larger divergence. No events cost nothing. Sums over a composition; each part by the
+    least of what is known: closed forms, the certified integral (Gaussian on a Poisson sample),
+    sums over whole orders, bounds at large orders.
     Raises UnsupportedEvent where a part has a delta, InvalidParameter for a scheme that says
     nothing about the relation.
 
@@ -93,15 +97,14 @@ def renyi(event: Event, *, alpha: Number, neighbors: Neighbors = AddRemove) -> f
     >>> round(renyi(Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01), alpha=8), 6)
     0.000894
     """
-    order = exact("alpha", alpha)
-    if order <= 1:
-        raise InvalidParameter("alpha", alpha, expected="a number above 1")
-    check_relation(event, neighbors)
-    return _up(_divergence(event, order, neighbors))
+    order = max(alpha_argument(alpha), _LEAST_ORDER)
+    event = joined(events)
+    check_relation(_NOTHING if event is None else event, neighbors)
+    return 0.0 if event is None else _up(_divergence(event, order, neighbors))
 
 
-def rho(event: Event, *, neighbors: Neighbors = AddRemove) -> float:
-    r"""The rho for which the event is rho-zCDP.
+def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
+    r"""The rho for which the events together are rho-zCDP.
 
     A sample of a mechanism has the rho of the mechanism, unless it is pure: the sampled Gaussian
     loses a rare, large amount, which concentrated DP counts in full; use epsilon() there.
@@ -117,12 +120,13 @@ def rho(event: Event, *, neighbors: Neighbors = AddRemove) -> float:
     >>> rho(Pure(epsilon=1.0).poisson_sampled(rate=0.1)) < rho(Pure(epsilon=1.0)) / 10
     True
     """
-    check_relation(event, neighbors)
-    return _up(_rho(event, neighbors))
+    event = joined(events)
+    check_relation(_NOTHING if event is None else event, neighbors)
+    return 0.0 if event is None else _up(_rho(event, neighbors))
 
 
-def pure_epsilon(event: Event, *, neighbors: Neighbors = AddRemove) -> float | None:
-    r"""The epsilon for which the event is epsilon-DP, or None where it is not pure.
+def pure_epsilon(events: Events, *, neighbors: Neighbors = AddRemove) -> float | None:
+    r"""The epsilon for which the events together are epsilon-DP, or None where they are not pure.
 
     Statement   sums over compositions; log(1 + rate (e^epsilon - 1)) for a sample; shuffling
                 amplifies no pure guarantee.
@@ -133,8 +137,9 @@ def pure_epsilon(event: Event, *, neighbors: Neighbors = AddRemove) -> float | N
     >>> pure_epsilon(Pure(epsilon=1.0) * 3), pure_epsilon(Gaussian(noise_multiplier=1.0))
     (3.0, None)
     """
-    check_relation(event, neighbors)
-    found = _pure(event, neighbors)
+    event = joined(events)
+    check_relation(_NOTHING if event is None else event, neighbors)
+    found = Fraction(0) if event is None else _pure(event, neighbors)
     return None if found is None else _up(found)
 
 
