@@ -299,8 +299,8 @@ def test_against_poisson_samples_of_one_epoch_and_of_ten() -> None:
 
 def test_rewriting_and_relations() -> None:
     base = Gaussian(noise_multiplier=1.0)
-    assert plain(base.randomly_allocated(steps=1)) == base
-    assert plain(base.randomly_allocated(steps=4, uses=4)) == base * 4
+    assert plain(base.randomly_allocated(steps=1)) == base.poisson_sampled(rate=1)
+    assert plain(base.randomly_allocated(steps=4, uses=4)) == base.poisson_sampled(rate=1) * 4
     assert plain(base.randomly_allocated(steps=7, uses=3)) == compose(
         [base.randomly_allocated(steps=2)], count=2
     ) + base.randomly_allocated(steps=3)

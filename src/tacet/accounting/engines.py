@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from tacet.accounting.amplification.relations import holds_sample
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
@@ -52,7 +53,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
     Source      told with each.
     """
-    flat = flatten([(event, 1)])
+    flat = flatten([(event, 1)], neighbors=neighbors)
 
     def profile(epsilons: Array) -> tuple[Array, Array]:
         lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
@@ -133,6 +134,8 @@ def only_gaussian(event: Event) -> bool:
     Bound       none: it only looks.
     Source      the event.
     """
+    if holds_sample(event):
+        return False
     return all(isinstance(one, Gaussian) for one, _ in flatten([(event, 1)]))
 
 

@@ -197,7 +197,9 @@ def _one_each(event: Event, steps: int, uses: int) -> Event:
     parts: list[Event] = []
     for share, count in ((short, uses - longer), (short + 1, longer)):
         if count:
-            once = RandomAllocation(event=plain(event), steps=share) if share > 1 else plain(event)
+            # in a step of its own a unit is always, but the numbers still compare it with none
+            one = plain(event)
+            once = one.randomly_allocated(steps=share) if share > 1 else one.poisson_sampled(rate=1)
             parts.append(compose([once], count=count))
     return compose(parts)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacet.accounting.matrices import plain
+from tacet.accounting.rewriting import with_parts
 from tacet.checks import exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.conversions.group import approx_dp_of_group
@@ -38,13 +39,14 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = [
     "check_relation",
     "holds_allocation",
     "holds_fixed_size",
     "holds_sample",
+    "mixtures_replaced",
     "under_replacement",
 ]
 
@@ -113,6 +115,16 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
             return TruncatedLaplace(
                 noise_multiplier=exact("noise_multiplier", m) / times, bound=left
             )
+        case GaussianMixture(noise_multiplier=m, shifts=shifts, weights=weights):
+            # whatever both units drew: mixtures are no farther apart than their farthest parts
+            farthest = max(
+                exact("shifts", shift)
+                for shift, weight in zip(shifts, weights, strict=True)
+                if weight
+            )
+            if farthest == 0:
+                return Pure(epsilon=0)
+            return Gaussian(noise_multiplier=exact("noise_multiplier", m) / (times * farthest))
         case DiscreteGaussian(sigma=sigma, sensitivity=moved):
             return DiscreteGaussian(sigma=sigma, sensitivity=times * exact("sensitivity", moved))
         case DiscreteLaplace(scale=scale, sensitivity=moved):
@@ -130,6 +142,8 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
             return Approximate(epsilon=larger, delta=Fraction(mass))
         case ZeroConcentrated(rho=rho, delta=delta) if delta == 0:
             return ZeroConcentrated(rho=times**2 * exact("rho", rho))
+        case PoissonSampled(event=one, rate=rate) if exact("rate", rate) == 1:
+            return under_replacement(one, units=units)
         case MatrixMechanism() | TreeAggregation():
             return under_replacement(plain(event), units=units)
         case NegativeBinomialTries(event=one, shape=shape, stop=stop):
@@ -146,7 +160,6 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
             | PoissonSampled()
             | FixedSizeSampled()
             | Shuffled()
-            | GaussianMixture()
             | ReplacementSampled()
             | RandomAllocation()
             | CyclicPoissonSampled()
@@ -156,6 +169,26 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
                 kind="a sample of fixed size",
                 try_instead="Sample an event whose price under replacement is known.",
             )
+
+
+def mixtures_replaced(event: Event, neighbors: Neighbors) -> Event:
+    """Gaussian mixtures, also within compositions, as they count where a unit is replaced.
+
+    Their shifts compare a unit with none: under replacement both units move the mean. Under the
+    other relations the event itself.
+
+    Bound       upper.
+    Source      under_replacement.
+    """
+    if neighbors is not ReplaceOne:
+        return event
+    match event:
+        case Repeated() | Composed():
+            return with_parts(event, lambda part: mixtures_replaced(part, neighbors))
+        case GaussianMixture():
+            return under_replacement(event)
+        case _:
+            return event
 
 
 def holds_sample(event: Event) -> bool:

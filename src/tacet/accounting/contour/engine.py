@@ -85,7 +85,7 @@ def epsilon_interval(
     target = checks.exact("delta", delta)
     if not 0 < target < 1:
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
-    events = flatten(composition)
+    events = flatten(composition, neighbors=neighbors)
     low, high = 0.0, 0.0
     for direction in _directions(directions, events):
         found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
@@ -115,7 +115,7 @@ def delta_interval(
     number = checks.exact("epsilon", epsilon)
     if not 0 <= number < 2**1000:
         raise InvalidParameter("epsilon", epsilon, expected="a number, 0 or above")
-    events = flatten(composition)
+    events = flatten(composition, neighbors=neighbors)
     low, high = 0.0, 0.0
     for direction in _directions(directions, events):
         found = _delta(events, number, direction=direction, neighbors=neighbors)

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tacet.accounting.amplification.relations import mixtures_replaced, under_replacement
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.laws import TooExtreme
 from tacet.accounting.contour.maker import Maker
 from tacet.checks import exact
+from tacet.errors import UnsupportedEvent
 from tacet.privacy.events import (
     Approximate,
     Composed,
@@ -30,7 +33,7 @@ from tacet.privacy.events import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["SYMMETRIC", "Direction", "Parts", "attained", "flatten", "parts_of"]
 
@@ -65,36 +68,45 @@ class Parts:
     infinite: Any
 
 
-def flatten(composition: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
-    """Atomic events with their counts: repetitions multiplied out, compositions opened."""
+def flatten(
+    composition: Iterable[tuple[Event, int]], *, neighbors: Neighbors = AddRemove
+) -> tuple[tuple[Event, int], ...]:
+    """Atomic events with their counts: repetitions multiplied out, compositions opened.
+
+    A sample of everybody is no sample, but its numbers compare a unit with none: under ReplaceOne
+    they are read as `under_replacement` does, and so are those of Gaussian mixtures.
+    """
     counts: dict[Event, int] = {}
     for event, count in composition:
         match event:
             case Repeated(event=inner, count=times):
                 within: tuple[tuple[Event, int], ...] = ((inner, times),)
             case Composed(parts=parts):
-                within = flatten((part, 1) for part in parts)
+                within = flatten(((part, 1) for part in parts), neighbors=neighbors)
             case _:
                 within = ((event, 1),)
         for alone, times in within:
-            one = _plain(alone)
+            one = _plain(mixtures_replaced(alone, neighbors), neighbors)
             if isinstance(one, Repeated | Composed):
-                for part, many in flatten([(one, times * count)]):
+                for part, many in flatten([(one, times * count)], neighbors=neighbors):
                     counts[part] = counts.get(part, 0) + many
             else:
                 counts[one] = counts.get(one, 0) + times * count
     return tuple((event, count) for event, count in counts.items() if count)
 
 
-def _plain(event: Event) -> Event:
+def _plain(event: Event, neighbors: Neighbors) -> Event:
     """A sample of everybody is no sample; of a sample's sample the rates multiply."""
     if isinstance(event, PoissonSampled):
         rate = exact("rate", event.rate)
-        if rate == 1:
-            return _plain(event.event)
-        inner = _plain(event.event)
+        inner = _plain(event.event, AddRemove)  # its numbers compare a unit with none
         if isinstance(inner, PoissonSampled):
             return PoissonSampled(event=inner.event, rate=rate * exact("rate", inner.rate))
+        if rate == 1 and neighbors is not ReplaceOne:
+            return inner
+        if rate == 1:
+            with contextlib.suppress(UnsupportedEvent):
+                return under_replacement(inner)
         return PoissonSampled(event=inner, rate=event.rate)
     return event
 

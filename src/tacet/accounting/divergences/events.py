@@ -164,6 +164,8 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             )
         case Gaussian() | Laplace() | DiscreteGaussian() | Exponential() | Pure():
             return renyi_price(event, alpha=alpha).epsilon
+        case GaussianMixture() if neighbors is ReplaceOne:
+            return _divergence(under_replacement(event), alpha, neighbors)
         case Staircase() | GaussianMixture():
             return renyi_price(event, alpha=alpha).epsilon
         case ZeroConcentrated() | Approximate() | TruncatedLaplace():
@@ -360,6 +362,8 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             if epsilon is not None:
                 return Fraction(conversions.zcdp_from_pure(epsilon))
             return _rho(under_replacement(one, units=size), neighbors)
+        case GaussianMixture() if neighbors is ReplaceOne:
+            return _rho(under_replacement(event), neighbors)
         case PoissonSampled(event=one) | FixedSizeSampled(event=one):
             replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
             whole = _rho(under_replacement(one) if replaced else one, neighbors)

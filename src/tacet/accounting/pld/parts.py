@@ -63,7 +63,7 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
     """
     found: list[Part] = []
     mu_squared, rho, rest = Fraction(0), Fraction(0), Fraction(1)
-    for one, count in flatten([(event, 1)]):
+    for one, count in flatten([(event, 1)], neighbors=neighbors):
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue

@@ -158,6 +158,8 @@ def curve_of(
             )
         case Staircase() | TruncatedLaplace():
             return _of_law(event)
+        case GaussianMixture() if neighbors is ReplaceOne:
+            return curve_of(under_replacement(event), direction=direction, neighbors=neighbors)
         case GaussianMixture(noise_multiplier=m, shifts=shifts, weights=weights):
             moved = [exact("shifts", shift) for shift in shifts]
             shares = [exact("weights", weight) for weight in weights]

@@ -1,0 +1,106 @@
+"""Numbers that compare a unit with none are doubled under replacement, also where all take part."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tacet.accounting import delta, epsilon, renyi, rho, tradeoff
+from tacet.accounting.contour import engine as contour
+from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.privacy.events import (
+    Event,
+    Gaussian,
+    GaussianMixture,
+    Laplace,
+    Pure,
+    RandomAllocation,
+)
+from tacet.privacy.neighbors import AddRemove, ReplaceOne
+
+_NOISE = Gaussian(noise_multiplier=1)
+_MIXTURE = GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.5, 0.5))
+
+
+def _normal(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def _gaussian_delta(mu: float, at: float) -> float:
+    """Balle and Wang 2018, Theorem 8, for outputs `mu` standard deviations apart."""
+    return _normal(mu / 2 - at / mu) - math.exp(at) * _normal(-mu / 2 - at / mu)
+
+
+@pytest.mark.parametrize(
+    ("event", "squared"),
+    [
+        (_NOISE.poisson_sampled(rate=1), 4),
+        (_NOISE.poisson_sampled(rate=1).poisson_sampled(rate=1), 4),
+        ((_NOISE * 2).poisson_sampled(rate=1), 8),
+        (_NOISE.poisson_sampled(rate=1) * 3, 12),
+        ((_NOISE.poisson_sampled(rate=1) + Pure(epsilon=0)).poisson_sampled(rate=1), 4),
+        (_NOISE.poisson_sampled(rate=1) + _NOISE, 5),  # outside a sample: as the relation moves it
+        (_NOISE.randomly_allocated(steps=1), 4),
+        (_NOISE.randomly_allocated(steps=3, uses=3), 12),
+        (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)), 4),
+        (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)) * 2, 8),
+        (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)) + _NOISE, 5),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Event) else str(value),
+)
+def test_where_everybody_takes_part_a_replaced_unit_moves_twice_as_far(
+    event: Event, squared: int
+) -> None:
+    for at in (0.5, 1.0, 2.0):
+        truth = _gaussian_delta(math.sqrt(squared), at)
+        found = delta(event, epsilon=at, neighbors=ReplaceOne)
+        assert truth * (1 - 1e-12) <= found <= truth * 1.01
+        if not isinstance(event, GaussianMixture | RandomAllocation):
+            inside = contour.delta_interval([(event, 1)], epsilon=at, neighbors=ReplaceOne)
+            assert inside.upper >= truth * (1 - 1e-12)
+        assert epsilon(event, delta=found, neighbors=ReplaceOne) <= at * (1 + 1e-6)
+    assert renyi(event, alpha=4, neighbors=ReplaceOne) >= 2 * squared * (1 - 1e-12)
+    assert rho(event, neighbors=ReplaceOne) == pytest.approx(squared / 2)
+    assert delta(event, epsilon=1, neighbors=AddRemove) < delta(
+        event, epsilon=1, neighbors=ReplaceOne
+    )
+
+
+def test_everybody_costs_no_less_than_nearly_everybody() -> None:
+    for one in (_NOISE, Laplace(noise_multiplier=1), _MIXTURE):
+        whole = one.poisson_sampled(rate=1)
+        nearly = one.poisson_sampled(rate=0.99)
+        for at in (0.25, 1.0):
+            most = delta(whole, epsilon=at, neighbors=ReplaceOne)
+            assert delta(nearly, epsilon=at, neighbors=AddRemove) < most
+
+
+@pytest.mark.parametrize("opposite", [1.0, 0.5])
+def test_a_replaced_mixture_is_no_better_than_its_two_sides(opposite: float) -> None:
+    """One unit moves up, the other down: the pair's delta by a sum over a fine grid."""
+    x = np.linspace(-12, 12, 200_001)
+    density = [np.exp(-0.5 * (x - place) ** 2) / math.sqrt(2 * math.pi) for place in (0, 1)]
+    up = 0.5 * density[0] + 0.5 * density[1]
+    down = 0.5 * density[0] + 0.5 * np.exp(-0.5 * (x + opposite) ** 2) / math.sqrt(2 * math.pi)
+    for at in (0.1, 0.5, 1.5):
+        truth = float(np.sum(np.maximum(up - math.exp(at) * down, 0.0)) * (x[1] - x[0]))
+        for event in (_MIXTURE, _NOISE.poisson_sampled(rate=0.5)):
+            assert delta(event, epsilon=at, neighbors=ReplaceOne) >= truth * (1 - 1e-7)
+        assert profile_bounds(_MIXTURE, [at], neighbors=ReplaceOne)[1][0] >= truth * (1 - 1e-7)
+
+
+def test_allocations_of_which_some_have_one_step_count_all_steps_twice() -> None:
+    event = _NOISE.randomly_allocated(steps=3, uses=2)
+    # the step of its own shows at least one unit replaced in it
+    assert delta(event, epsilon=1, neighbors=ReplaceOne) > _gaussian_delta(2, 1)
+
+
+def test_a_sample_of_everybody_has_a_tradeoff() -> None:
+    curve = tradeoff(_NOISE.poisson_sampled(rate=1), points=9)
+    assert curve.advantage == pytest.approx(_gaussian_delta(1, 0), rel=1e-3)
+    replaced = tradeoff(_NOISE.poisson_sampled(rate=1), neighbors=ReplaceOne, points=9)
+    assert replaced.advantage >= _gaussian_delta(2, 0) * (1 - 1e-9)
