@@ -29,10 +29,12 @@ Point: TypeAlias = tuple[Real, Real]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeoffCurve:
-    r"""beta(alpha): the least miss rate of any test whose false-alarm rate is alpha.
+    r"""beta(alpha): no test whose false-alarm rate is alpha has a lower miss rate.
 
-    The attacker may test either neighbour against the other, so the curve is its own inverse. It
-    is convex, falls from beta(0) = 1 - delta(infinity) to beta(1) = 0, and is
+    It is the largest such curve that is convex and, since the attacker may test either neighbour
+    against the other, its own inverse. Where both orders of the worst pair have the same curve it
+    is the least miss rate of any test; where they differ (Poisson samples), tests reach it at
+    some alpha and mixtures of both orders at the others. It falls from beta(0) = 1 - delta(infinity) to beta(1) = 0, and is
     beta(alpha) = sup over real epsilon of 1 - delta(epsilon) - e^epsilon alpha. It is held as what
     is proved of it:
 
@@ -107,7 +109,7 @@ class TradeoffCurve:
         return self.beta_interval(alpha=alpha).lower
 
     def beta_interval(self, *, alpha: Real) -> Interval:
-        """The best miss rate at false-alarm rate `alpha`, from both sides."""
+        """The curve at false-alarm rate `alpha`, from both sides."""
         rate = _share("alpha", alpha)
         if self.mu_squared is not None:
             return self._gaussian(rate)
