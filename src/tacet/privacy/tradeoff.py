@@ -34,7 +34,8 @@ class TradeoffCurve:
     It is the largest such curve that is convex and, since the attacker may test either neighbour
     against the other, its own inverse. Where both orders of the worst pair have the same curve it
     is the least miss rate of any test; where they differ (Poisson samples), tests reach it at
-    some alpha and mixtures of both orders at the others. It falls from beta(0) = 1 - delta(infinity) to beta(1) = 0, and is
+    some alpha and mixtures of both orders at the others. It falls from
+    beta(0) = 1 - delta(infinity) to beta(1) = 0, and is
     beta(alpha) = sup over real epsilon of 1 - delta(epsilon) - e^epsilon alpha. It is held as what
     is proved of it:
 
