@@ -247,7 +247,8 @@ def test_the_accountant_asks_first() -> None:
     event = compose([Pure(epsilon=0.1) * 500, RandomizedResponse(epsilon=0.2, categories=3) * 20])
     assert accounted(event, delta=1e-6).width < 1e-8
     names = [one.engine for one in findings(event, delta=1e-6)]
-    assert names.index("sums of few losses") < names.index("contour quadrature")
+    assert "sums of few losses" in names
+    assert "contour quadrature" not in names  # what is narrow is not asked of another engine
 
 
 numbers = st.fractions(Fraction(1, 1000), 3, max_denominator=1000)

@@ -17,8 +17,10 @@ from tacet.privacy.events import (
     Gaussian,
     GaussianMixture,
     Laplace,
+    MatrixMechanism,
     Pure,
     RandomAllocation,
+    TreeAggregation,
 )
 from tacet.privacy.neighbors import AddRemove, ReplaceOne
 
@@ -104,3 +106,25 @@ def test_a_sample_of_everybody_has_a_tradeoff() -> None:
     assert curve.advantage == pytest.approx(_gaussian_delta(1, 0), rel=1e-3)
     replaced = tradeoff(_NOISE.poisson_sampled(rate=1), neighbors=ReplaceOne, points=9)
     assert replaced.advantage >= _gaussian_delta(2, 0) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        MatrixMechanism(noise_multiplier=2, encoder=(1,), steps=5),
+        TreeAggregation(noise_multiplier=2, steps=1),
+    ],
+    ids=["matrix", "tree"],
+)
+def test_two_units_take_part_at_steps_of_their_own(event: Event) -> None:
+    """A unit that comes may take part where the other did: twice the sensitivity, and reached."""
+    twice = Gaussian(noise_multiplier=1)
+    once = Gaussian(noise_multiplier=2)
+    for whole in (event, event * 3):
+        times = 3 if whole != event else 1
+        assert delta(whole, epsilon=1, neighbors=ReplaceOne) == delta(twice * times, epsilon=1)
+        assert delta(whole, epsilon=1) == delta(once * times, epsilon=1)
+        assert renyi(whole, alpha=3, neighbors=ReplaceOne) == 1.5 * times
+        assert rho(whole, neighbors=ReplaceOne) == 0.5 * times
+    bounds = profile_bounds(event, [1.0], neighbors=ReplaceOne)
+    assert bounds[0][0] <= delta(twice, epsilon=1) <= bounds[1][0] * (1 + 1e-9)

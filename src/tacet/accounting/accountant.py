@@ -25,7 +25,7 @@ from tacet.accounting.amplification import events as rewritten
 from tacet.accounting.amplification.relations import (
     check_relation,
     holds_sample,
-    mixtures_replaced,
+    units_replaced,
 )
 from tacet.accounting.arguments import Events, delta_argument, epsilon_argument, joined
 from tacet.accounting.derived import derived_bounds
@@ -453,4 +453,4 @@ def together(events: Events, neighbors: Neighbors) -> Event | None:
     """
     event = joined(events)
     check_relation(Pure(epsilon=0) if event is None else event, neighbors)
-    return None if event is None else mixtures_replaced(matrices.plain(event), neighbors)
+    return None if event is None else matrices.plain(units_replaced(event, neighbors))

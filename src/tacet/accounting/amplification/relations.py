@@ -46,8 +46,8 @@ __all__ = [
     "holds_allocation",
     "holds_fixed_size",
     "holds_sample",
-    "mixtures_replaced",
     "under_replacement",
+    "units_replaced",
 ]
 
 
@@ -171,11 +171,11 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
             )
 
 
-def mixtures_replaced(event: Event, neighbors: Neighbors) -> Event:
-    """Gaussian mixtures, also within compositions, as they count where a unit is replaced.
+def units_replaced(event: Event, neighbors: Neighbors) -> Event:
+    """Mixtures, matrices and trees, also within compositions, where a unit is replaced.
 
-    Their shifts compare a unit with none: under replacement both units move the mean. Under the
-    other relations the event itself.
+    Their numbers compare a unit with none: under replacement both units count, each at steps of
+    its own. Under the other relations the event itself.
 
     Bound       upper.
     Source      under_replacement.
@@ -184,8 +184,8 @@ def mixtures_replaced(event: Event, neighbors: Neighbors) -> Event:
         return event
     match event:
         case Repeated() | Composed():
-            return with_parts(event, lambda part: mixtures_replaced(part, neighbors))
-        case GaussianMixture():
+            return with_parts(event, lambda part: units_replaced(part, neighbors))
+        case GaussianMixture() | MatrixMechanism() | TreeAggregation():
             return under_replacement(event)
         case _:
             return event

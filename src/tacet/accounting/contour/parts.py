@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from tacet.accounting.amplification.relations import mixtures_replaced, under_replacement
+from tacet.accounting.amplification.relations import under_replacement, units_replaced
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.laws import TooExtreme
 from tacet.accounting.contour.maker import Maker
@@ -86,7 +86,7 @@ def flatten(
             case _:
                 within = ((event, 1),)
         for alone, times in within:
-            one = _plain(mixtures_replaced(alone, neighbors), neighbors)
+            one = _plain(units_replaced(alone, neighbors), neighbors)
             if isinstance(one, Repeated | Composed):
                 for part, many in flatten([(one, times * count)], neighbors=neighbors):
                     counts[part] = counts.get(part, 0) + many

@@ -164,7 +164,7 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             )
         case Gaussian() | Laplace() | DiscreteGaussian() | Exponential() | Pure():
             return renyi_price(event, alpha=alpha).epsilon
-        case GaussianMixture() if neighbors is ReplaceOne:
+        case GaussianMixture() | MatrixMechanism() | TreeAggregation() if neighbors is ReplaceOne:
             return _divergence(under_replacement(event), alpha, neighbors)
         case Staircase() | GaussianMixture():
             return renyi_price(event, alpha=alpha).epsilon
@@ -346,6 +346,8 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             return sum((_rho(part, neighbors) for part in parts), start=Fraction(0))
         case Shuffled(event=one):
             return _rho(one, neighbors)
+        case GaussianMixture() | MatrixMechanism() | TreeAggregation() if neighbors is ReplaceOne:
+            return _rho(under_replacement(event), neighbors)
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return _rho(plain(event), neighbors)
         case NegativeBinomialTries() | PoissonTries():
@@ -362,8 +364,6 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             if epsilon is not None:
                 return Fraction(conversions.zcdp_from_pure(epsilon))
             return _rho(under_replacement(one, units=size), neighbors)
-        case GaussianMixture() if neighbors is ReplaceOne:
-            return _rho(under_replacement(event), neighbors)
         case PoissonSampled(event=one) | FixedSizeSampled(event=one):
             replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
             whole = _rho(under_replacement(one) if replaced else one, neighbors)

@@ -158,7 +158,7 @@ def curve_of(
             )
         case Staircase() | TruncatedLaplace():
             return _of_law(event)
-        case GaussianMixture() if neighbors is ReplaceOne:
+        case GaussianMixture() | MatrixMechanism() | TreeAggregation() if neighbors is ReplaceOne:
             return curve_of(under_replacement(event), direction=direction, neighbors=neighbors)
         case GaussianMixture(noise_multiplier=m, shifts=shifts, weights=weights):
             moved = [exact("shifts", shift) for shift in shifts]

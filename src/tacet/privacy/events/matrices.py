@@ -22,7 +22,8 @@ class MatrixMechanism(Operators):
     Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
     is lower triangular. encoder: its first column where it is a Toeplitz matrix (zeros follow), or
     its rows, row i of i + 1 numbers; noise_multiplier: sigma over that 1, above 0; steps: rows of
-    x; a unit takes part at most `participations` times, at steps at least `separation` apart.
+    x; a unit takes part at most `participations` times, at steps at least `separation` apart. Where
+    a unit is replaced, what both give counts.
     Source: Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
     """
 
