@@ -25,6 +25,7 @@ from tacet.accounting.pld.distribution import (
 from tacet.accounting.pld.parts import parts_of, same_in_both_directions
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.profiles.boxes import Array
+from tacet.errors import UnsupportedEvent
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Composed, Event, Gaussian, Repeated
 from tacet.privacy.neighbors import Neighbors
@@ -41,6 +42,8 @@ __all__ = [
 
 _GRID = 1 << 16
 _ACCURACY = 1e-5
+_MOST = 10**12
+"""Copies of one event above which grids take minutes and tell nothing."""
 
 Measure: TypeAlias = Literal["epsilon", "delta"]
 Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
@@ -113,6 +116,10 @@ def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]
     alike = same_in_both_directions(event)
 
     def answer(measure: Measure, at: Fraction) -> Interval:
+        if any(count > _MOST for _, count in flatten([(event, 1)])):
+            raise UnsupportedEvent(
+                event, kind="loss grids", try_instead="Their work is capped; ask of fewer copies."
+            )
         losses = [
             PrivacyLossDistribution(
                 parts=parts_of(event, direction=direction, neighbors=neighbors),
