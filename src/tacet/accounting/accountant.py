@@ -69,7 +69,7 @@ __all__ = [
     "tradeoff",
 ]
 
-_NARROW = 1e-9
+_NARROW = 1e-8
 """An interval this narrow, relative to its upper end, is not looked at again."""
 _CLOSE = 1e-3
 """Nor is one this narrow by the engines that lose more than that themselves."""

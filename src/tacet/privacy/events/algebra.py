@@ -258,7 +258,7 @@ def _identity(event: Event) -> Hashable:
         elif isinstance(value, Operators):
             fields.append(_identity(cast("Event", value)))
         else:
-            fields.append(checks.exact(name, value))
+            fields.append(checks.exact(name, value).as_integer_ratio())  # hashed faster
     return tuple(fields)
 
 
