@@ -49,6 +49,7 @@ Directions: TypeAlias = Literal["both"] | Direction
 
 _PASSES = 4
 _NARROW = 1e-9
+_ENOUGH = 1e-8  # jumps are not split off for less
 _NEARLY = 1e-7
 _MOST_WORK = 15_000_000
 _HOPELESS = 0.9
@@ -189,7 +190,7 @@ def _epsilon(
             break
         near = found.near
         c, _ = saddle_for_epsilon(whole, near)
-    if not _is_narrow(low, high):
+    if high - low > max(_ENOUGH * high, 1e-12):
         split_off = _by_jumps(factors, log_delta)
         low, high = max(low, split_off.lower), min(high, split_off.upper)
     return Interval(low, max(high, low))
