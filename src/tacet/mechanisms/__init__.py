@@ -12,7 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+    from tacet.mechanisms.additive.real import Gaussian, Laplace
     from tacet.mechanisms.selection import Exponential
     from tacet.mechanisms.sparse_vector.numeric import NumericSparse
     from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
@@ -23,6 +24,7 @@ __all__ = [
     "DiscreteLaplace",
     "Exponential",
     "Gaussian",
+    "Geometric",
     "Laplace",
     "NumericSparse",
     "Sparse",
@@ -30,11 +32,12 @@ __all__ = [
 
 _HOMES = {
     "AboveThreshold": "sparse_vector.threshold",
-    "DiscreteGaussian": "additive",
-    "DiscreteLaplace": "additive",
+    "DiscreteGaussian": "additive.integer",
+    "DiscreteLaplace": "additive.integer",
     "Exponential": "selection",
-    "Gaussian": "additive",
-    "Laplace": "additive",
+    "Gaussian": "additive.real",
+    "Geometric": "additive.integer",
+    "Laplace": "additive.real",
     "NumericSparse": "sparse_vector.numeric",
     "Sparse": "sparse_vector.threshold",
 }

@@ -1,21 +1,14 @@
-"""Additive mechanisms: a number or an array plus noise of a known law.
-
-Each is a frozen value that says what its release costs (`event`) and does it (`release`). Numbers
-written as floats mean the decimals they print as, so a scale of 0.3 is 3/10 exactly, in the noise
-and in the event alike.
-"""
+"""Real noise: Laplace and normal noise added to numbers, rounded to a public grid."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
@@ -23,16 +16,21 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms import arrays, intervals, rounded, samplers
+from tacet.mechanisms import arrays, intervals, rounded
+from tacet.mechanisms.additive.parameters import (
+    Real,
+    inverse_root_up,
+    keep,
+    positive,
+    quotient,
+    some_of,
+)
 from tacet.privacy import events
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace"]
-
-Real: TypeAlias = float | Fraction
+__all__ = ["Gaussian", "Laplace"]
 
 _SECURE = SecureBits()
-_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,10 @@ class Laplace:
     grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        _set_up(self)
+        scale = positive("scale", self.scale)
+        grid, _ = rounded.grid_ratio("scale", checks.exact("scale", scale), self.grid_log2)
+        sensitivity = positive("l1_sensitivity", self.l1_sensitivity)
+        keep(self, scale=scale, l1_sensitivity=sensitivity, grid_log2=grid)
 
     @staticmethod
     def for_guarantee(guarantee: PureDP, *, l1_sensitivity: Number) -> Laplace:
@@ -62,15 +63,14 @@ class Laplace:
         >>> Laplace.for_guarantee(PureDP(0.1), l1_sensitivity=3).scale
         30
         """
-        if guarantee.epsilon == 0:
-            raise InvalidParameter("guarantee", guarantee, expected="PureDP with epsilon above 0")
+        epsilon = some_of(guarantee, PureDP).epsilon
         sensitivity = checks.exact("l1_sensitivity", l1_sensitivity)
-        return Laplace(scale=sensitivity / guarantee.epsilon, l1_sensitivity=sensitivity)
+        return Laplace(scale=sensitivity / epsilon, l1_sensitivity=sensitivity)
 
     @property
     def event(self) -> events.Laplace:
         """What one release costs, of the whole array together."""
-        return events.Laplace(noise_multiplier=_ratio(self.scale, self.l1_sensitivity))
+        return events.Laplace(noise_multiplier=quotient(self.scale, self.l1_sensitivity))
 
     @property
     def standard_deviation(self) -> float:
@@ -147,7 +147,10 @@ class Gaussian:
     grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
 
     def __post_init__(self) -> None:
-        _set_up(self)
+        sigma = positive("sigma", self.sigma)
+        grid, _ = rounded.grid_ratio("sigma", checks.exact("sigma", sigma), self.grid_log2)
+        sensitivity = positive("l2_sensitivity", self.l2_sensitivity)
+        keep(self, sigma=sigma, l2_sensitivity=sensitivity, grid_log2=grid)
 
     @staticmethod
     def for_guarantee(guarantee: ApproxDP | GDP | ZCDP, *, l2_sensitivity: Number) -> Gaussian:
@@ -171,13 +174,13 @@ class Gaussian:
         if square == 0:
             raise InvalidParameter("guarantee", guarantee, expected="one that allows some loss")
         sensitivity = checks.exact("l2_sensitivity", l2_sensitivity)
-        sigma = sensitivity * _inverse_root_up(square)
+        sigma = sensitivity * inverse_root_up(square)
         return Gaussian(sigma=sigma, l2_sensitivity=sensitivity)
 
     @property
     def event(self) -> events.Gaussian:
         """What one release costs, of the whole array together."""
-        return events.Gaussian(noise_multiplier=_ratio(self.sigma, self.l2_sensitivity))
+        return events.Gaussian(noise_multiplier=quotient(self.sigma, self.l2_sensitivity))
 
     @property
     def standard_deviation(self) -> float:
@@ -225,153 +228,3 @@ class Gaussian:
             bits=bits or _SECURE,
         )
         return arrays.fraction_multiples(steps, self.grid_log2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace:
-    r"""Release integers x + X, P(X = k) proportional to exp(-|k| / scale).
-
-    scale: above 0, at most 2^40; l1_sensitivity: by how much the integers x can move in the l1
-    norm. Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1.
-
-    >>> DiscreteLaplace(scale=2, l1_sensitivity=1).interval(0.95)
-    6
-    """
-
-    scale: Real
-    l1_sensitivity: Real
-
-    def __post_init__(self) -> None:
-        _set_up(self)
-
-    @property
-    def event(self) -> events.DiscreteLaplace:
-        """What one release costs, of the whole array together."""
-        return events.DiscreteLaplace(scale=self.scale, sensitivity=self.l1_sensitivity)
-
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of each released number."""
-        return intervals.discrete_laplace_deviation(checks.exact("scale", self.scale))
-
-    def interval(self, confidence: Number) -> int:
-        """The least integer q with P(|released - x| <= q) >= confidence, for one number."""
-        return intervals.discrete_laplace_half_width(
-            checks.exact("scale", self.scale), confidence=confidence
-        )
-
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy integer or int64 array, of the shape of x.
-
-        A Python integer may have any size; in arrays values beyond +-2^62 count as these ends.
-        Raises InvalidParameter for a dtype that is not integer.
-        """
-        scale, source = checks.exact("scale", self.scale), bits or _SECURE
-        return arrays.add_integers(
-            x, lambda size: samplers.discrete_laplace(scale=scale, size=size, bits=source)
-        )
-
-    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; TypeError for other numbers."""
-        scale = checks.exact("scale", self.scale)
-        exact = [operator.index(value) for value in values]
-        noise = samplers.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
-        return list(map(operator.add, exact, noise.tolist()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian:
-    r"""Release integers x + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
-
-    sigma: above 0, at most 2^40; l2_sensitivity: by how much the integers x can move in the l2
-    norm. It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
-    Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Theorem 4.
-
-    >>> DiscreteGaussian(sigma=3, l2_sensitivity=1).interval(0.95)
-    6
-    """
-
-    sigma: Real
-    l2_sensitivity: Real
-
-    def __post_init__(self) -> None:
-        _set_up(self)
-
-    @property
-    def event(self) -> events.DiscreteGaussian:
-        """What one release costs, of the whole array together."""
-        return events.DiscreteGaussian(sigma=self.sigma, sensitivity=self.l2_sensitivity)
-
-    @property
-    def standard_deviation(self) -> float:
-        """Standard deviation of each released number, at most sigma."""
-        return intervals.discrete_gaussian_deviation(checks.exact("sigma", self.sigma))
-
-    def interval(self, confidence: Number) -> int:
-        """An integer q with P(|released - x| <= q) >= confidence, the least up to sigma = 200."""
-        return intervals.discrete_gaussian_half_width(
-            checks.exact("sigma", self.sigma), confidence=confidence
-        )
-
-    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
-        """The noisy integer or int64 array, of the shape of x; see `DiscreteLaplace.release`."""
-        sigma, source = checks.exact("sigma", self.sigma), bits or _SECURE
-        return arrays.add_integers(
-            x, lambda size: samplers.discrete_gaussian(sigma=sigma, size=size, bits=source)
-        )
-
-    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; TypeError for other numbers."""
-        sigma = checks.exact("sigma", self.sigma)
-        exact = [operator.index(value) for value in values]
-        noise = samplers.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
-        return list(map(operator.add, exact, noise.tolist()))
-
-
-def _set_up(mechanism: Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian) -> None:
-    """Check the numbers of a mechanism that is being made, and fix its grid."""
-    match mechanism:
-        case Laplace() | DiscreteLaplace():
-            scale_name, sensitivity_name = "scale", "l1_sensitivity"
-        case Gaussian() | DiscreteGaussian():
-            scale_name, sensitivity_name = "sigma", "l2_sensitivity"
-    for name in (scale_name, sensitivity_name):
-        value = checks.exact(name, getattr(mechanism, name))
-        if value <= 0:
-            raise InvalidParameter(name, getattr(mechanism, name), expected="a number above 0")
-        object.__setattr__(mechanism, name, _readable(value))
-    scale = checks.exact(scale_name, getattr(mechanism, scale_name))
-    match mechanism:
-        case Laplace() | Gaussian():
-            grid, _ = rounded.grid_ratio(scale_name, scale, mechanism.grid_log2)
-            object.__setattr__(mechanism, "grid_log2", grid)
-        case DiscreteLaplace() | DiscreteGaussian():
-            samplers.within_range(scale_name, scale)
-
-
-def _ratio(scale: Real, sensitivity: Real) -> Real:
-    """The noise multiplier, exactly: so the event claims neither more nor less than was done."""
-    return _readable(checks.exact("scale", scale) / checks.exact("sensitivity", sensitivity))
-
-
-def _readable(value: Fraction) -> Real:
-    """The number as an int, or as a float that prints as exactly it, or else as the Fraction."""
-    if value.denominator == 1:
-        return value.numerator
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return value
-    return nearest if Fraction(repr(nearest)) == value else value
-
-
-def _inverse_root_up(square: Fraction) -> Fraction:
-    """1 / sqrt(square), rounded up at the 15th significant decimal digit."""
-    # A first bound to 2^-64 relative, then the decimals, each upwards.
-    inverse = 1 / square
-    shift = 130 + inverse.denominator.bit_length() - inverse.numerator.bit_length()
-    shift += shift % 2
-    whole = math.ceil(inverse * Fraction(2) ** shift)
-    root = math.isqrt(whole - 1) + 1
-    bound = Fraction(root) / Fraction(2) ** (shift // 2)
-    return Fraction(_DIGITS.divide(Decimal(bound.numerator), Decimal(bound.denominator)))

@@ -1,0 +1,15 @@
+"""Additive mechanisms: a number or an array plus noise of a known law.
+
+Each is a frozen value that says what its release costs (`event`) and does it (`release`). Numbers
+written as floats mean the decimals they print as, so a scale of 0.3 is 3/10 exactly, in the noise
+and in the event alike.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+from tacet.mechanisms.additive.real import Gaussian, Laplace
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Geometric", "Laplace"]
