@@ -27,9 +27,7 @@ def hockey_stick(
     )
 
 
-def farthest(
-    pairs: Pairs[Outcome], epsilon: float
-) -> mpf:
+def farthest(pairs: Pairs[Outcome], epsilon: float) -> mpf:
     """The largest divergence of the pairs, in both orders."""
     return max(
         max(hockey_stick(one, two, epsilon), hockey_stick(two, one, epsilon)) for one, two in pairs
