@@ -153,6 +153,7 @@ def test_parts_are_flat_and_counted() -> None:
         lambda: PoissonSampled(event=3, rate=0.1),  # type: ignore[arg-type]
         lambda: Composed(parts=(Pure(epsilon=1),)),
         lambda: Composed(parts=(Pure(epsilon=1), Pure(epsilon=1))),
+        lambda: Composed(parts=(Pure(epsilon=1), 2)),  # type: ignore[arg-type]
         lambda: Repeated(event=Pure(epsilon=1) * 2, count=2),
         lambda: Repeated(event=Pure(epsilon=1), count=1),
         lambda: compose([]),
@@ -227,15 +228,3 @@ def test_users_find_every_event() -> None:
     assert set(tacet.events.__all__) == {*events.__all__, "from_json"}
     with pytest.raises(dataclasses.FrozenInstanceError):
         Pure(epsilon=1).epsilon = 2  # type: ignore[misc]
-
-
-def test_a_float_and_the_binary_number_it_holds_are_two_events() -> None:
-    """Accountants read 0.1 as one tenth and Fraction(0.1) as its binary value: never merged."""
-    tenth, binary = Laplace(noise_multiplier=0.1), Laplace(noise_multiplier=Fraction(0.1))
-    both = compose([binary, tenth])
-    assert isinstance(both, Composed)
-    assert both == compose([tenth, binary])
-    assert both != tenth * 2
-    assert both != binary * 2
-    half = compose([Laplace(noise_multiplier=0.5), Laplace(noise_multiplier=Fraction(1, 2))])
-    assert half == Laplace(noise_multiplier=0.5) * 2

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tacet import checks
 from tacet.errors import InvalidParameter
@@ -30,9 +31,28 @@ __all__ = [
 
 
 class Operators:
-    """Composition, sampling and the codec: what holds for every event."""
+    """Equality, composition, sampling and the codec: what holds for every event."""
 
     __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether accountants read the same numbers, a float as the decimal that it prints as.
+
+        So the float 0.5 is Fraction(1, 2), but 0.1 is not Fraction(0.1), its binary value, though
+        Python finds these equal. The order of a composition does not matter.
+        """
+        if self is other:
+            return True
+        if not isinstance(other, Operators) or type(self) is not type(other):
+            return NotImplemented
+        names = self.__dataclass_fields__
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        """Of the nearest floats, which equal numbers share."""
+        names = self.__dataclass_fields__
+        return hash((type(self), *[_hashed(getattr(self, name)) for name in names]))
 
     def __add__(self, other: Event) -> Event:
         """Both events, on the same data, the later perhaps chosen after seeing the earlier."""
@@ -75,7 +95,7 @@ class Operators:
         return event_codec.to_json(cast("Event", self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Repeated(Operators):
     """One event, `count` times (2 or more); written ``event * count``."""
 
@@ -107,7 +127,9 @@ class Composed(Operators):
 
     def __post_init__(self) -> None:
         parts = tuple(self.parts)
-        alone = {_identity(part.event if isinstance(part, Repeated) else part) for part in parts}
+        for part in parts:
+            check_event("parts", part)
+        alone = {part.event if isinstance(part, Repeated) else part for part in parts}
         if (
             len(parts) < 2
             or len(alone) < len(parts)
@@ -118,14 +140,8 @@ class Composed(Operators):
             )
         keep(self, parts=parts)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Composed) and _identity(self) == _identity(other)
 
-    def __hash__(self) -> int:
-        return hash(_identity(self))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoissonSampled(Operators):
     """The event on a sample that holds each unit independently with probability `rate`.
 
@@ -143,7 +159,7 @@ class PoissonSampled(Operators):
         keep(self, rate=rate)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FixedSizeSampled(Operators):
     """The event on `size` of `population` units, drawn uniformly without replacement."""
 
@@ -160,7 +176,7 @@ class FixedSizeSampled(Operators):
         keep(self, size=size, population=population)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplacementSampled(Operators):
     """The event on `size` draws from `population` units: a unit may be drawn several times.
 
@@ -180,7 +196,7 @@ class ReplacementSampled(Operators):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomAllocation(Operators):
     """The event at each of `steps` steps, where each unit takes part in exactly `uses` of them.
 
@@ -201,7 +217,7 @@ class RandomAllocation(Operators):
         keep(self, steps=steps, uses=uses)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shuffled(Operators):
     """The event as each of `count` people's local report, released in random order."""
 
@@ -224,49 +240,46 @@ def compose(events: Iterable[Event], *, count: int = 1) -> Event:
     True
     """
     times = whole("count", count, least=1)
-    counts: dict[Hashable, int] = {}
-    first: dict[Hashable, Event] = {}
+    counts: dict[Event, int] = {}
     for event in events:
         check_event("events", event)
         for part in event.parts if isinstance(event, Composed) else (event,):
             alone, many = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
-            identity = _identity(alone)
-            first.setdefault(identity, alone)
-            counts[identity] = counts.get(identity, 0) + many * times
+            counts[alone] = counts.get(alone, 0) + many * times
     if not counts:
         raise InvalidParameter("events", (), expected="at least one event")
     parts = tuple(
-        Repeated(event=first[identity], count=many) if many > 1 else first[identity]
-        for identity, many in counts.items()
+        Repeated(event=alone, count=many) if many > 1 else alone for alone, many in counts.items()
     )
     return parts[0] if len(parts) == 1 else Composed(parts=parts)
 
 
-def _identity(event: Event) -> Hashable:
-    """What accountants read of an event: they take a float for the decimal it prints as.
-
-    Python finds the float 0.1 and Fraction(0.1) equal, but they are read as two numbers, and
-    events of them are two events.
-    """
-    fields: list[Hashable] = [type(event).__name__]
-    for name in event.__dataclass_fields__:
-        value = getattr(event, name)
-        if name == "parts":
-            fields.append(frozenset(map(_identity, value)))
-        elif isinstance(value, tuple):
-            fields.append(_numbers(name, value))
-        elif isinstance(value, Operators):
-            fields.append(_identity(cast("Event", value)))
-        else:
-            fields.append(checks.exact(name, value).as_integer_ratio())  # hashed faster
-    return tuple(fields)
+def _same(one: Any, two: Any) -> bool:
+    """Whether a field of two events of one kind holds the same numbers or events."""
+    if type(one) is type(two):
+        if not isinstance(one, tuple):
+            return bool(one == two)  # no two floats print as the same decimal
+        if _of_events(one):
+            return frozenset(one) == frozenset(two)
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, tuple | Operators) or isinstance(two, tuple | Operators):
+        return False
+    return checks.exact("number", one) == checks.exact("number", two)
 
 
-def _numbers(name: str, value: tuple[object, ...]) -> Hashable:
-    return tuple(
-        _numbers(name, one) if isinstance(one, tuple) else checks.exact(name, cast("Real", one))
-        for one in value
-    )
+def _hashed(value: Any) -> Hashable:
+    if type(value) is float or isinstance(value, Operators):
+        return value
+    if isinstance(value, tuple):
+        return frozenset(value) if _of_events(value) else tuple(map(_hashed, value))
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _of_events(values: tuple[object, ...]) -> bool:
+    return isinstance(values[0], Operators) if values else False
 
 
 def check_event(name: str, value: object) -> None:

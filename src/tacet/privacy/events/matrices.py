@@ -15,7 +15,7 @@ from tacet.privacy.events.fields import Real, finite, keep, positive, share, who
 __all__ = ["CyclicPoissonSampled", "MatrixMechanism", "TreeAggregation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixMechanism(Operators):
     r"""Release C x + Z, Z with independent N(0, sigma^2) entries, and what is computed from it.
 
@@ -54,7 +54,7 @@ class MatrixMechanism(Operators):
         return CyclicPoissonSampled(event=self, rate=rate)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CyclicPoissonSampled(Operators):
     """A banded matrix mechanism whose step t samples from group t mod `separation` alone.
 
@@ -76,7 +76,7 @@ class CyclicPoissonSampled(Operators):
         keep(self, rate=rate)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TreeAggregation(Operators):
     r"""Release all node sums of a binary tree over the steps, each with N(0, sigma^2) noise.
 

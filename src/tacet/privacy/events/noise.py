@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gaussian(Operators):
     r"""Release f(x) + N(0, sigma^2 I), where f moves by at most Delta_2 in the l2 norm.
 
@@ -44,7 +44,7 @@ class Gaussian(Operators):
         keep(self, noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Laplace(Operators):
     r"""Release f(x) + independent Laplace noise of scale b, where f moves by Delta_1 in l1.
 
@@ -57,7 +57,7 @@ class Laplace(Operators):
         keep(self, noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DiscreteGaussian(Operators):
     r"""Release integers f(x) + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
 
@@ -76,7 +76,7 @@ class DiscreteGaussian(Operators):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DiscreteLaplace(Operators):
     r"""Release integers f(x) + X, P(X = k) proportional to exp(-|k| / scale).
 
@@ -94,7 +94,7 @@ class DiscreteLaplace(Operators):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Staircase(Operators):
     r"""Release one number f(x) + X, X of the staircase law, where f moves by at most Delta.
 
@@ -111,7 +111,7 @@ class Staircase(Operators):
         keep(self, epsilon=positive("epsilon", self.epsilon), split=share("split", self.split))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TruncatedLaplace(Operators):
     r"""Release one number f(x) + X, X Laplace noise of scale b cut to [-A, A], f moving by Delta.
 
@@ -134,7 +134,7 @@ class TruncatedLaplace(Operators):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GaussianMixture(Operators):
     r"""Gaussian noise where the unit moves f by a random amount that nobody sees.
 

@@ -12,7 +12,7 @@ from tacet.privacy.events.fields import Real, keep, non_negative, share, whole
 __all__ = ["Approximate", "Exponential", "Pure", "RandomizedResponse", "ZeroConcentrated"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomizedResponse(Operators):
     r"""Release one of k categories: the true one with odds e^epsilon against each other one.
 
@@ -30,7 +30,7 @@ class RandomizedResponse(Operators):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exponential(Operators):
     r"""The exponential mechanism: log-likelihood ratios lie in one interval of length epsilon.
 
@@ -44,7 +44,7 @@ class Exponential(Operators):
         keep(self, epsilon=non_negative("epsilon", self.epsilon))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pure(Operators):
     """Any mechanism of which only epsilon-DP is known; epsilon is 0 or above."""
 
@@ -54,7 +54,7 @@ class Pure(Operators):
         keep(self, epsilon=non_negative("epsilon", self.epsilon))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Approximate(Operators):
     """Any mechanism of which only (epsilon, delta)-DP is known; delta lies in [0, 1]."""
 
@@ -69,7 +69,7 @@ class Approximate(Operators):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ZeroConcentrated(Operators):
     """Any mechanism of which only (delta-approximate) rho-zCDP is known."""
 

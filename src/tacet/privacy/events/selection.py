@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["NegativeBinomialTries", "PoissonTries"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NegativeBinomialTries(Operators):
     r"""The best output of K runs of the event, K of the truncated negative binomial law, K >= 1.
 
@@ -42,7 +42,7 @@ class NegativeBinomialTries(Operators):
         keep(self, shape=shape, stop=stop)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoissonTries(Operators):
     """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
 
