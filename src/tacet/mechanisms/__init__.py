@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
     from tacet.mechanisms.additive.real import Gaussian, Laplace
+    from tacet.mechanisms.keys.partitions import PartitionSelection
+    from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
     from tacet.mechanisms.selection import Exponential
     from tacet.mechanisms.sparse_vector.numeric import NumericSparse
     from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
@@ -27,7 +29,10 @@ __all__ = [
     "Geometric",
     "Laplace",
     "NumericSparse",
+    "PartitionSelection",
     "Sparse",
+    "ThresholdedGaussian",
+    "ThresholdedLaplace",
 ]
 
 _HOMES = {
@@ -39,7 +44,10 @@ _HOMES = {
     "Geometric": "additive.integer",
     "Laplace": "additive.real",
     "NumericSparse": "sparse_vector.numeric",
+    "PartitionSelection": "keys.partitions",
     "Sparse": "sparse_vector.threshold",
+    "ThresholdedGaussian": "keys.thresholded",
+    "ThresholdedLaplace": "keys.thresholded",
 }
 
 

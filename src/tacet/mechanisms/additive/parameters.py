@@ -8,7 +8,7 @@ import math
 import operator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import SupportsIndex, TypeAlias, TypeVar
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tacet.privacy.additive import Additive
 
 __all__ = [
     "Real",
+    "decimal_up",
     "inverse_root_up",
     "keep",
     "positive",
@@ -31,6 +32,8 @@ Real: TypeAlias = float | Fraction
 Kind = TypeVar("Kind", bound=Additive)
 
 _DIGITS = Context(prec=15, rounding=ROUND_CEILING)
+_TINY = 1e-300  # above 2^-1000, and a delta to nobody
+_ABOVE = 1 + Fraction(1, 1 << 100)
 
 
 def keep(mechanism: object, **values: object) -> None:
@@ -83,6 +86,19 @@ def readable(value: Fraction) -> Real:
     return nearest if Fraction(repr(nearest)) == value else value
 
 
+def decimal_up(value: Any) -> Real:
+    """A short decimal that is not below a number of mpmath's, which is 0 or above.
+
+    The number may be off by 2^-100, relative; the decimal is at least 10^-300.
+    """
+    sign, mantissa, exponent, length = value._mpf_
+    assert not sign
+    if exponent + length < -1000:
+        return _TINY
+    exact = Fraction(int(mantissa)) * Fraction(2) ** int(exponent) * _ABOVE
+    return readable(_digits_up(exact))
+
+
 def inverse_root_up(square: Fraction) -> Fraction:
     """1 / sqrt(square), rounded up at the 15th significant decimal digit."""
     # A first bound to 2^-64 relative, then the decimals, each upwards.
@@ -92,4 +108,9 @@ def inverse_root_up(square: Fraction) -> Fraction:
     whole = math.ceil(inverse * Fraction(2) ** shift)
     root = math.isqrt(whole - 1) + 1
     bound = Fraction(root) / Fraction(2) ** (shift // 2)
-    return Fraction(_DIGITS.divide(Decimal(bound.numerator), Decimal(bound.denominator)))
+    return _digits_up(bound)
+
+
+def _digits_up(value: Fraction) -> Fraction:
+    """The number, rounded up at the 15th significant decimal digit."""
+    return Fraction(_DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator)))
