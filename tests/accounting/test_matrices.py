@@ -18,18 +18,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacet.accounting import matrices, trees
-from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interval
+from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
 from tacet.accounting.divergences.events import renyi, rho
 from tacet.accounting.explanation import explain
 from tacet.accounting.matrices import (
     largest_squared_column,
     plain,
+    plain_below,
     squared_matrix_sensitivity,
     squared_toeplitz_sensitivity,
 )
 from tacet.accounting.prices import price
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.accounting.trees import squared_tree_sensitivity
+from tacet.checks import exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.events import (
     CyclicPoissonSampled,
@@ -37,6 +39,7 @@ from tacet.privacy.events import (
     Laplace,
     MatrixMechanism,
     PoissonSampled,
+    Pure,
     Repeated,
     TreeAggregation,
 )
@@ -276,6 +279,54 @@ def test_plain_events() -> None:
     assert plain(tree) == Gaussian(noise_multiplier=1)
     silent = MatrixMechanism(noise_multiplier=2, encoder=(0,), steps=3)
     assert epsilon(silent, delta=1e-6) < 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
+def test_the_pair_below_is_one_of_the_patterns(
+    data: st.DataObject, steps: int, participations: int, separation: int
+) -> None:
+    rows = [
+        data.draw(st.lists(ENTRIES, min_size=i + 1, max_size=i + 1), label="row")
+        for i in range(steps)
+    ]
+    event = MatrixMechanism(
+        noise_multiplier=1,
+        encoder=tuple(map(tuple, rows)),
+        steps=steps,
+        participations=participations,
+        separation=separation,
+    )
+    worst = worst_over_signs(rows, participations, separation)
+    below = plain_below(event)
+    if worst == 0:
+        assert below == Pure(epsilon=0)
+        return
+    assert isinstance(below, Gaussian)
+    assert 1 / exact("noise_multiplier", below.noise_multiplier) ** 2 <= worst
+    assert epsilon_interval(event, delta=1e-5).lower <= epsilon(below, delta=1e-5)
+
+
+def test_trees_below_and_above() -> None:
+    tree = TreeAggregation(noise_multiplier=3, steps=100, participations=4, separation=25)
+    least = Fraction(9, tree_by_every_pattern(100, 1, 25) * 4**2)
+    assert exact("noise_multiplier", plain_below(tree).noise_multiplier) ** 2 >= least  # type: ignore[union-attr]
+    found = epsilon_interval(tree, delta=1e-6)
+    assert found.upper - found.lower <= 1e-9 * found.upper
+
+
+def test_a_curve_claims_no_more_than_a_pattern_reaches() -> None:
+    """|C^T C| is more than C^T C with any signs: the best test is known from both sides only."""
+    signed = MatrixMechanism(
+        noise_multiplier=2, encoder=((1,), (1, 1), (1, -0.5, 1)), steps=3, participations=3
+    )
+    curve = tradeoff(signed, points=5)
+    reached = tradeoff(Gaussian(noise_multiplier=plain_below(signed).noise_multiplier))  # type: ignore[union-attr]
+    found = curve.beta_interval(alpha=0.1)
+    assert found.lower < found.upper
+    assert found.upper == reached.beta_interval(alpha=0.1).upper
+    interval = epsilon_interval(signed, delta=1e-5)
+    assert interval.lower < 0.99 * interval.upper
 
 
 def test_cyclic_samples() -> None:

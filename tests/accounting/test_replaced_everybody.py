@@ -9,10 +9,19 @@ import math
 import numpy as np
 import pytest
 
-from tacet.accounting import delta, epsilon, renyi, rho, tradeoff
+from tacet.accounting import (
+    delta,
+    delta_interval,
+    epsilon,
+    epsilon_interval,
+    renyi,
+    rho,
+    tradeoff,
+)
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.profiles.bounds import profile_bounds
 from tacet.privacy.events import (
+    Approximate,
     Event,
     Gaussian,
     GaussianMixture,
@@ -20,6 +29,7 @@ from tacet.privacy.events import (
     MatrixMechanism,
     Pure,
     RandomAllocation,
+    Staircase,
     TreeAggregation,
 )
 from tacet.privacy.neighbors import AddRemove, ReplaceOne
@@ -128,3 +138,33 @@ def test_two_units_take_part_at_steps_of_their_own(event: Event) -> None:
         assert rho(whole, neighbors=ReplaceOne) == 0.5 * times
     bounds = profile_bounds(event, [1.0], neighbors=ReplaceOne)
     assert bounds[0][0] <= delta(twice, epsilon=1) <= bounds[1][0] * (1 + 1e-9)
+
+
+_RARE = GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.99, 0.01))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        _RARE,
+        _RARE * 3 + Laplace(noise_multiplier=2),
+        _RARE.poisson_sampled(rate=1),
+        _RARE.fixed_size_sampled(size=2, population=2),
+        Approximate(epsilon=0.5, delta=0.01).fixed_size_sampled(size=1, population=2),
+        Staircase(epsilon=1, split=0.3).poisson_sampled(rate=1),
+    ],
+    ids=str,
+)
+def test_what_stands_for_two_units_from_above_claims_nothing_below(event: Event) -> None:
+    """Both units are read as if they drew the largest shift; 99 in 100 draw none."""
+    found = epsilon_interval(event, delta=1e-4, neighbors=ReplaceOne)
+    assert found.lower == 0 < found.upper
+    found = delta_interval(event, epsilon=0.01, neighbors=ReplaceOne)
+    assert found.lower == 0 < found.upper
+
+
+def test_what_is_reached_is_claimed_below() -> None:
+    assert epsilon_interval(_RARE, delta=1e-3).lower > 0
+    once = GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,))
+    found = epsilon_interval(once, delta=1e-3, neighbors=ReplaceOne)
+    assert found.upper - found.lower < 1e-8 * found.upper

@@ -12,42 +12,28 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import TypeAlias
 
-import numpy as np
-
-from tacet.accounting import matrices, prices
-from tacet.accounting.amplification import events as rewritten
-from tacet.accounting.amplification.relations import (
-    check_relation,
-    holds_sample,
-    units_replaced,
-)
+from tacet.accounting import prices
+from tacet.accounting.amplification.relations import check_relation
 from tacet.accounting.arguments import Events, delta_argument, epsilon_argument, joined
-from tacet.accounting.derived import derived_bounds
-from tacet.accounting.divergences import approximate as by_renyi
 from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
-from tacet.accounting.engines import (
-    Engine,
-    Measure,
-    by_loss_grids,
-    engines_of,
-    float_above,
-    float_below,
-    only_gaussian,
+from tacet.accounting.engines import only_gaussian
+from tacet.accounting.findings import (
+    CLOSE,
+    NARROW,
+    Finding,
+    Findings,
+    delta_findings,
+    epsilon_findings,
 )
+from tacet.accounting.stand_ins import lower_stand_in, upper_stand_in
 from tacet.checks import Number
 from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy import conversions
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import (
     Event,
     Pure,
-    RandomAllocation,
     Shuffled,
 )
 from tacet.privacy.guarantees import PureDP
@@ -68,23 +54,6 @@ __all__ = [
     "together",
     "tradeoff",
 ]
-
-_NARROW = 1e-8
-"""An interval this narrow, relative to its upper end, is not looked at again."""
-_CLOSE = 1e-3
-"""Nor is one this narrow by the engines that lose more than that themselves."""
-
-
-_NOTHING_PROVED = Interval(0.0, math.inf)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one engine proved: its name, the interval, and the source of its theorem."""
-
-    engine: str
-    interval: Interval
-    source: str
 
 
 def epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
@@ -200,8 +169,13 @@ def tradeoff(
     event = together(events, neighbors)
     if event is None:
         return TradeoffCurve.of_guarantee(PureDP(0))
-    if only_gaussian(event):
-        return TradeoffCurve.of_guarantee(prices.gdp_price(event))
+    known = upper_stand_in(event, neighbors)
+    if only_gaussian(known):
+        below = lower_stand_in(event, neighbors)
+        return TradeoffCurve(
+            mu_squared=prices.gdp_price(known).mu_squared,
+            mu_squared_attained=None if below == known else _mu_squared(below),
+        )
     largest = epsilon_interval(event, delta=Fraction(1, 10**9), neighbors=neighbors).upper
     pure = pure_epsilon(event, neighbors=neighbors)
     largest = min(largest, 700.0, math.inf if pure is None else pure)
@@ -230,11 +204,8 @@ def findings(
     event = together(events, neighbors)
     if event is None:
         return ()
-    return tuple(one for one in _epsilon_findings(event, limit, neighbors) if one is not None)
-
-
-Findings: TypeAlias = Iterator[Finding | None]
-"""In the order in which engines are asked; None before those that lose more than _CLOSE."""
+    found = epsilon_findings(event, limit, neighbors, _intervals)
+    return tuple(one for one in found if one is not None)
 
 
 def _epsilon_interval(
@@ -246,7 +217,7 @@ def _epsilon_interval(
         return Interval(0.0, 0.0)
     if not limit and pure_epsilon(event, neighbors=neighbors) is None:
         return Interval(0.0, math.inf)
-    found = _noted(_epsilon_findings(event, limit, neighbors), seen)
+    found = _noted(epsilon_findings(event, limit, neighbors, _intervals), seen)
     return _met(found, event, worst=math.inf)
 
 
@@ -257,7 +228,7 @@ def _delta_interval(
     event = together(events, neighbors)
     if event is None:
         return Interval(0.0, 0.0)
-    return _met(_noted(_delta_findings(event, at, neighbors), seen), event, worst=1.0)
+    return _met(_noted(delta_findings(event, at, neighbors, _intervals), seen), event, worst=1.0)
 
 
 def _noted(found: Findings, seen: list[Finding]) -> Findings:
@@ -267,156 +238,17 @@ def _noted(found: Findings, seen: list[Finding]) -> Findings:
         yield finding
 
 
-def _epsilon_findings(event: Event, limit: Fraction, neighbors: Neighbors) -> Findings:
-    pure = pure_epsilon(event, neighbors=neighbors)
-    if pure is not None:
-        yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
-    if not limit:
-        return
-    if isinstance(event, Shuffled):
-        found = list(
-            _asked(
-                "clones",
-                lambda: rewritten.epsilon_of_shuffled_event(event, delta=limit),
-                "Feldman, McMillan, Talwar 2021",
-            )
-        )
-        yield from found
-        if found:
-            return
-    several = rewritten.shuffled_parts(event)
-    plain = event
-    if several:
-        share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
-        plain = rewritten.without_shuffling(event, delta=Fraction(share))
-    plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
-    exactly = plain is event or plain == event
-    meet = _Meeting()
-    engines = engines_of(plain, neighbors)
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_NARROW)
-    if meet.known and isinstance(plain, RandomAllocation):
-        return  # its moments are slow to find, and no better than its profile
-    for name, bound, source in derived_bounds(plain, neighbors, _intervals, delta=limit):
-        yield from _asked(name, bound, source)
-    yield None
-    engines = iter([by_loss_grids(plain, neighbors)])
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_CLOSE)
-    if not holds_sample(plain):
-        yield from _asked(
-            "guarantees",
-            lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
-            "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
-        )
-    yield from _asked(
-        "Renyi divergences",
-        lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
-        "Asoodeh et al. 2020, Theorem 3",
-    )
-
-
-def _delta_findings(event: Event, at: Fraction, neighbors: Neighbors) -> Findings:
-    pure = pure_epsilon(event, neighbors=neighbors)
-    if pure is not None:
-        whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
-        yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")
-    low = float_below(at)
-    if isinstance(event, Shuffled):
-        found = list(
-            _asked(
-                "clones",
-                lambda: rewritten.delta_of_shuffled_event(event, epsilon=low),
-                "Feldman, McMillan, Talwar 2021",
-            )
-        )
-        yield from found
-        if found:
-            return
-    plain = rewritten.without_shuffling(event, delta=Fraction(0))
-    plain = rewritten.pure_selections(rewritten.replaced_samples(plain, neighbors), neighbors)
-    exactly = plain is event or plain == event
-    meet = _Meeting()
-    engines = engines_of(plain, neighbors)
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_NARROW)
-    if meet.known and isinstance(plain, RandomAllocation):
-        return  # its moments are slow to find, and no better than its profile
-    for name, bound, source in derived_bounds(plain, neighbors, _intervals, epsilon=at):
-        yield from _asked(name, bound, source)
-    yield None
-    engines = iter([by_loss_grids(plain, neighbors)])
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CLOSE)
-    yield from _asked(
-        "Renyi divergences",
-        lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
-        "Asoodeh et al. 2020, Theorem 3",
-    )
-
-
 def _intervals(
-    event: Event, neighbors: Neighbors, *, delta: Fraction | None, epsilon: Fraction | None
+    event: Event,
+    neighbors: Neighbors,
+    *,
+    delta: Fraction | None = None,
+    epsilon: Fraction | None = None,
 ) -> Interval:
     """Of another event, for engines that price an event by way of it."""
     if epsilon is not None:
         return delta_interval(event, epsilon=epsilon, neighbors=neighbors)
     return epsilon_interval(event, delta=delta or Fraction(0), neighbors=neighbors)
-
-
-@dataclass(slots=True)
-class _Meeting:
-    """Where the intervals of the numerical engines meet, about the event that they were asked."""
-
-    low: float = 0.0
-    high: float = math.inf
-    known: bool = False
-
-    def within(self, enough: float) -> bool:
-        """Whether what is left open is this narrow, relative to its upper end."""
-        return self.high < math.inf and self.high - self.low <= enough * self.high
-
-
-def _numerical(
-    engines: Iterator[tuple[str, Engine, str]],
-    measure: Measure,
-    at: Fraction,
-    *,
-    exactly: bool,
-    meet: _Meeting,
-    enough: float,
-) -> Iterator[Finding]:
-    """What the engines find, until they leave `enough` open or less.
-
-    exactly: else the event they know stands for another from above, and lower ends say nothing.
-    """
-    for name, ask, source in engines:
-        if meet.within(enough):
-            return
-        for finding in _asked(name, partial(ask, measure, at), source):
-            own = finding.interval
-            meet.low, meet.high = max(meet.low, own.lower), min(meet.high, own.upper)
-            meet.known = True
-            yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
-
-
-def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:
-    """The finding, or none where the engine does not know the event or has no delta left.
-
-    An engine whose floats overflow, or leave what a function is defined for, has proved nothing.
-    """
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            interval = ask()
-    except UnsupportedEvent:
-        return
-    except InvalidParameter as refusal:
-        if refusal.argument != "delta":
-            raise
-        return
-    except (ArithmeticError, ValueError):
-        interval = _NOTHING_PROVED
-    yield _finding(name, interval, source)
-
-
-def _finding(name: str, interval: Interval, source: str) -> Finding:
-    return Finding(engine=name, interval=interval, source=source)
 
 
 def _met(found: Findings, event: Event, *, worst: float) -> Interval:
@@ -428,7 +260,7 @@ def _met(found: Findings, event: Event, *, worst: float) -> Interval:
             interval = finding.interval
             low, high = max(low, interval.lower), min(high, interval.upper)
             largest = max(largest, min(interval.upper, worst))
-        enough = _CLOSE if finding is None else _NARROW
+        enough = CLOSE if finding is None else NARROW
         if high < math.inf and high - low <= enough * high:
             break
     if not known and worst == 1.0:
@@ -443,7 +275,7 @@ def _met(found: Findings, event: Event, *, worst: float) -> Interval:
 
 
 def together(events: Events, neighbors: Neighbors) -> Event | None:
-    """One event that the engines read for all of them, None for none; it speaks of the relation.
+    """All events as one, None for none; it speaks of the relation.
 
     Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
     relation.
@@ -453,4 +285,11 @@ def together(events: Events, neighbors: Neighbors) -> Event | None:
     """
     event = joined(events)
     check_relation(Pure(epsilon=0) if event is None else event, neighbors)
-    return None if event is None else matrices.plain(units_replaced(event, neighbors))
+    return event
+
+
+def _mu_squared(event: Event | None) -> Fraction:
+    """Of Gaussians that cost no more than what is asked; 0 where none are known."""
+    if event is None or not only_gaussian(event):
+        return Fraction(0)
+    return prices.gdp_price(event).mu_squared

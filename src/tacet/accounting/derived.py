@@ -32,8 +32,8 @@ class Intervals(Protocol):
         event: Event,
         neighbors: Neighbors,
         *,
-        delta: Fraction | None,
-        epsilon: Fraction | None,
+        delta: Fraction | None = None,
+        epsilon: Fraction | None = None,
     ) -> Interval:
         """Either delta or epsilon is given."""
         ...
@@ -56,10 +56,10 @@ def derived_bounds(
     """
 
     def epsilon_at(other: Event, relation: Neighbors, part: Fraction) -> float:
-        return intervals(other, relation, delta=part, epsilon=None).upper
+        return intervals(other, relation, delta=part).upper
 
     def delta_at(other: Event, relation: Neighbors, x: float | Fraction) -> float:
-        return intervals(other, relation, delta=None, epsilon=Fraction(x)).upper
+        return intervals(other, relation, epsilon=Fraction(x)).upper
 
     if isinstance(event, NegativeBinomialTries | PoissonTries):
         yield (

@@ -22,10 +22,12 @@ from tacet.privacy.events import (
     Event,
     Gaussian,
     Laplace,
+    MatrixMechanism,
     Pure,
     RandomizedResponse,
     Repeated,
     Staircase,
+    TreeAggregation,
     TruncatedLaplace,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors
@@ -47,9 +49,11 @@ _MIRRORED = (
     | DiscreteLaplace
     | Gaussian
     | Laplace
+    | MatrixMechanism
     | Pure
     | RandomizedResponse
     | Staircase
+    | TreeAggregation
     | TruncatedLaplace
 )
 """Events whose two laws are each other's mirror images, which are as hard to tell either way."""

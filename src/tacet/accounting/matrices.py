@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tacet import checks
 from tacet.accounting.rewriting import with_parts
-from tacet.accounting.trees import squared_tree_sensitivity
+from tacet.accounting.trees import squared_tree_move, squared_tree_sensitivity
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
 from tacet.privacy.events import (
@@ -29,16 +29,18 @@ from tacet.privacy.events import (
     Event,
     Gaussian,
     MatrixMechanism,
+    Pure,
     RandomAllocation,
     Repeated,
     TreeAggregation,
     compose,
 )
-from tacet.privacy.rounding import root_down
+from tacet.privacy.rounding import root_down, root_up
 
 __all__ = [
     "largest_squared_column",
     "plain",
+    "plain_below",
     "squared_matrix_sensitivity",
     "squared_toeplitz_sensitivity",
 ]
@@ -90,6 +92,36 @@ def plain(event: Event) -> Event:
             )
         case _:
             return event
+
+
+def plain_below(event: MatrixMechanism | TreeAggregation) -> Gaussian | Pure:
+    """One pair of neighbours of a matrix mechanism or a tree, as a Gaussian.
+
+    The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1
+    each time, whichever moves what is released farther; or once, where the column is largest.
+
+    Bound       lower: noise multipliers are rounded up.
+    Source      the definition: what is released is C x + noise.
+
+    >>> plain_below(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
+    Gaussian(noise_multiplier=Fraction(8, 5))
+    """
+    own = exact("noise_multiplier", event.noise_multiplier)
+    if isinstance(event, TreeAggregation):
+        move = Fraction(
+            squared_tree_move(
+                steps=event.steps,
+                participations=event.participations,
+                separation=event.separation,
+            )
+        )
+    else:
+        move = max(_largest_column(event), _squared_move(event))
+    if move == 0:
+        return Pure(epsilon=0)
+    ratio = own * own / move
+    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
+    return Gaussian(noise_multiplier=root if root * root == ratio else Fraction(root_up(ratio)))
 
 
 def squared_toeplitz_sensitivity(
@@ -238,6 +270,27 @@ def _largest_column(event: MatrixMechanism) -> Fraction:
     if event.toeplitz:
         return sum((exact("encoder", c) ** 2 for c in encoder), start=Fraction(0))
     return largest_squared_column(encoder)
+
+
+@lru_cache(maxsize=256)
+def _squared_move(event: MatrixMechanism) -> Fraction:
+    """|sum of columns 0, b, 2b, ..., each with the sign that makes it longer|^2, exactly."""
+    encoder: Any = event.encoder
+    turns = min(event.participations, -(-event.steps // event.separation))
+    turns = min(turns, max(1, _EXACT // _bands(event)))
+    moved: dict[int, Fraction] = {}
+    for turn in range(turns):
+        start = turn * event.separation
+        if event.toeplitz:
+            entries = encoder[: event.steps - start]
+        else:
+            entries = [row[start] for row in encoder[start:]]
+        column = {start + i: exact("encoder", c) for i, c in enumerate(entries)}
+        along = sum((c * moved.get(i, 0) for i, c in column.items()), start=Fraction(0))
+        sign = -1 if along < 0 else 1
+        for i, c in column.items():
+            moved[i] = moved.get(i, Fraction(0)) + sign * c
+    return sum((value * value for value in moved.values()), start=Fraction(0))
 
 
 def _bands(event: MatrixMechanism) -> int:

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from tacet import checks
 
-__all__ = ["squared_tree_sensitivity"]
+__all__ = ["squared_tree_move", "squared_tree_sensitivity"]
 
 _Counts = npt.NDArray[np.int64]
 _NONE = -(2**60)
 _MOST_WORK = 3 * 10**8
+_MOST_TURNS = 10**6
 
 
 @lru_cache(maxsize=256)
@@ -46,6 +47,21 @@ def squared_tree_sensitivity(*, steps: int, participations: int, separation: int
     if _greedy(height, turns, apart) == loose:
         return loose
     return _exactly(many, height, turns, apart)
+
+
+def squared_tree_move(*, steps: int, participations: int, separation: int) -> int:
+    r"""The square of how far one pattern moves all node sums: 0, b, 2b, ..., each by 1.
+
+    steps, participations, separation: as of `squared_tree_sensitivity`.
+
+    Bound       lower, of that one.
+    Source      the definition.
+
+    >>> squared_tree_move(steps=4, participations=2, separation=1)
+    10
+    """
+    turns = min(participations, -(-steps // separation), _MOST_TURNS)
+    return _greedy((steps - 1).bit_length(), turns, separation)
 
 
 def _by_heights(height: int, turns: int, apart: int) -> int:

@@ -44,8 +44,8 @@ class TradeoffCurve:
     attained: (epsilon, delta) pairs that the mechanism does not beat (lower bounds of the
     profile): they bound the curve from above.
     exact: whether the lines of the promised pairs are the curve itself, not only a bound.
-    mu_squared, part: instead of pairs, the exact curve of mu-GDP with a mass `part` of which
-    nothing is known.
+    mu_squared, part: instead of pairs, the curve of mu-GDP with a mass `part` of which nothing is
+    known; it is exact, unless a smaller mu_squared_attained bounds the curve from above.
 
     Use the makers `of_guarantee` and `of_profile`.
 
@@ -62,6 +62,7 @@ class TradeoffCurve:
     exact: bool = False
     mu_squared: Fraction | None = None
     part: Fraction = Fraction(0)
+    mu_squared_attained: Fraction | None = None
 
     def __post_init__(self) -> None:
         for name in ("promised", "attained"):
@@ -69,6 +70,14 @@ class TradeoffCurve:
             object.__setattr__(self, name, tuple(sorted(points)))
         if self.mu_squared is not None and self.mu_squared < 0:
             raise InvalidParameter("mu_squared", self.mu_squared, expected="0 or above")
+        if self.mu_squared_attained is not None and not (
+            self.mu_squared is not None and 0 <= self.mu_squared_attained <= self.mu_squared
+        ):
+            raise InvalidParameter(
+                "mu_squared_attained",
+                self.mu_squared_attained,
+                expected="a number from 0 to mu_squared",
+            )
         if not 0 <= self.part <= 1:
             raise InvalidParameter("part", self.part, expected="a number from 0 to 1")
 
@@ -177,18 +186,19 @@ class TradeoffCurve:
     def _gaussian(self, rate: Real) -> Interval:
         assert self.mu_squared is not None
         rest = 1 - self.part
+        attained = self.mu_squared if self.mu_squared_attained is None else self.mu_squared_attained
         if rate == 0:
             return Interval(float_down(mpf(rest)), float_up(mpf(rest)))
         if Fraction(rate) >= rest:
             return Interval(0.0, 0.0)
         mp = context()
         low, high = _normal_quantile(Fraction(rate) / rest)
-        mu = mp.sqrt(mpf(self.mu_squared))
+        mu, least = mp.sqrt(mpf(self.mu_squared)), mp.sqrt(mpf(attained))
         slack = (mu + 1) * mp.ldexp(1, -200)
         share = mpf(rest)
         return Interval(
             float_down(share * mp.ncdf(low - mu - slack)),
-            min(1.0, float_up(share * mp.ncdf(high - mu + slack))),
+            min(1.0, float_up(share * mp.ncdf(high - least + slack))),
         )
 
 

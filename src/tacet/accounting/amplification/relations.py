@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from fractions import Fraction
 
 from tacet.accounting.matrices import plain
@@ -172,7 +173,7 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
 
 
 def units_replaced(event: Event, neighbors: Neighbors) -> Event:
-    """Mixtures, matrices and trees, also within compositions, where a unit is replaced.
+    """Mixtures, matrices, trees and samples of everybody, in compositions too, under replacement.
 
     Their numbers compare a unit with none: under replacement both units count, each at steps of
     its own. Under the other relations the event itself.
@@ -187,6 +188,10 @@ def units_replaced(event: Event, neighbors: Neighbors) -> Event:
             return with_parts(event, lambda part: units_replaced(part, neighbors))
         case GaussianMixture() | MatrixMechanism() | TreeAggregation():
             return under_replacement(event)
+        case PoissonSampled(event=one, rate=rate) if exact("rate", rate) == 1:
+            with contextlib.suppress(UnsupportedEvent):
+                return under_replacement(one)
+            return event
         case _:
             return event
 

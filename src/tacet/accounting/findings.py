@@ -1,0 +1,228 @@
+"""What each engine proves of an event: the order in which they are asked, and when they are not."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from tacet.accounting import prices, stand_ins
+from tacet.accounting.amplification import events as rewritten
+from tacet.accounting.amplification.relations import holds_sample
+from tacet.accounting.derived import Intervals, derived_bounds
+from tacet.accounting.divergences import approximate as by_renyi
+from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.engines import (
+    Engine,
+    Measure,
+    by_loss_grids,
+    engines_of,
+    float_above,
+    float_below,
+)
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.privacy import conversions
+from tacet.privacy.estimates import Interval
+from tacet.privacy.events import Event, RandomAllocation, Shuffled
+from tacet.privacy.neighbors import Neighbors
+
+__all__ = ["CLOSE", "NARROW", "Finding", "Findings", "delta_findings", "epsilon_findings"]
+
+NARROW = 1e-8
+"""An interval this narrow, relative to its upper end, is not looked at again."""
+CLOSE = 1e-3
+"""Nor is one this narrow by the engines that lose more than that themselves."""
+
+_REACHED = "a pair that the event allows; docs/proofs/matrices.md"
+_NOTHING_PROVED = Interval(0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one engine proved: its name, the interval, and the source of its theorem."""
+
+    engine: str
+    interval: Interval
+    source: str
+
+
+Findings: TypeAlias = Iterator[Finding | None]
+"""In the order in which engines are asked; None before those that lose more than CLOSE."""
+
+
+def epsilon_findings(
+    event: Event, limit: Fraction, neighbors: Neighbors, intervals: Intervals
+) -> Findings:
+    """What is proved of the epsilon at a delta; `intervals` prices other events on the way.
+
+    Bound       both, each.
+    Source      in each finding.
+    """
+    pure = pure_epsilon(event, neighbors=neighbors)
+    if pure is not None:
+        yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
+    if not limit:
+        return
+    if isinstance(event, Shuffled):
+        found = list(
+            _asked(
+                "clones",
+                lambda: rewritten.epsilon_of_shuffled_event(event, delta=limit),
+                "Feldman, McMillan, Talwar 2021",
+            )
+        )
+        yield from found
+        if found:
+            return
+    several = rewritten.shuffled_parts(event)
+    known = event
+    if several:
+        share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
+        known = rewritten.without_shuffling(event, delta=Fraction(share))
+    plain = stand_ins.upper_stand_in(known, neighbors)
+    below = stand_ins.lower_stand_in(event, neighbors)
+    exactly = below is not None and below == plain
+    if below is not None and below not in (plain, event):
+        yield from _asked(
+            "one pair of neighbours",
+            lambda: Interval(intervals(below, neighbors, delta=limit).lower, math.inf),
+            _REACHED,
+        )
+    meet = _Meeting()
+    engines = engines_of(plain, neighbors)
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
+    if meet.known and isinstance(plain, RandomAllocation):
+        return  # its moments are slow to find, and no better than its profile
+    for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
+        yield from _asked(name, bound, source)
+    yield None
+    engines = iter([by_loss_grids(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=CLOSE)
+    if not holds_sample(plain):
+        yield from _asked(
+            "guarantees",
+            lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
+            "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
+        )
+    yield from _asked(
+        "Renyi divergences",
+        lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
+        "Asoodeh et al. 2020, Theorem 3",
+    )
+
+
+def delta_findings(
+    event: Event, at: Fraction, neighbors: Neighbors, intervals: Intervals
+) -> Findings:
+    """What is proved of the delta at an epsilon; `intervals` prices other events on the way.
+
+    Bound       both, each.
+    Source      in each finding.
+    """
+    pure = pure_epsilon(event, neighbors=neighbors)
+    if pure is not None:
+        whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
+        yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")
+    low = float_below(at)
+    if isinstance(event, Shuffled):
+        found = list(
+            _asked(
+                "clones",
+                lambda: rewritten.delta_of_shuffled_event(event, epsilon=low),
+                "Feldman, McMillan, Talwar 2021",
+            )
+        )
+        yield from found
+        if found:
+            return
+    known = rewritten.without_shuffling(event, delta=Fraction(0))
+    plain = stand_ins.upper_stand_in(known, neighbors)
+    below = stand_ins.lower_stand_in(event, neighbors)
+    exactly = below is not None and below == plain
+    if below is not None and below not in (plain, event):
+        yield from _asked(
+            "one pair of neighbours",
+            lambda: Interval(intervals(below, neighbors, epsilon=at).lower, 1.0),
+            _REACHED,
+        )
+    meet = _Meeting()
+    engines = engines_of(plain, neighbors)
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=NARROW)
+    if meet.known and isinstance(plain, RandomAllocation):
+        return  # its moments are slow to find, and no better than its profile
+    for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
+        yield from _asked(name, bound, source)
+    yield None
+    engines = iter([by_loss_grids(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=CLOSE)
+    yield from _asked(
+        "Renyi divergences",
+        lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
+        "Asoodeh et al. 2020, Theorem 3",
+    )
+
+
+@dataclass(slots=True)
+class _Meeting:
+    """Where the intervals of the numerical engines meet, about the event that they were asked."""
+
+    low: float = 0.0
+    high: float = math.inf
+    known: bool = False
+
+    def within(self, enough: float) -> bool:
+        """Whether what is left open is this narrow, relative to its upper end."""
+        return self.high < math.inf and self.high - self.low <= enough * self.high
+
+
+def _numerical(
+    engines: Iterator[tuple[str, Engine, str]],
+    measure: Measure,
+    at: Fraction,
+    *,
+    exactly: bool,
+    meet: _Meeting,
+    enough: float,
+) -> Iterator[Finding]:
+    """What the engines find, until they leave `enough` open or less.
+
+    exactly: else the event they know stands for another from above, and lower ends say nothing.
+    """
+    for name, ask, source in engines:
+        if meet.within(enough):
+            return
+        for finding in _asked(name, partial(ask, measure, at), source):
+            own = finding.interval
+            meet.low, meet.high = max(meet.low, own.lower), min(meet.high, own.upper)
+            meet.known = True
+            yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
+
+
+def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:
+    """The finding, or none where the engine does not know the event or has no delta left.
+
+    An engine whose floats overflow, or leave what a function is defined for, has proved nothing.
+    """
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            interval = ask()
+    except UnsupportedEvent:
+        return
+    except InvalidParameter as refusal:
+        if refusal.argument != "delta":
+            raise
+        return
+    except (ArithmeticError, ValueError):
+        interval = _NOTHING_PROVED
+    yield _finding(name, interval, source)
+
+
+def _finding(name: str, interval: Interval, source: str) -> Finding:
+    return Finding(engine=name, interval=interval, source=source)
