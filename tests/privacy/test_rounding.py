@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacet.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
-from tacet.privacy.rounding import grid_down, grid_up, root_down, root_near, root_up
+from tacet.privacy.rounding import (
+    grid_down,
+    grid_sum_up,
+    grid_up,
+    root_down,
+    root_near,
+    root_up,
+)
 
 STEP = Fraction(1, 2**80)
 NUMBERS = st.fractions(min_value=0, max_value=10**6)
@@ -25,6 +32,12 @@ def test_grid(value: Fraction) -> None:
     assert grid_up(value) - value < STEP
     assert value - grid_down(value) < STEP
     assert grid_up(grid_down(value)) == grid_down(value)
+
+
+@given(st.lists(NUMBERS, max_size=9))
+def test_sums_on_the_grid(values: list[Fraction]) -> None:
+    assert grid_sum_up(values) == sum(map(grid_up, values))
+    assert sum(values) <= grid_sum_up(values) <= sum(values) + len(values) * STEP
 
 
 @pytest.mark.parametrize("exponent", [-640, -400, -300, 0, 300, 500])

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias, get_args
 
@@ -29,6 +29,7 @@ _LARGEST_WHOLE = 10**18
 _LEAST_FLOAT = Fraction("5e-324")
 _DIVISORS = frozenset({"noise_multiplier", "rate", "scale", "sigma", "stop"})
 """Fields whose inverse is computed."""
+_KINDS = get_args(Event)
 _DEEPEST = 64
 """Within these, what engines compute with stays a float."""
 
@@ -46,9 +47,9 @@ def joined(events: Events) -> Event | None:
     Bound       none: it only composes.
     Source      the event.
     """
-    if isinstance(events, get_args(Event)):
+    if isinstance(events, _KINDS):
         event: Event = events
-        _check_numbers(event)
+        _check_numbers([event])
         return event
     expected = "an event, such as Gaussian(...), or several"
     if isinstance(events, str | bytes):
@@ -57,8 +58,7 @@ def joined(events: Events) -> Event | None:
         several = list(events)  # type: ignore[arg-type]
     except TypeError:
         raise InvalidParameter("events", events, expected=expected) from None
-    for one in several:
-        _check_numbers(one)
+    _check_numbers(several)
     return compose(several) if several else None
 
 
@@ -72,21 +72,22 @@ def priceable(events: Events) -> Event:
     return Pure(epsilon=0) if event is None else event
 
 
-def _check_numbers(event: object) -> None:
-    level: list[object] = [event]
-    kinds = get_args(Event)
+def _check_numbers(events: Sequence[object]) -> None:
+    level = events
     for _ in range(_DEEPEST):
         inner: list[object] = []
         for one in level:
-            if not isinstance(one, kinds):
+            if not isinstance(one, _KINDS):
                 raise InvalidParameter("events", one, expected="events, such as Gaussian(...)")
             for name, field in one.__dataclass_fields__.items():
-                inner += _checked(name, getattr(one, name), whole=field.type == "int")
+                value = getattr(one, name)
+                if type(value) is not float or not 1e-90 < value < 1e90:  # most of them are
+                    inner += _checked(name, value, whole=field.type == "int")
         if not inner:
             return
         level = inner
     raise InvalidParameter(
-        "events", type(event).__name__, expected=f"events at most {_DEEPEST} deep in each other"
+        "events", type(level[0]).__name__, expected=f"events at most {_DEEPEST} deep in each other"
     )
 
 
@@ -94,8 +95,6 @@ def _checked(name: str, value: object, *, whole: bool) -> Iterable[object]:
     """The events that a field holds; InvalidParameter for a number that is too large or small."""
     if isinstance(value, tuple):
         return [inner for one in value for inner in _checked(name, one, whole=whole)]
-    if type(value) is float and 1e-90 < value < 1e90:  # most of them, quickly
-        return ()
     if isinstance(value, int | float | Fraction):
         size = abs(exact(name, value))
         if whole and size > _LARGEST_WHOLE:

@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from tacet.accounting.amplification.relations import holds_sample
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import SYMMETRIC, flatten
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.lattices import compositions, residues
+from tacet.accounting.lattices.laws import laws_of
 from tacet.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
@@ -78,9 +78,10 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         return Interval(float(lower[1]), float(upper[0]))
 
     def sums(measure: Measure, at: Fraction) -> Interval:
+        laws = laws_of(flat)
         if measure == "epsilon":
-            return compositions.epsilon_interval(flat, delta=at)
-        return compositions.delta_interval(flat, epsilon=at)
+            return compositions.epsilon_of(laws, at)
+        return compositions.delta_of(laws, at)
 
     def poles(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
@@ -94,8 +95,8 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
-            return contour.epsilon_interval(flat, delta=at, neighbors=neighbors)
-        return contour.delta_interval(flat, epsilon=at, neighbors=neighbors)
+            return contour.epsilon_of(flat, at, neighbors=neighbors)
+        return contour.delta_of(flat, at, neighbors=neighbors)
 
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
@@ -141,9 +142,13 @@ def only_gaussian(event: Event) -> bool:
     Bound       none: it only looks.
     Source      the event.
     """
-    if holds_sample(event):
-        return False
-    return all(isinstance(one, Gaussian) for one, _ in flatten([(event, 1)]))
+    match event:
+        case Repeated(event=one):
+            return only_gaussian(one)
+        case Composed(parts=parts):
+            return all(map(only_gaussian, parts))
+        case _:
+            return isinstance(event, Gaussian)
 
 
 def float_above(value: Fraction) -> float:

@@ -61,6 +61,7 @@ __all__ = [
     "approx_dp_price",
     "gdp_price",
     "price",
+    "pure_alone",
     "pure_price",
     "renyi_price",
     "zcdp_price",
@@ -122,10 +123,8 @@ def pure_price(event: Event) -> PureDP:
             return pure_price(one) * count
         case Composed(parts=parts):
             return sum((pure_price(part) for part in parts), start=PureDP(0))
-        case Approximate(epsilon=epsilon, delta=delta) if delta == 0:
-            return PureDP(exact("epsilon", epsilon))
         case _:
-            pure = _pure_epsilon(event)
+            pure = pure_alone(event)
             if pure is None:
                 raise UnsupportedEvent(
                     event, kind="PureDP", try_instead="Price it as ZCDP, GDP or ApproxDP."
@@ -350,14 +349,22 @@ def _plain(event: Event) -> ApproxDP | None:
         return ApproxDP(exact("epsilon", alone.epsilon), exact("delta", alone.delta)) * count
     if isinstance(alone, TruncatedLaplace):
         return ApproxDP(*approximate_of_truncated(alone)) * count
-    epsilon = _pure_epsilon(alone)
+    epsilon = pure_alone(alone)
     return None if epsilon is None else ApproxDP(epsilon * count, 0)
 
 
-def _pure_epsilon(event: Event) -> Fraction | None:
+def pure_alone(event: Event) -> Fraction | None:
+    """The pure epsilon of an event that is no composition; None where none is known here.
+
+    Bound       upper, exact.
+    Source      as pure_price.
+    """
     match event:
         case Laplace(noise_multiplier=m):
-            return 1 / exact("noise_multiplier", m)
+            noise = exact("noise_multiplier", m)
+            return Fraction(noise.denominator, noise.numerator)
+        case Approximate(epsilon=epsilon, delta=delta) if delta == 0:
+            return exact("epsilon", epsilon)
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
             return exact("sensitivity", sensitivity) / exact("scale", scale)
         case RandomizedResponse(epsilon=epsilon) | Exponential(epsilon=epsilon):

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["GRID_BITS", "grid_down", "grid_up", "root_down", "root_near", "root_up"]
+__all__ = ["GRID_BITS", "grid_down", "grid_sum_up", "grid_up", "root_down", "root_near", "root_up"]
 
 GRID_BITS = 80
 """Irrational numbers in guarantees are whole multiples of 2^-GRID_BITS."""
@@ -35,6 +36,16 @@ def grid_down(value: float | Fraction) -> Fraction:
     """
     scaled = Fraction(value) * _GRID
     return Fraction(scaled.numerator // scaled.denominator, _GRID)
+
+
+def grid_sum_up(values: Iterable[Fraction]) -> Fraction:
+    """The sum of numbers, each raised to a multiple of 2^-80: long denominators never meet.
+
+    >>> grid_sum_up([Fraction(1, 4), Fraction(1, 2)])
+    Fraction(3, 4)
+    """
+    whole = sum(-((-value.numerator << GRID_BITS) // value.denominator) for value in values)
+    return Fraction(whole, _GRID)
 
 
 def root_up(square: Fraction) -> float:

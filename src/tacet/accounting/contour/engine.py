@@ -42,7 +42,7 @@ from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event
 from tacet.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["Directions", "delta_interval", "epsilon_interval"]
+__all__ = ["Directions", "delta_interval", "delta_of", "epsilon_interval", "epsilon_of"]
 
 Directions: TypeAlias = Literal["both"] | Direction
 """both: the worse of the two."""
@@ -87,11 +87,7 @@ def epsilon_interval(
     if not 0 < target < 1:
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
     events = flatten(composition, neighbors=neighbors)
-    low, high = 0.0, 0.0
-    for direction in _directions(directions, events):
-        found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
-        low, high = max(low, found.lower), max(high, found.upper)
-    return Interval(low if attained(events) else 0.0, high)
+    return epsilon_of(events, target, directions=directions, neighbors=neighbors)
 
 
 def delta_interval(
@@ -117,9 +113,43 @@ def delta_interval(
     if not 0 <= number < 2**1000:
         raise InvalidParameter("epsilon", epsilon, expected="a number, 0 or above")
     events = flatten(composition, neighbors=neighbors)
+    return delta_of(events, number, directions=directions, neighbors=neighbors)
+
+
+def epsilon_of(
+    events: Sequence[tuple[Event, int]],
+    target: Fraction,
+    *,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
+) -> Interval:
+    """`epsilon_interval` of events as `flatten` gives them, at a delta between 0 and 1.
+
+    Bound       both sides, rounded outward.
+    Source      as epsilon_interval.
+    """
     low, high = 0.0, 0.0
     for direction in _directions(directions, events):
-        found = _delta(events, number, direction=direction, neighbors=neighbors)
+        found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
+        low, high = max(low, found.lower), max(high, found.upper)
+    return Interval(low if attained(events) else 0.0, high)
+
+
+def delta_of(
+    events: Sequence[tuple[Event, int]],
+    epsilon: Fraction,
+    *,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
+) -> Interval:
+    """`delta_interval` of events as `flatten` gives them, at an epsilon from 0, below 2^1000.
+
+    Bound       both sides, rounded outward.
+    Source      as delta_interval.
+    """
+    low, high = 0.0, 0.0
+    for direction in _directions(directions, events):
+        found = _delta(events, epsilon, direction=direction, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low if attained(events) else 0.0, high)
 

@@ -24,7 +24,6 @@ __all__ = ["LaplaceSum", "LaplaceTilt"]
 _FEW = 100
 _BLOCK = 1 << 17
 _BINS = 48  # of scales, where a plan is made for more
-_SOME = 96  # scales that are asked first how small |phi| is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +148,8 @@ class LaplaceTilt:
         law = self.law
         if law.u.size < MANY:
             return math.exp(lead(start * h)) * math.atan2(self.c, start * h) / self.c
-        places = np.unique(np.linspace(0, law.u.size - 1, min(law.u.size, _SOME)).round())
-        chosen = np.zeros(law.u.size, dtype=np.bool_)
-        chosen[np.argsort(law.u)[places.astype(np.intp)]] = True
-        everything = Turning(u=law.u, counts=law.counts, above=self.above, c=self.c)
-        some = Turning(
-            u=law.u[chosen], counts=law.counts[chosen], above=self.above[chosen], c=self.c
-        )
-        return everything.integral(some, start=start, h=h, lead=lead, goal=goal)
+        turning = Turning(u=law.u, counts=law.counts, above=self.above, c=self.c)
+        return turning.integral(start=start, h=h, lead=lead, goal=goal)
 
     def _product(self, t: Floats, places: NDArray[np.intp]) -> tuple[Complexes, Floats]:
         c, u, counts = self.c, self.law.u[places], self.law.counts[places]

@@ -104,7 +104,8 @@ class Maker:
             case Gaussian(noise_multiplier=noise):
                 self.v += count / exact("noise_multiplier", noise) ** 2
             case Laplace(noise_multiplier=noise):
-                self.laplace.append((float(1 / exact("noise_multiplier", noise)), count))
+                scale = exact("noise_multiplier", noise)
+                self.laplace.append((scale.denominator / scale.numerator, count))  # 1 / scale
             case GaussianMixture():
                 self._mixture(event, Fraction(1), count)
             case PoissonSampled(event=inner, rate=rate):

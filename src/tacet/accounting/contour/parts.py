@@ -56,6 +56,8 @@ SYMMETRIC = (
 )
 """Events whose loss has one law in both directions."""
 
+_COMPOSITION = Repeated | Composed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -78,18 +80,12 @@ def flatten(
     """
     counts: dict[Event, int] = {}
     for event, count in composition:
-        match event:
-            case Repeated(event=inner, count=times):
-                within: tuple[tuple[Event, int], ...] = ((inner, times),)
-            case Composed(parts=parts):
-                within = flatten(((part, 1) for part in parts), neighbors=neighbors)
-            case _:
-                within = ((event, 1),)
-        for alone, times in within:
+        for part in event.parts if isinstance(event, Composed) else (event,):
+            alone, times = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
             one = _plain(units_replaced(alone, neighbors), neighbors)
-            if isinstance(one, Repeated | Composed):
-                for part, many in flatten([(one, times * count)], neighbors=neighbors):
-                    counts[part] = counts.get(part, 0) + many
+            if isinstance(one, _COMPOSITION):
+                for inner, many in flatten([(one, times * count)], neighbors=neighbors):
+                    counts[inner] = counts.get(inner, 0) + many
             else:
                 counts[one] = counts.get(one, 0) + times * count
     return tuple((event, count) for event, count in counts.items() if count)

@@ -33,7 +33,7 @@ from tacet.accounting.divergences.sampled import (
     renyi_of_poisson,
 )
 from tacet.accounting.matrices import plain
-from tacet.accounting.prices import pure_price, renyi_price, zcdp_price
+from tacet.accounting.prices import pure_alone, renyi_price, zcdp_price
 from tacet.accounting.profiles.bounds import curve_of, profile_bounds
 from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
@@ -68,7 +68,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.privacy.rounding import grid_up, root_down
+from tacet.privacy.rounding import grid_sum_up, root_down
 
 __all__ = ["pure_epsilon", "renyi", "rho"]
 
@@ -388,11 +388,13 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
             alone = _pure(one, neighbors)
             return None if alone is None else alone * count
         case Composed(parts=parts):
-            found = [_pure(part, neighbors) for part in parts]
-            known = [epsilon for epsilon in found if epsilon is not None]
-            if len(known) > _SEVERAL:  # their common denominator may have thousands of digits
-                known = [grid_up(epsilon) for epsilon in known]
-            return sum(known, start=Fraction(0)) if len(known) == len(found) else None
+            known = []
+            for part in parts:
+                if (epsilon := _pure(part, neighbors)) is None:
+                    return None
+                known.append(epsilon)
+            # the common denominator of many may have thousands of digits
+            return sum(known, start=Fraction(0)) if len(known) <= _SEVERAL else grid_sum_up(known)
         case Shuffled(event=one):
             return _pure(one, neighbors)
         case PoissonSampled(event=one, rate=rate):
@@ -414,10 +416,7 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
             alone = _pure(one, neighbors)
             return None if alone is None else pure_of_tries(event, alone)
         case _:
-            try:
-                return pure_price(event).epsilon
-            except UnsupportedEvent:
-                return None
+            return pure_alone(event)
 
 
 def _known_delta(event: Event, epsilon: float, *, neighbors: Neighbors) -> float:

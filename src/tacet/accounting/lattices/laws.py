@@ -22,7 +22,7 @@ from tacet.privacy.events import (
     RandomizedResponse,
 )
 
-__all__ = ["Composition", "Law", "composition_of"]
+__all__ = ["Composition", "Law", "composition_of", "laws_of"]
 
 _LONGEST = 4_000  # bits
 
@@ -82,11 +82,19 @@ def composition_of(events: Iterable[tuple[Event, int]]) -> Composition:
 
     Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
+    return laws_of(flatten(events))
+
+
+def laws_of(events: Iterable[tuple[Event, int]]) -> Composition:
+    """`composition_of` events as `flatten` gives them.
+
+    Source      as composition_of.
+    """
     mp = context()
     counts: dict[Law, int] = {}
     common = 1
     log_finite = mp.mpf(0)
-    for event, count in flatten(events):
+    for event, count in events:
         match event:
             case Pure(epsilon=number):
                 law = Law(exact("epsilon", number))

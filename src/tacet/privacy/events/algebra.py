@@ -64,7 +64,8 @@ class Operators:
 
     def __mul__(self, count: int) -> Event:
         """The event, `count` times."""
-        return compose([cast("Event", self)], count=count)
+        times = whole("count", count, least=1)
+        return cast("Event", self) if times == 1 else compose([cast("Event", self)], count=times)
 
     __rmul__ = __mul__
 

@@ -25,6 +25,8 @@ def keep(event: object, **values: object) -> None:
 
 def finite(name: str, value: Real, *, expected: str) -> Real:
     """The number without a NumPy type, if it is finite."""
+    if type(value) is float and math.isfinite(value):  # most of them, quickly
+        return value
     if not isinstance(value, bool):
         if isinstance(value, Fraction):
             return value
@@ -64,6 +66,8 @@ def share(name: str, value: Real) -> Real:
 
 def whole(name: str, value: int, *, least: int) -> int:
     """The whole number, if it is at least `least`."""
+    if type(value) is int and value >= least:
+        return value
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidParameter(name, value, expected=f"a whole number, {least} or above")
     return int(value)
