@@ -13,7 +13,14 @@ import pytest
 
 from tacet.bits import RandomBits, ScriptedBits, SeededBits
 from tacet.mechanisms import reference, rounded, samplers
-from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from tacet.mechanisms.additive import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    Staircase,
+    TruncatedLaplace,
+)
 from tacet.mechanisms.selection import Exponential
 
 WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
@@ -28,6 +35,10 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
     "rounded gaussian": lambda b: rounded.rounded_gaussian([1, 2, 3], unit_log2=3, sigma=2, bits=b),
     "laplace": lambda b: Laplace(scale=0.3, l1_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),
     "gaussian": lambda b: Gaussian(sigma=0.3, l2_sensitivity=1).release([1.0, 2.0, 3.0], bits=b),
+    "staircase": lambda b: Staircase(epsilon=0.3, sensitivity=1).release([1.0, 2.0], bits=b),
+    "cut laplace": lambda b: TruncatedLaplace(scale=3, sensitivity=1, bound=7).release(
+        [1.0, 2.0], bits=b
+    ),
     "integers": lambda b: DiscreteLaplace(scale=3, l1_sensitivity=1).release([1, 2], bits=b),
     "more integers": lambda b: DiscreteGaussian(sigma=3, l2_sensitivity=1).release([1, 2], bits=b),
     "choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),

@@ -14,7 +14,14 @@ import pytest
 from scipy import stats
 
 from tacet.bits import SecureBits
-from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from tacet.mechanisms.additive import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    Staircase,
+    TruncatedLaplace,
+)
 from tacet.mechanisms.sparse_vector.threshold import Sparse
 
 SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
@@ -38,6 +45,8 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "discrete laplace": DiscreteLaplace(scale=10, l1_sensitivity=1).release,
     "small discrete gaussian": DiscreteGaussian(sigma=100, l2_sensitivity=1).release,
     "large discrete gaussian": DiscreteGaussian(sigma=1000, l2_sensitivity=1).release,
+    "staircase": Staircase(epsilon=0.5, sensitivity=1).release,
+    "cut laplace": TruncatedLaplace(scale=10, sensitivity=1, bound=40).release,
     "sparse vector, one at a time": stream_noise,
     "sparse vector, an array": array_noise,
 }

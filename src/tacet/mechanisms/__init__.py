@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
     from tacet.mechanisms.additive.real import Gaussian, Laplace
+    from tacet.mechanisms.additive.staircase import Staircase
+    from tacet.mechanisms.additive.truncated import TruncatedLaplace
     from tacet.mechanisms.keys.partitions import PartitionSelection
     from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
     from tacet.mechanisms.selection import Exponential
@@ -31,8 +33,10 @@ __all__ = [
     "NumericSparse",
     "PartitionSelection",
     "Sparse",
+    "Staircase",
     "ThresholdedGaussian",
     "ThresholdedLaplace",
+    "TruncatedLaplace",
 ]
 
 _HOMES = {
@@ -46,8 +50,10 @@ _HOMES = {
     "NumericSparse": "sparse_vector.numeric",
     "PartitionSelection": "keys.partitions",
     "Sparse": "sparse_vector.threshold",
+    "Staircase": "additive.staircase",
     "ThresholdedGaussian": "keys.thresholded",
     "ThresholdedLaplace": "keys.thresholded",
+    "TruncatedLaplace": "additive.truncated",
 }
 
 

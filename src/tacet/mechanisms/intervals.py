@@ -32,12 +32,14 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.gaussian_table import LARGEST_SIGMA, cumulative_bounds
 
 __all__ = [
+    "confident",
     "discrete_gaussian_deviation",
     "discrete_gaussian_half_width",
     "discrete_laplace_deviation",
     "discrete_laplace_half_width",
     "gaussian_half_width",
     "laplace_half_width",
+    "on_grid_width",
     "rounded_deviation",
 ]
 
@@ -52,16 +54,16 @@ def laplace_half_width(
 
     on_grid: x is a multiple of the grid; otherwise q holds for every x.
     """
-    miss = 1 - _confidence(confidence)
-    return _on_grid(scale * _minus_log(miss), grid_log2=grid_log2, on_grid=on_grid)
+    miss = 1 - confident(confidence)
+    return on_grid_width(scale * _minus_log(miss), grid_log2=grid_log2, on_grid=on_grid)
 
 
 def gaussian_half_width(
     sigma: Fraction, *, confidence: Number, grid_log2: int, on_grid: bool
 ) -> float:
     """The least q with P(|released - x| <= q) >= confidence, rounded up."""
-    width = sigma * _normal_quantile(_confidence(confidence))
-    return _on_grid(width, grid_log2=grid_log2, on_grid=on_grid)
+    width = sigma * _normal_quantile(confident(confidence))
+    return on_grid_width(width, grid_log2=grid_log2, on_grid=on_grid)
 
 
 def discrete_laplace_half_width(scale: Fraction, *, confidence: Number) -> int:
@@ -69,7 +71,7 @@ def discrete_laplace_half_width(scale: Fraction, *, confidence: Number) -> int:
 
     P(|X| > q) = 2 e^(-(q + 1) / scale) / (1 + e^(-1 / scale)).
     """
-    miss = 1 - _confidence(confidence)
+    miss = 1 - confident(confidence)
 
     def covers(q: int) -> bool:
         # 2 e^(-(q+1)/t) <= miss (1 + e^(-1/t)), both sides divided by e^(-(q+1)/t).
@@ -86,7 +88,7 @@ def discrete_gaussian_half_width(sigma: Fraction, *, confidence: Number) -> int:
     Above, the rounded normal stands in, whose magnitude is the larger of the two in law (the
     ratio of the two laws falls with |k|) by less than 1 part in sigma^2.
     """
-    wanted = _confidence(confidence)
+    wanted = confident(confidence)
     if sigma <= LARGEST_SIGMA:
         places = 128
         target = wanted * (1 << places)
@@ -119,14 +121,16 @@ def discrete_gaussian_deviation(sigma: Fraction) -> float:
     return math.sqrt(second / (1 + 2 * math.fsum(weights)))
 
 
-def _confidence(confidence: Number) -> Fraction:
+def confident(confidence: Number) -> Fraction:
+    """The confidence exactly, if it lies between 0 and 1; else InvalidParameter."""
     value = checks.exact("confidence", confidence)
     if not 0 < value < 1:
         raise InvalidParameter("confidence", confidence, expected="a number between 0 and 1")
     return value
 
 
-def _on_grid(width: Fraction, *, grid_log2: int, on_grid: bool) -> float:
+def on_grid_width(width: Fraction, *, grid_log2: int, on_grid: bool) -> float:
+    """The half width of the rounded error where that of the ideal one is known, rounded up."""
     step = Fraction(2) ** grid_log2
     if on_grid:
         # The error is j steps where |Z| < (j + 1/2) steps.

@@ -185,3 +185,35 @@ def _floor_affine(value: int, places: int, *, ratio: Fraction, offset: Fraction)
         ratio.numerator * value * offset.denominator
     )
     return numerator // (offset.denominator * ratio.denominator << places)
+
+
+def cut_laplace_floor_exact(
+    word: int, *, ratio: Fraction, offset: Fraction, reach: Fraction, bits: RandomBits
+) -> int:
+    """floor(offset +- ratio (L mod reach)) for the L = -ln U and the sign of ``word``."""
+    sign, uniform = signed_uniform(word, bits)
+    while True:
+        places = uniform.places
+        low, high = minus_log_bounds(uniform, places)
+        if high is not None:
+            turns = _floor_affine(low, places, ratio=1 / reach, offset=Fraction(0))
+            if turns == _floor_affine(high, places, ratio=1 / reach, offset=Fraction(0)):
+                moved = offset - sign * turns * ratio * reach
+                first, second = (low, high) if sign > 0 else (-high, -low)
+                one = _floor_affine(first, places, ratio=ratio, offset=moved)
+                if one == _floor_affine(second, places, ratio=ratio, offset=moved):
+                    return one
+        uniform.extend()
+
+
+def linear_floor_exact(word: int, *, slope: Fraction, offset: Fraction, bits: RandomBits) -> int:
+    """floor(offset + slope U) for the uniform number whose first 64 bits are ``word``."""
+    uniform = LazyUniform(word, length=64, bits=bits)
+    while True:
+        ends = [
+            math.floor(offset + slope * Fraction(end, 1 << uniform.length))
+            for end in (uniform.value, uniform.value + 1)
+        ]
+        if ends[0] == ends[1]:
+            return ends[0]
+        uniform.extend()

@@ -17,21 +17,26 @@ import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, SupportsIndex
+from typing import Any, Final, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
+from tacet.mechanisms import arrays
 from tacet.mechanisms.certified import CHUNK, LARGEST_RATIO, gaussian_chunk, laplace_chunk
 from tacet.mechanisms.samplers import exact_scale
 
 __all__ = [
     "LARGEST_VALUE_LOG2",
+    "Chunk",
+    "add_to_floats",
+    "add_to_integers",
     "default_grid_log2",
     "floor_log2",
     "grid_ratio",
+    "released",
     "rounded_gaussian",
     "rounded_gaussian_floats",
     "rounded_laplace",
@@ -39,7 +44,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-_Chunk = Callable[..., Floats]
+Chunk = Callable[..., Floats]
+"""draw(offsets, exact, ratio=, bits=): floor(offset + ratio Z) for each offset, Z standard."""
 
 LARGEST_VALUE_LOG2: Final = 1000
 """Float values end at +-2^1000, or at +-2^1000 grid steps where the grid is finer than 1."""
@@ -92,9 +98,7 @@ def rounded_laplace(
     True
     """
     grid, ratio = grid_ratio("scale", scale, grid_log2)
-    return _release_integers(
-        values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk
-    )
+    return add_to_integers(values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
 
 
 def rounded_gaussian(
@@ -114,7 +118,7 @@ def rounded_gaussian(
     [7]
     """
     grid, ratio = grid_ratio("sigma", sigma, grid_log2)
-    return _release_integers(
+    return add_to_integers(
         values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk
     )
 
@@ -128,7 +132,7 @@ def rounded_laplace_floats(
     result of more than 53 bits is rounded to the nearest float64, which is post-processing.
     """
     grid, ratio = grid_ratio("scale", scale, grid_log2)
-    return _release_floats(values, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
+    return add_to_floats(values, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
 
 
 def rounded_gaussian_floats(
@@ -136,7 +140,7 @@ def rounded_gaussian_floats(
 ) -> Floats:
     """The same for a float64 array of any shape, with normal noise."""
     grid, ratio = grid_ratio("sigma", sigma, grid_log2)
-    return _release_floats(values, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk)
+    return add_to_floats(values, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk)
 
 
 def grid_ratio(
@@ -170,15 +174,26 @@ def _grid_ratio(argument: str, exact: Fraction, grid_log2: int | None) -> tuple[
     return grid, ratio
 
 
-def _release_integers(
+def released(x: ArrayLike, *, grid: int, ratio: Fraction, bits: RandomBits, draw: Chunk) -> Any:
+    """The noisy number or float64 array, of the shape of x: the whole of a mechanism's release."""
+    integers, floats, shape = arrays.numbers(x)
+    if floats is not None:
+        noisy = add_to_floats(floats, grid=grid, ratio=ratio, bits=bits, draw=draw)
+        return arrays.shaped(noisy, shape)
+    steps = add_to_integers(integers, 0, grid=grid, ratio=ratio, bits=bits, draw=draw)
+    return arrays.shaped(arrays.float_multiples(steps, grid), shape)
+
+
+def add_to_integers(
     values: Sequence[int],
     unit_log2: int,
     *,
     grid: int,
     ratio: Fraction,
     bits: RandomBits,
-    draw: _Chunk,
+    draw: Chunk,
 ) -> list[int]:
+    """Each value 2^unit_log2 plus noise, in steps of the grid; see `rounded_laplace`."""
     shift = grid - _whole("unit_log2", unit_log2)
     numbers = [_whole("values", value, show=False) for value in values]
     if shift <= 0:
@@ -203,9 +218,10 @@ def _release_integers(
 
 
 @np.errstate(over="ignore", under="ignore")  # mended by the clip; below any slack
-def _release_floats(
-    values: Floats, *, grid: int, ratio: Fraction, bits: RandomBits, draw: _Chunk
+def add_to_floats(
+    values: Floats, *, grid: int, ratio: Fraction, bits: RandomBits, draw: Chunk
 ) -> Floats:
+    """Each value plus noise, rounded to the grid; see `rounded_laplace_floats`."""
     flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
     released = np.empty_like(flat)
     end = 2.0 ** (LARGEST_VALUE_LOG2 - max(grid, 0))

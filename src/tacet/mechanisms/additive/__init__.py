@@ -11,5 +11,15 @@ from __future__ import annotations
 
 from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
 from tacet.mechanisms.additive.real import Gaussian, Laplace
+from tacet.mechanisms.additive.staircase import Staircase
+from tacet.mechanisms.additive.truncated import TruncatedLaplace
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Geometric", "Laplace"]
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Gaussian",
+    "Geometric",
+    "Laplace",
+    "Staircase",
+    "TruncatedLaplace",
+]

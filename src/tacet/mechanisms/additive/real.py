@@ -25,6 +25,7 @@ from tacet.mechanisms.additive.parameters import (
     quotient,
     some_of,
 )
+from tacet.mechanisms.certified import gaussian_chunk, laplace_chunk
 from tacet.privacy import events
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
@@ -100,17 +101,8 @@ class Laplace:
         finer than 1) as these ends. Raises InvalidParameter for a dtype that is neither integer
         nor a float of at most 64 bits.
         """
-        scale, source = checks.exact("scale", self.scale), bits or _SECURE
-        integers, floats, shape = arrays.numbers(x)
-        if floats is not None:
-            result = rounded.rounded_laplace_floats(
-                floats, scale=scale, grid_log2=self.grid_log2, bits=source
-            )
-            return arrays.shaped(result, shape)
-        steps = rounded.rounded_laplace(
-            integers, unit_log2=0, scale=scale, grid_log2=self.grid_log2, bits=source
-        )
-        return arrays.shaped(arrays.float_multiples(steps, self.grid_log2), shape)
+        grid, ratio = rounded.grid_ratio("scale", checks.exact("scale", self.scale), self.grid_log2)
+        return rounded.released(x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=laplace_chunk)
 
     def release_exact(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
@@ -204,17 +196,10 @@ class Gaussian:
 
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The noisy number or float64 array, of the shape of x; see `Laplace.release`."""
-        sigma, source = checks.exact("sigma", self.sigma), bits or _SECURE
-        integers, floats, shape = arrays.numbers(x)
-        if floats is not None:
-            result = rounded.rounded_gaussian_floats(
-                floats, sigma=sigma, grid_log2=self.grid_log2, bits=source
-            )
-            return arrays.shaped(result, shape)
-        steps = rounded.rounded_gaussian(
-            integers, unit_log2=0, sigma=sigma, grid_log2=self.grid_log2, bits=source
+        grid, ratio = rounded.grid_ratio("sigma", checks.exact("sigma", self.sigma), self.grid_log2)
+        return rounded.released(
+            x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=gaussian_chunk
         )
-        return arrays.shaped(arrays.float_multiples(steps, self.grid_log2), shape)
 
     def release_exact(
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None

@@ -236,7 +236,7 @@ class ThresholdedGaussian:
         return sigma, self.threshold, self.l0_sensitivity, self.linf_sensitivity
 
     def _multiplier(self) -> Real:
-        """The noise multiplier sigma / (linf sqrt(l0)), rounded down where the root is not whole."""
+        """The noise multiplier sigma / (linf sqrt(l0)), rounded down."""
         sigma, _, keys, step = self._numbers()
         root = math.isqrt(keys)
         if root * root == keys:
