@@ -18,7 +18,7 @@ from tacet.accounting.amplification import events as rewritten
 from tacet.accounting.amplification.relations import holds_sample
 from tacet.accounting.derived import Intervals, derived_bounds
 from tacet.accounting.divergences import approximate as by_renyi
-from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.divergences.events import checked_pure_epsilon
 from tacet.accounting.engines import (
     Engine,
     Measure,
@@ -65,7 +65,7 @@ def epsilon_findings(
     Bound       both, each.
     Source      in each finding.
     """
-    pure = pure_epsilon(event, neighbors=neighbors)
+    pure = checked_pure_epsilon(event, neighbors)
     if pure is not None:
         yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
     if not limit:
@@ -126,7 +126,7 @@ def delta_findings(
     Bound       both, each.
     Source      in each finding.
     """
-    pure = pure_epsilon(event, neighbors=neighbors)
+    pure = checked_pure_epsilon(event, neighbors)
     if pure is not None:
         whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
         yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")

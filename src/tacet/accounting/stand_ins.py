@@ -60,9 +60,13 @@ def lower_stand_in(event: Event, neighbors: Neighbors) -> Event | None:
     match event:
         case Repeated(event=one, count=count):
             other = lower_stand_in(one, neighbors)
+            if other is one:
+                return event
             return None if other is None else compose([other], count=count)
         case Composed(parts=parts):
             others = [lower_stand_in(part, neighbors) for part in parts]
+            if all(other is part for other, part in zip(others, parts, strict=True)):
+                return event
             known = [other for other in others if other is not None]
             return compose(known) if len(known) == len(others) else None
         case MatrixMechanism() | TreeAggregation():

@@ -70,7 +70,7 @@ from tacet.privacy.events import (
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from tacet.privacy.rounding import grid_sum_up, root_down
 
-__all__ = ["pure_epsilon", "renyi", "rho"]
+__all__ = ["checked_pure_epsilon", "pure_epsilon", "renyi", "rho"]
 
 _SEVERAL = 64
 _LEAST_ORDER = 1 + Fraction(1, 2**60)
@@ -139,7 +139,16 @@ def pure_epsilon(events: Events, *, neighbors: Neighbors = AddRemove) -> float |
     """
     event = joined(events)
     check_relation(_NOTHING if event is None else event, neighbors)
-    found = Fraction(0) if event is None else _pure(event, neighbors)
+    return 0.0 if event is None else checked_pure_epsilon(event, neighbors)
+
+
+def checked_pure_epsilon(event: Event, neighbors: Neighbors) -> float | None:
+    """`pure_epsilon` of an event whose numbers and relation have been checked.
+
+    Bound       upper, rounded up.
+    Source      as pure_epsilon.
+    """
+    found = _pure(event, neighbors)
     return None if found is None else _up(found)
 
 

@@ -261,7 +261,7 @@ def _same(one: Any, two: Any) -> bool:
         if not isinstance(one, tuple):
             return bool(one == two)  # no two floats print as the same decimal
         if _of_events(one):
-            return frozenset(one) == frozenset(two)
+            return one == two or frozenset(one) == frozenset(two)
         return len(one) == len(two) and all(map(_same, one, two))
     if isinstance(one, tuple | Operators) or isinstance(two, tuple | Operators):
         return False
