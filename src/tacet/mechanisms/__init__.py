@@ -12,28 +12,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
-    from tacet.mechanisms.additive.real import Gaussian, Laplace
+    from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from tacet.mechanisms.additive.integer import Geometric
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
     from tacet.mechanisms.keys.partitions import PartitionSelection
     from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+    from tacet.mechanisms.response.categorical import RandomizedResponse
+    from tacet.mechanisms.response.hadamard import HadamardResponse
+    from tacet.mechanisms.response.hashing import LocalHashing
+    from tacet.mechanisms.response.numbers import Duchi, Piecewise
+    from tacet.mechanisms.response.subsets import SubsetSelection
+    from tacet.mechanisms.response.unary import OUE, RAPPOR
     from tacet.mechanisms.selection import Exponential
     from tacet.mechanisms.sparse_vector.numeric import NumericSparse
     from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 
 __all__ = [
+    "OUE",
+    "RAPPOR",
     "AboveThreshold",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Duchi",
     "Exponential",
     "Gaussian",
     "Geometric",
+    "HadamardResponse",
     "Laplace",
+    "LocalHashing",
     "NumericSparse",
     "PartitionSelection",
+    "Piecewise",
+    "RandomizedResponse",
     "Sparse",
     "Staircase",
+    "SubsetSelection",
     "ThresholdedGaussian",
     "ThresholdedLaplace",
     "TruncatedLaplace",
@@ -41,16 +55,24 @@ __all__ = [
 
 _HOMES = {
     "AboveThreshold": "sparse_vector.threshold",
-    "DiscreteGaussian": "additive.integer",
-    "DiscreteLaplace": "additive.integer",
+    "DiscreteGaussian": "additive",
+    "DiscreteLaplace": "additive",
+    "Duchi": "response.numbers",
     "Exponential": "selection",
-    "Gaussian": "additive.real",
+    "Gaussian": "additive",
     "Geometric": "additive.integer",
-    "Laplace": "additive.real",
+    "HadamardResponse": "response.hadamard",
+    "Laplace": "additive",
+    "LocalHashing": "response.hashing",
     "NumericSparse": "sparse_vector.numeric",
+    "OUE": "response.unary",
     "PartitionSelection": "keys.partitions",
+    "Piecewise": "response.numbers",
+    "RAPPOR": "response.unary",
+    "RandomizedResponse": "response.categorical",
     "Sparse": "sparse_vector.threshold",
     "Staircase": "additive.staircase",
+    "SubsetSelection": "response.subsets",
     "ThresholdedGaussian": "keys.thresholded",
     "ThresholdedLaplace": "keys.thresholded",
     "TruncatedLaplace": "additive.truncated",
