@@ -14,7 +14,7 @@ import mpmath
 import pytest
 
 from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from tacet.accounting.contour.sampled_laplace import legendre
+from tacet.accounting.contour.legendre import legendre
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.events import (
     Approximate,

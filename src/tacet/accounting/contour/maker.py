@@ -27,7 +27,6 @@ from tacet.accounting.contour.laws import (
     three_points,
 )
 from tacet.accounting.contour.sampled_gaussian import sampled_gaussian
-from tacet.accounting.contour.sampled_laplace import sampled_laplace
 from tacet.accounting.contour.series import UNIT
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
@@ -177,16 +176,6 @@ class Maker:
                 self._add(_three_sampled(*points, rate, count=count, remove=self.remove))
             return
         match inner:
-            case Laplace(noise_multiplier=noise):
-                self._add(
-                    sampled_laplace(
-                        noise_multiplier=exact("noise_multiplier", noise),
-                        rate=rate,
-                        count=count,
-                        remove=self.remove,
-                    )
-                )
-                return
             case GaussianMixture():
                 self._mixture(inner, rate, count)
                 return

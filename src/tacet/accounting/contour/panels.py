@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, tilt
+from tacet.accounting.contour.fading import Fading, fading
 from tacet.accounting.contour.finite import weighed
 from tacet.accounting.contour.ratios import Ratio
 from tacet.accounting.contour.rule import (
@@ -34,7 +35,7 @@ _HEIGHTS = np.array([0.3, 0.6, 1.0, 1.5, 2.2, 3.2])
 _PLANNING = 400
 _SEVERAL = 12
 _COARSE = 6000
-_MOST_PLACES = 600
+_MOST_PLACES = 2000
 _ENOUGH = -60.0
 
 
@@ -44,7 +45,7 @@ class Panels:
 
     rows: of a, b, c; edges: the ends of the panels used before c is chosen; atoms: those of the
     law beside the density, mirrors included; lost: a bound on what [low, high] leaves out of both
-    laws; planning: points on `edges`.
+    laws; planning: points on `edges`; width: a bound of the distance of any two losses.
     """
 
     rows: Floats
@@ -56,6 +57,7 @@ class Panels:
     count: int
     lost: float
     planning: Atoms
+    width: float
     found: dict[float, PanelTilt | None] = field(default_factory=dict, compare=False, repr=False)
     decays: dict[float, Decay] = field(default_factory=dict, compare=False, repr=False)
 
@@ -113,7 +115,8 @@ class Panels:
             powers.append(1 - powers[0])
         log_weight = self.planning.log_mass + powers[0] * self.planning.log_ratio
         goal = float(log_sum(log_weight)) + math.log(_TOLERANCE / self.count)
-        edges, level = self._refined(self.edges, powers, last, goal, most)
+        until = math.pi / self.width
+        edges, level = self._refined(self.edges, powers, max(last, until), goal, most)
         points = self._points(edges)
         if points.log_mass.size > max(most, _PLANNING):
             return None
@@ -131,9 +134,15 @@ class Panels:
             if (self.atoms.log_mass.size)
             else -math.inf
         )
-        spread = math.fsum(self._spread(edges, one) for one in powers)
-        jumps = math.exp(jumps - total)
-        spread = spread * math.exp(-total) if spread < 1e280 else math.inf
+        faded = fading(
+            self.rows,
+            self.ratio,
+            edges,
+            powers=powers,
+            log_m=total,
+            slip=relative + 1e-8,
+            jumps=math.exp(jumps - total),
+        )
         atoms = tilt(
             points,
             power=power,
@@ -141,19 +150,26 @@ class Panels:
             count=self.count,
             quadrature=Quadrature(relative=relative, excess=excess * 1.01),
         )
-        return PanelTilt(law=self, c=c, atoms=atoms, jumps=jumps, spread=spread, slack=self.slack)
+        return PanelTilt(
+            law=self,
+            c=c,
+            atoms=atoms,
+            faded=faded,
+            until=until,
+            slack=self.slack,
+        )
 
-    def decay(self, c: float, *, jumps: float, spread: float) -> Decay:
-        """Bounds of |phi| of one copy at abscissa c, before `jumps + spread / t` serves."""
+    def decay(self, c: float, faded: Fading) -> Decay:
+        """Bounds of |phi| of one copy at abscissa c, before `faded` serves."""
         if c not in self.decays:
             if len(self.decays) > 8:
                 self.decays.clear()
-            self.decays[c] = self._decay(c, jumps, spread)
+            self.decays[c] = self._decay(c, faded)
         return self.decays[c]
 
-    def _decay(self, c: float, jumps: float, spread: float) -> Decay:
+    def _decay(self, c: float, faded: Fading) -> Decay:
         """The modulus on a grid of t, and in between by its largest slope, a bound of E|L - m|."""
-        last = 2 * spread / max(1 - jumps, 1e-9)
+        last = faded.last(self.count)
         if self.count < _SEVERAL or not last < 1e12:
             return _NO_DECAY
         power = self.power(c)
@@ -176,15 +192,29 @@ class Panels:
         slope *= math.exp(-total) * (1 + 1e-6)
         square = float(one.weights @ (one.centred * one.centred))
         reach = 1 / math.sqrt(max(square * self.count, 1e-300))
-        places = [reach]
-        while places[-1] < last and len(places) < _MOST_PLACES:
+        places = [max(reach, math.pi / self.width)]
+        while places[-1] < last and len(places) < _MOST_PLACES // 4:
             fallen = -math.expm1(-0.5 * square * places[-1] ** 2)
             places.append(min(places[-1] + max(0.25 * fallen / slope, 0.3 * reach), last))
         grid = np.array(places)
-        log, error = one.nodes(grid)
-        size = np.exp(np.minimum(log.real + error, 0.0))
-        between = 0.5 * (size[:-1] + size[1:] + slope * np.diff(grid)) * (1 + 1e-9)
-        beyond = (jumps + spread / last) * (1 + 1e-8) if grid[-1] == last else 1.0
+
+        def modulus(at: Floats) -> Floats:
+            log, error = one.nodes(at)
+            return np.exp(np.minimum(log.real + error, 0.0))
+
+        size = modulus(grid)
+        while True:
+            gap = slope * np.diff(grid)
+            between = 0.5 * (size[:-1] + size[1:] + gap) * (1 + 1e-9)
+            wide = gap > 0.6 * (1 - np.maximum(size[:-1], size[1:]))
+            wide &= (between - 1) * self.count > _ENOUGH
+            if not wide.any() or grid.size + int(wide.sum()) > _MOST_PLACES:
+                break
+            middles = 0.5 * (grid[:-1] + grid[1:])[wide]
+            order = np.argsort(np.concatenate([grid, middles]), kind="stable")
+            grid = np.concatenate([grid, middles])[order]
+            size = np.concatenate([size, modulus(middles)])[order]
+        beyond = faded.at(float(grid[-1]))
         bounds = np.minimum(np.append(between, beyond), 1.0)
         return Decay(places=grid, bounds=np.maximum.accumulate(bounds[::-1])[::-1])
 
@@ -249,35 +279,6 @@ class Panels:
             inner = weighed(inner, centre=0.0)
         return joined(self.atoms, inner)
 
-    def _spread(self, edges: Floats, power: float) -> float:
-        """A bound of t |int q f^a e^(i t ln f)|: end values and variation of q f^a / (ln f)'.
-
-        On a piece where the logarithm of that density has a slope of one sign, the variation is
-        the difference of the ends; elsewhere at most length times the largest derivative.
-        """
-        pieces = pieces_of(edges)
-        low, high = pieces[:-1], pieces[1:]
-        still = np.zeros_like(pieces)
-        ell, wrong = self.ratio.log(pieces)
-        if abs(power) * float(wrong.max()) > 1e-9:
-            return math.inf
-        gauge = bound_of_density(self.rows, pieces, pieces, still) + power * ell
-        least, _ = self.ratio.slope(pieces, pieces)
-        value = np.exp(np.minimum(gauge - np.log(least), 650.0)) * (1 + 1e-8)
-        slopes = np.array([b + 2 * c * pieces for _, b, c in self.rows])
-        down, up = slopes.min(axis=0), slopes.max(axis=0)
-        under, over = self.ratio.slope(low, high)
-        bends = self.ratio.bend(low, high)
-        lower = np.minimum(down[:-1], down[1:]) + np.minimum(power * under, power * over) - bends[1]
-        upper = np.maximum(up[:-1], up[1:]) + np.maximum(power * under, power * over) - bends[0]
-        steep = np.maximum(np.abs(lower), np.abs(upper))
-        width = high - low
-        largest = np.maximum(value[:-1], value[1:]) * np.exp(np.minimum(steep * width, 600.0))
-        # the values are known within 1e-8: that much of them is no difference
-        apart = np.abs(np.diff(value)) + 1e-7 * np.maximum(value[:-1], value[1:])
-        varied = np.where(lower * upper > 0, apart, largest * steep * width)
-        return float(value[0] + value[-1] + varied.sum()) * (1 + 1e-9)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decay:
@@ -297,13 +298,16 @@ _NO_DECAY = Decay(places=np.zeros(1), bounds=np.ones(1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelTilt:
-    """The tilted atoms; jumps: mass of the true atoms; spread: bounds the rest by spread / t."""
+    """The tilted atoms; faded: how far their law has faded at large t.
+
+    until: |phi| falls up to here, for no two losses lie farther apart than pi / until.
+    """
 
     law: Panels
     c: float
     atoms: AtomTilt
-    jumps: float
-    spread: float
+    faded: Fading
+    until: float
     slack: float
 
     @property
@@ -326,12 +330,23 @@ class PanelTilt:
         return self.atoms.nodes(t)
 
     def tail(self, t: float) -> float:
-        """A bound of ln sup over t' >= t of |phi(t')|^count: by parts, or on a grid of t."""
+        """A bound of ln sup over t' >= t of |phi(t')|^count.
+
+        By parts, or on a grid of t; up to `until` by the value at t itself.
+        """
         if t <= 0:
             return 0.0
-        most = (self.jumps + self.spread / t) * (1 + 1e-8) + 2 * self.atoms.quadrature
+        if t >= self.until:
+            return self._far(t)
+        log, error = self.atoms.nodes(np.array([t]))
+        here = float(log[0].real + error[0])
+        return min(max(here, self._far(self.until)), 0.0)
+
+    def _far(self, t: float) -> float:
+        """The bound without the value at t."""
+        most = self.faded.at(t) + 2 * self.atoms.quadrature
         if math.log(max(most, 1e-300)) * self.atoms.count > _ENOUGH:
-            decay = self.law.decay(self.c, jumps=self.jumps, spread=self.spread)
+            decay = self.law.decay(self.c, self.faded)
             most = min(most, decay.at(t) + 2 * self.atoms.quadrature)
         return self.atoms.count * math.log(most) * (1 - 1e-11) if most < 1 else 0.0
 
@@ -361,4 +376,22 @@ def panels(
         count=count,
         lost=lost,
         planning=joined(atoms, inner),
+        width=_width(ratio, edges, atoms, mirrored=mirrored),
     )
+
+
+def _width(ratio: Ratio, edges: Floats, atoms: Atoms, *, mirrored: bool) -> float:
+    """A bound of the distance of any two losses: ln f rises between the edges."""
+    ell, wrong = ratio.log(edges[[0, -1]])
+    lowest = min(
+        float(ell[0] - wrong[0]),
+        float((atoms.log_ratio - atoms.log_ratio_error).min(initial=math.inf)),
+    )
+    highest = max(
+        float(ell[1] + wrong[1]),
+        float((atoms.log_ratio + atoms.log_ratio_error).max(initial=-math.inf)),
+    )
+    if mirrored:
+        highest = max(highest, -lowest)
+        lowest = -highest
+    return (highest - lowest) * (1 + 1e-12)

@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from tacet.accounting.contour.atoms import Atoms
+from tacet.accounting.contour.legendre import legendre
 from tacet.accounting.contour.ratios import Ratio
-from tacet.accounting.contour.sampled_laplace import legendre
 from tacet.accounting.contour.series import UNIT, Floats
 
 __all__ = ["ORDER", "bound_of_density", "joined", "pieces_of", "points_of"]

@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _U = 2.0**-53
+_STEEP, _LEAST = 600.0, 1e-250
+"""A kernel is left out where it is below e^-600."""
 _Complex: TypeAlias = NDArray[np.complex128]
 Side: TypeAlias = Literal[1, -1]
 """1: whatever is rounded makes profiles larger; -1: smaller."""
@@ -101,7 +103,11 @@ class Sum:
         """An upper bound of the profile of the sum; see docs/proofs/pld.md, Theorem 2."""
         lowered = epsilon - self._slack(epsilon)
         start, kernel = self._kernel(lowered)
-        inner = float(np.sum((np.maximum(self.values[start:], 0.0) + self.error) * kernel))
+        stop = start + len(kernel)
+        inner = float(np.sum((np.maximum(self.values[start:stop], 0.0) + self.error) * kernel))
+        if stop < self.window.size:
+            rest = float(np.sum(np.maximum(self.values[stop:], 0.0)))
+            inner += (rest + self.error * self.window.size) * _LEAST
         # what lies below the window may matter too, and is not known
         missed = _exp(self.below) if lowered < self.bottom else 0.0
         inner += (self.noise + missed) * self._peak
@@ -113,7 +119,8 @@ class Sum:
         """A lower bound of the profile of the sum."""
         raised = epsilon + self._slack(epsilon)
         start, kernel = self._kernel(raised)
-        inner = float(np.sum(np.maximum(self.values[start:] - self.error, 0.0) * kernel))
+        values = self.values[start : start + len(kernel)]
+        inner = float(np.sum(np.maximum(values - self.error, 0.0) * kernel))
         # a loss that the transform wraps into the sum appears with at most the kernel's peak
         wrapped = (_exp(self.above) + _exp(self.below) + self.noise) * self._peak
         height = self.exponent - self.window.tilt * raised
@@ -158,11 +165,16 @@ class Sum:
         return math.exp(-tilt * math.log1p(1 / tilt)) / (1 + tilt) * (1 + 64 * _U * (1 + tilt))
 
     def _kernel(self, epsilon: float) -> tuple[int, Array]:
-        """The first node beyond epsilon, and e^{-c d} (1 - e^{-d}) at distances d from there on."""
+        """The first node beyond epsilon, and e^{-c d} (1 - e^{-d}) at distances d from there on.
+
+        It ends where it is below _LEAST.
+        """
         width = float(self.step)
         start = max(math.floor(epsilon / width) - self.window.first, 0)
         start = min(start, self.window.size)
-        numbers = np.arange(self.window.first + start, self.window.first + self.window.size)
+        reach = math.ceil(_STEEP / (self.window.tilt * width)) + 2
+        stop = min(self.window.size, start + reach)
+        numbers = np.arange(self.window.first + start, self.window.first + stop)
         distances = np.maximum(numbers * width - epsilon, 0.0)
         with np.errstate(under="ignore"):
             return start, np.exp(-self.window.tilt * distances) * -np.expm1(-distances)

@@ -36,6 +36,7 @@ _DIRECT = 64  # copies that one stage sums
 _LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
 _FINER = 6
 _NODES = LARGEST // 32  # of a law that one stage lays on its grid
+_WIDER = 8  # windows of more times the grid tell nothing that is worth their time
 _ROOM = 1 << 20  # nodes over which the sum of a stage may be spread
 _COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
 _STEEPEST = 1e5  # the largest tilt times the largest loss
@@ -313,7 +314,8 @@ class _Planner:
     def _window(self, reach: tuple[float, float, float, float], step: Fraction) -> Window:
         bottom, top, higher, lower = reach
         first, last = math.floor(bottom / step) - 2, math.ceil(top / step) + 2
-        size = min(LARGEST, max(16, 1 << (last - first).bit_length()))
+        most = min(LARGEST, max(_WIDER * self.grid, _LATTICE))
+        size = min(most, max(16, 1 << (last - first).bit_length()))
         return Window(first=first, size=size, tilt=self.tilt, higher=higher, lower=lower)
 
 
