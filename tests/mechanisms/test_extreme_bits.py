@@ -14,6 +14,7 @@ import pytest
 from tacet.bits import RandomBits, ScriptedBits, SeededBits
 from tacet.mechanisms import reference, rounded, samplers
 from tacet.mechanisms.additive import (
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -38,6 +39,9 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
     "staircase": lambda b: Staircase(epsilon=0.3, sensitivity=1).release([1.0, 2.0], bits=b),
     "cut laplace": lambda b: TruncatedLaplace(scale=3, sensitivity=1, bound=7).release(
         [1.0, 2.0], bits=b
+    ),
+    "bounded laplace": lambda b: BoundedLaplace(epsilon=1, sensitivity=1, lower=0, upper=3).release(
+        [1.0, 2.0, 3.0], bits=b
     ),
     "integers": lambda b: DiscreteLaplace(scale=3, l1_sensitivity=1).release([1, 2], bits=b),
     "more integers": lambda b: DiscreteGaussian(sigma=3, l2_sensitivity=1).release([1, 2], bits=b),

@@ -15,6 +15,7 @@ from scipy import stats
 
 from tacet.bits import SecureBits
 from tacet.mechanisms.additive import (
+    BoundedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -47,6 +48,7 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "large discrete gaussian": DiscreteGaussian(sigma=1000, l2_sensitivity=1).release,
     "staircase": Staircase(epsilon=0.5, sensitivity=1).release,
     "cut laplace": TruncatedLaplace(scale=10, sensitivity=1, bound=40).release,
+    "bounded laplace": BoundedLaplace(epsilon=1, sensitivity=10, lower=-99, upper=99).release,
     "sparse vector, one at a time": stream_noise,
     "sparse vector, an array": array_noise,
 }

@@ -12,8 +12,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-    from tacet.mechanisms.additive.integer import Geometric
+    from tacet.mechanisms.additive import Gaussian, Laplace
+    from tacet.mechanisms.additive.bounded import BoundedLaplace
+    from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
     from tacet.mechanisms.keys.partitions import PartitionSelection
@@ -32,6 +33,7 @@ __all__ = [
     "OUE",
     "RAPPOR",
     "AboveThreshold",
+    "BoundedLaplace",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Duchi",
@@ -55,8 +57,9 @@ __all__ = [
 
 _HOMES = {
     "AboveThreshold": "sparse_vector.threshold",
-    "DiscreteGaussian": "additive",
-    "DiscreteLaplace": "additive",
+    "BoundedLaplace": "additive.bounded",
+    "DiscreteGaussian": "additive.integer",
+    "DiscreteLaplace": "additive.integer",
     "Duchi": "response.numbers",
     "Exponential": "selection",
     "Gaussian": "additive",

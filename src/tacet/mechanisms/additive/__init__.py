@@ -9,12 +9,14 @@ and in the event alike.
 
 from __future__ import annotations
 
+from tacet.mechanisms.additive.bounded import BoundedLaplace
 from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
 from tacet.mechanisms.additive.real import Gaussian, Laplace
 from tacet.mechanisms.additive.staircase import Staircase
 from tacet.mechanisms.additive.truncated import TruncatedLaplace
 
 __all__ = [
+    "BoundedLaplace",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Gaussian",
