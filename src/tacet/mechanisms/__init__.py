@@ -12,9 +12,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet.mechanisms.additive import Gaussian, Laplace
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+    from tacet.mechanisms.additive.real import Gaussian, Laplace
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
     from tacet.mechanisms.keys.partitions import PartitionSelection
@@ -62,10 +62,10 @@ _HOMES = {
     "DiscreteLaplace": "additive.integer",
     "Duchi": "response.numbers",
     "Exponential": "selection",
-    "Gaussian": "additive",
+    "Gaussian": "additive.real",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
-    "Laplace": "additive",
+    "Laplace": "additive.real",
     "LocalHashing": "response.hashing",
     "NumericSparse": "sparse_vector.numeric",
     "OUE": "response.unary",
