@@ -10,9 +10,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import stats
-from tests.mechanisms.response.report_laws import WHOLE, Counting
+from tests.mechanisms.response.report_laws import WHOLE, Counting, at_most_exp
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
@@ -47,6 +49,16 @@ def test_k_ary_answers_own_exactly_their_chances(epsilon: str, categories: int) 
     edges += [((categories - 1) * answer.lie, categories - 1), (ONES, categories - 1)]
     words, told = zip(*edges, strict=True)
     assert answer.steps(len(words), ScriptedBits(words)).tolist() == list(told)
+
+
+@given(
+    epsilon=st.fractions(min_value=Fraction(1, 1000), max_value=100, max_denominator=10**6),
+    categories=st.integers(2, 1000),
+)
+def test_no_answer_is_too_truthful(epsilon: Fraction, categories: int) -> None:
+    answer = kary(epsilon, categories)
+    assert at_most_exp(Fraction(answer.truth, answer.lie), epsilon)
+    assert answer.truth > answer.lie > 0
 
 
 @pytest.mark.parametrize("categories", [2, 5, 10**6])

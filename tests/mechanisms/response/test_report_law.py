@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -28,6 +29,7 @@ from tacet.mechanisms.response.hadamard import HadamardResponse
 from tacet.mechanisms.response.hashing import LocalHashing
 from tacet.mechanisms.response.subsets import SubsetSelection
 from tacet.mechanisms.response.unary import OUE, RAPPOR, bit_sums
+from tacet.privacy import event_codec
 
 SIZE = 60_000
 
@@ -206,3 +208,36 @@ def test_chunks_leave_no_seam(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     if kind in {"randomised response", "hadamard"}:
         assert shares.values == pytest.approx(np.full(40, 1 / 40), abs=1e-4)
     assert (abs(shares.values - 1 / 40) < 6 * shares.privacy_errors + 1e-4).all()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("word", [0, WHOLE - 1, 1 << 63, (1 << 63) - 1, 1, 0xAAAAAAAAAAAAAAAA])
+def test_extreme_words_give_reports_that_the_server_takes(kind: str, word: int) -> None:
+    for epsilon in (0.01, 1, 50):
+        mechanism = MAKERS[kind](epsilon=epsilon, categories=11)
+        bits = ScriptedBits([word] * 70, then=SeededBits(1))
+        reports = mechanism.encode(np.arange(11), bits=bits)
+        assert np.isfinite(mechanism.aggregate(reports).values).all()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_mechanisms_are_values_whose_events_can_be_kept(kind: str) -> None:
+    mechanism = MAKERS[kind](epsilon=0.7, categories=30)
+    assert mechanism == MAKERS[kind](epsilon=0.7, categories=30)
+    assert hash(mechanism) == hash(MAKERS[kind](epsilon=0.7, categories=30))
+    assert mechanism != MAKERS[kind](epsilon=0.7, categories=31)
+    assert event_codec.from_json(event_codec.to_json(mechanism.event)) == mechanism.event
+
+
+def test_many_unary_reports_are_made_without_unpacking_them() -> None:
+    mechanism = RAPPOR(epsilon=1, categories=1000)
+    values = np.zeros(100_000, dtype=np.int64)
+    tracemalloc.start()
+    try:
+        reports = mechanism.encode(values)
+        mechanism.tally(reports)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reports.nbytes == 125 * values.size
+    assert peak < 1.5 * reports.nbytes

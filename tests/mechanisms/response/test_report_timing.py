@@ -1,0 +1,62 @@
+"""The time that one device takes says nothing about whether its report is true."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mechanisms.test_timing import correlation
+
+from tacet import mechanisms
+from tacet.bits import RandomBits
+
+
+def bit(reports: Any, place: int) -> int:
+    return int(reports[place >> 3]) >> (7 - place % 8) & 1
+
+
+RESPONSE = mechanisms.RandomizedResponse(epsilon=1, categories=3)
+OUE = mechanisms.OUE(epsilon=1, categories=40)
+RAPPOR = mechanisms.RAPPOR(epsilon=1, categories=40)
+SUBSETS = mechanisms.SubsetSelection(epsilon=1, categories=10)
+HADAMARD = mechanisms.HadamardResponse(epsilon=3, categories=20)
+DUCHI = mechanisms.Duchi(epsilon=1, lower=-1, upper=1)
+PIECEWISE = mechanisms.Piecewise(epsilon=1, lower=-1, upper=1)
+
+# How untrue a report about 0 is, for each mechanism.
+UNTRUE: dict[str, Callable[[int, RandomBits], float]] = {
+    "randomised response": lambda x, bits: RESPONSE.encode(x, bits=bits) != 0,
+    "oue, own bit": lambda x, bits: bit(OUE.encode(x, bits=bits), 0),
+    "oue, ones": lambda x, bits: int(np.bitwise_count(OUE.encode(x, bits=bits)).sum()),
+    "rappor": lambda x, bits: int(np.bitwise_count(RAPPOR.encode(x, bits=bits)).sum()),
+    "subsets": lambda x, bits: bit(SUBSETS.encode(x, bits=bits), 0),
+    "hadamard": lambda x, bits: HADAMARD.encode(x, bits=bits) >= HADAMARD.block,
+    "duchi": lambda x, bits: DUCHI.encode(x, bits=bits),
+    "piecewise": lambda x, bits: abs(PIECEWISE.release(x, bits=bits)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", UNTRUE)
+def test_time_and_truth_are_unrelated(kind: str) -> None:
+    # 20,000 calls: the standard deviation is 0.007; 0.05 is seven of them.
+    def untrue(x: int, *, bits: RandomBits) -> float:
+        return UNTRUE[kind](x, bits)
+
+    assert abs(correlation(untrue, 20_000)) < 0.05
+
+
+@pytest.mark.slow
+def test_a_second_draw_for_lies_alone_would_be_seen() -> None:
+    def leaks(x: int, *, bits: RandomBits) -> float:
+        lied = bool(RESPONSE.encode(x, bits=bits) != 0)
+        if lied:
+            bits.words(200)
+        return lied
+
+    assert correlation(leaks, 20_000) > 0.2
