@@ -120,7 +120,7 @@ def test_the_tail_integral_is_a_bound(count: int, nodes: int) -> None:
     c, h, start = 2.0, 0.5, 20
     at = law.tilt(c, last=1.0, most=1000)
     assert at is not None
-    found = at.tail_integral(start=start, h=h, lead=at.tail, goal=1e-9)
+    found = at.tail_integral(start=start, h=h, first=at.tail(start * h), lead=at.tail, goal=1e-9)
     t = h * np.arange(start + 1, nodes)
     size = 0.0
     for block in np.array_split(t, 40):
