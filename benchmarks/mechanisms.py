@@ -1,0 +1,149 @@
+"""Mechanisms beside OpenDP, diffprivlib and PyDP: how many answers a second, and how far off.
+
+    python benchmarks/mechanisms.py [--venvs DIR] [--rounds 5] [--tools NAMES] [--tasks NAMES]
+
+Every tool is a process of its own, in its own virtual environment, made from
+benchmarks/peers/NAME.txt and kept under --venvs; all live through the whole run and take turns.
+What is timed is one release through the public interface, data and mechanism made before; the
+best round counts. Tools that release one value a call are timed on as many values as three
+seconds hold (marked with a star). Errors are of small data and many releases, at epsilon = 1
+everywhere (and delta = 1e-6 for keys).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from noise import CACHE, environment
+
+HERE = Path(__file__).parent
+TOOLS = ("tacet", "opendp", "diffprivlib", "pydp")
+
+
+class Task(NamedTuple):
+    """sizes to time; size and releases of the error, what it is, and whether less is better."""
+
+    sizes: tuple[int, ...]
+    error_size: int
+    releases: int
+    measure: str
+    less: bool = True
+
+
+TASKS = {
+    "selection": Task((10**3, 10**4, 10**5, 10**6), 1000, 3000, "mean regret"),
+    "threshold": Task((10**5,), 0, 0, ""),
+    "response": Task((10**6,), 2000, 40, "RMSE of a share"),
+    "binary response": Task((10**6,), 2000, 40, "RMSE of a share"),
+    "quantile": Task((10**6,), 2000, 100, "mean rank error"),
+    "keys": Task((10**6,), 4000, 20, "share of keys kept", less=False),
+    "noise": Task((10**6,), 1000, 20, "RMSE"),
+}
+
+
+class Tool:
+    """One process that waits for questions."""
+
+    def __init__(self, name: str, python: Path) -> None:
+        settings = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+        if name != "tacet":
+            settings.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [python, HERE / "peers" / f"mechanisms_{name}.py"],
+            env=settings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.methods: list[str] = self._read()
+
+    def ask(self, method: str, size: int, releases: int = 0) -> dict[str, float]:
+        assert self.process.stdin
+        question = {"method": method, "size": size, "releases": releases}
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        answer: dict[str, float] = self._read()
+        return answer
+
+    def stop(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+    def _read(self) -> Any:
+        assert self.process.stdout
+        return json.loads(self.process.stdout.readline())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    options = parser.parse_args()
+    tools = {
+        name: Tool(
+            name,
+            options.tacet_python if name == "tacet" else environment(name, options.venvs),
+        )
+        for name in options.tools
+    }
+    for task in options.tasks:
+        compare(task, tools, options.rounds)
+    for tool in tools.values():
+        tool.stop()
+
+
+def compare(task: str, tools: dict[str, Tool], rounds: int) -> None:
+    """Time a task in turns, take errors, and print its table."""
+    asked = TASKS[task]
+    methods = [
+        (name, method)
+        for name, tool in tools.items()
+        for method in tool.methods
+        if method.split("/")[0] == task
+    ]
+    best: dict[tuple[str, str, int], tuple[float, bool]] = {}
+    for _ in range(rounds):
+        for size in asked.sizes:
+            for name, method in methods:
+                found = tools[name].ask(method, size)
+                key = (name, method, size)
+                pace = found["seconds"] / found["size"]
+                if key not in best or pace < best[key][0]:
+                    best[key] = pace, found["size"] < size
+    print(f"\n### {task}\n")
+    error = f" {asked.measure} |" if asked.measure else ""
+    sizes = " | ".join(f"n = {size:,}" for size in asked.sizes)
+    print(f"| tool | method | {sizes} | beside tacet's best |{error}")
+    print("|---|---|" + "---:|" * (len(asked.sizes) + 1 + bool(error)))
+    largest = asked.sizes[-1]
+    ours = min(
+        (best[name, method, largest][0] for name, method in methods if name == "tacet"),
+        default=float("nan"),
+    )
+    for name, method in methods:
+        cells = []
+        for size in asked.sizes:
+            pace, fewer = best[name, method, size]
+            cells.append(f"{1000 * pace * size:.3g} ms{'*' if fewer else ''}")
+        cells.append(f"{best[name, method, largest][0] / ours:.3g}x")
+        if error:
+            found = tools[name].ask(method, asked.error_size, asked.releases)
+            cells.append(f"{found['error']:.4g}")
+        print(f"| {name} | {method.split('/')[1]} |", " | ".join(cells), "|")
+
+
+if __name__ == "__main__":
+    main()
