@@ -1,0 +1,193 @@
+"""Draws the pictures of these pages anew, from the formulas of the mechanisms; no noise is drawn.
+
+    python docs/mechanisms/pictures.py [NAME ...]
+
+Needs matplotlib (`pip install 'tacet[plots]'`). Writes NAME.svg beside this file.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("svg")
+
+import matplotlib.pyplot as plt  # noqa: E402  # the backend is chosen first
+import numpy as np  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+
+from tacet import ApproxDP, mechanisms  # noqa: E402
+
+HERE = Path(__file__).parent
+STYLE = {
+    "svg.hashsalt": "tacet",  # the same picture is the same file
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+}
+DELTA = 1e-6
+
+
+def numbers(left: Axes, right: Axes) -> None:
+    """The standard deviation of one number, and of each of many that one person moves."""
+    epsilons = np.geomspace(0.1, 10, 41)
+    laws: dict[str, Callable[[float], float]] = {
+        "Laplace": lambda e: math.sqrt(2) / e,
+        "Geometric (integers)": lambda e: _geometric(e),
+        "Staircase": lambda e: mechanisms.Staircase(epsilon=e, sensitivity=1).standard_deviation,
+        "Gaussian, delta = 1e-6": lambda e: _gaussian(e, 1.0),
+    }
+    for name, law in laws.items():
+        left.loglog(epsilons, [law(float(f"{e:.4g}")) for e in epsilons], label=name)
+    left.set(xlabel="epsilon", ylabel="standard deviation", title="one number of sensitivity 1")
+    left.legend()
+    moved = np.unique(np.geomspace(1, 1000, 40).astype(int))
+    right.loglog(moved, [math.sqrt(2) * m for m in moved], label="Laplace")
+    right.loglog(
+        moved, [_gaussian(1.0, math.sqrt(m)) for m in moved], label="Gaussian, delta = 1e-6"
+    )
+    right.set(
+        xlabel="numbers that one person moves by 1 each",
+        ylabel="standard deviation of each",
+        title="many numbers, epsilon = 1",
+    )
+    right.legend()
+
+
+def _geometric(epsilon: float) -> float:
+    return mechanisms.Geometric(epsilon=epsilon, l1_sensitivity=1).standard_deviation
+
+
+def _gaussian(epsilon: float, sensitivity: float) -> float:
+    noise = mechanisms.Gaussian.for_guarantee(ApproxDP(epsilon, DELTA), l2_sensitivity=sensitivity)
+    return noise.standard_deviation
+
+
+def response(left: Axes, right: Axes) -> None:
+    """The standard error of a rare category, and that of a mean."""
+    sizes = np.unique(np.geomspace(2, 1000, 40).astype(int))
+    kinds = {
+        "RandomizedResponse": mechanisms.RandomizedResponse,
+        "OUE": mechanisms.OUE,
+        "RAPPOR": mechanisms.RAPPOR,
+        "SubsetSelection": mechanisms.SubsetSelection,
+        "HadamardResponse": mechanisms.HadamardResponse,
+        "LocalHashing": mechanisms.LocalHashing,
+    }
+    people = 100_000
+    for name, kind in kinds.items():
+        errors = [
+            math.sqrt(kind(epsilon=1.0, categories=int(k)).variance(count=people)) for k in sizes
+        ]
+        left.loglog(sizes, errors, label=name)
+    left.set(
+        xlabel="categories",
+        ylabel="standard error of a rare share",
+        title="100,000 reports, epsilon = 1",
+    )
+    left.legend()
+    epsilons = np.geomspace(0.1, 10, 41)
+    for name, number in (("Duchi", mechanisms.Duchi), ("Piecewise", mechanisms.Piecewise)):
+        errors = [
+            math.sqrt(number(epsilon=float(f"{e:.4g}"), lower=-1, upper=1).variance(count=people))
+            for e in epsilons
+        ]
+        right.loglog(epsilons, errors, label=name)
+    right.set(
+        xlabel="epsilon",
+        ylabel="standard error of the mean, worst values",
+        title="100,000 numbers in [-1, 1]",
+    )
+    right.legend()
+
+
+def keys(left: Axes, right: Axes) -> None:
+    """How likely a key is kept, by how many people have it."""
+    counts = range(1, 61)
+    for epsilon in (0.5, 1.0, 2.0):
+        rule = mechanisms.PartitionSelection(epsilon=epsilon, delta=DELTA)
+        left.plot(counts, [float(rule.probability(n)) for n in counts], label=f"epsilon {epsilon}")
+    left.set(
+        xlabel="people who have the key",
+        ylabel="probability that it is named",
+        title="PartitionSelection, delta = 1e-6",
+    )
+    left.legend()
+    moved = range(1, 33)
+    for name, kind in (
+        ("ThresholdedLaplace", mechanisms.ThresholdedLaplace),
+        ("ThresholdedGaussian", mechanisms.ThresholdedGaussian),
+    ):
+        guarantee = ApproxDP(1, DELTA)
+        right.plot(
+            moved,
+            [kind.for_guarantee(guarantee, l0_sensitivity=m).threshold for m in moved],
+            label=name,
+        )
+    right.set(
+        xlabel="keys that one person may have",
+        ylabel="threshold",
+        title="noisy counts of keys, (1, 1e-6)",
+    )
+    right.legend()
+
+
+def streams(left: Axes, right: Axes) -> None:
+    """How far from the threshold a question must lie, by how many are asked and answered."""
+    asked = np.unique(np.geomspace(1, 1e6, 30).astype(int))
+    for name, monotone in (("general questions", False), ("monotone questions", True)):
+        first = mechanisms.AboveThreshold(epsilon=1, sensitivity=1, threshold=0, monotone=monotone)
+        widths = [first.interval(0.95, queries=int(n)) for n in asked]
+        left.semilogx(asked, widths, label=name)
+    left.set(
+        xlabel="questions",
+        ylabel="distance that is told apart, 95 %",
+        title="AboveThreshold, epsilon = 1",
+    )
+    left.legend()
+    answers = np.unique(np.geomspace(1, 100, 25).astype(int))
+    for name, refresh in (("one threshold for all", False), ("a fresh one each", True)):
+        deviations = [
+            mechanisms.Sparse(
+                epsilon=1, count=int(c), sensitivity=1, threshold=0, refresh=refresh
+            ).standard_deviation
+            for c in answers
+        ]
+        right.loglog(answers, deviations, label=name)
+    right.set(
+        xlabel="answers above",
+        ylabel="standard deviation of a comparison",
+        title="Sparse, epsilon = 1 in all",
+    )
+    right.legend()
+
+
+PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
+    "numbers": numbers,
+    "response": response,
+    "keys": keys,
+    "streams": streams,
+}
+
+
+def main(names: list[str]) -> None:
+    with mpl.rc_context(STYLE):
+        for name in names or list(PICTURES):
+            figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+            PICTURES[name](*axes)
+            figure.savefig(HERE / f"{name}.svg", metadata={"Date": None})
+            plt.close(figure)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
