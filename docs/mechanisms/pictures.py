@@ -18,11 +18,11 @@ import matplotlib as mpl
 
 mpl.use("svg")
 
-import matplotlib.pyplot as plt  # noqa: E402  # the backend is chosen first
-import numpy as np  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
+import matplotlib.pyplot as plt  # the backend is chosen first
+import numpy as np
+from matplotlib.axes import Axes
 
-from tacet import ApproxDP, mechanisms  # noqa: E402
+from tacet import ApproxDP, mechanisms
 
 HERE = Path(__file__).parent
 STYLE = {
@@ -43,7 +43,7 @@ def numbers(left: Axes, right: Axes) -> None:
     epsilons = np.geomspace(0.1, 10, 41)
     laws: dict[str, Callable[[float], float]] = {
         "Laplace": lambda e: math.sqrt(2) / e,
-        "Geometric (integers)": lambda e: _geometric(e),
+        "Geometric (integers)": _geometric,
         "Staircase": lambda e: mechanisms.Staircase(epsilon=e, sensitivity=1).standard_deviation,
         "Gaussian, delta = 1e-6": lambda e: _gaussian(e, 1.0),
     }
@@ -181,6 +181,7 @@ PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
 
 
 def main(names: list[str]) -> None:
+    """Draw the pictures of these names, or all."""
     with mpl.rc_context(STYLE):
         for name in names or list(PICTURES):
             figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
