@@ -83,6 +83,15 @@ def test_many_different_scales_hold_long_arithmetic(
     assert values[1] <= delta * (1 + 1e-12)
 
 
+def test_fast_scales_are_narrow() -> None:
+    """They turn so fast that a stretch from the last node on would hold no small |phi|."""
+    scales = scales_between(1.0, 20.0, 1000, 11)
+    found = epsilon_interval([(Laplace(noise_multiplier=b), 1) for b in scales], delta=1e-5)
+    assert found.width < 1e-11 * found.upper
+    values = [by_contour(scales, end, c=0.41, x=150.0) for end in found]  # x = 300: the same
+    assert values[1] <= 1e-5 <= values[0]
+
+
 def test_delta_of_many_scales_holds_long_arithmetic() -> None:
     scales = scales_between(10.0, 200.0, 400, 3)
     composition = [(Laplace(noise_multiplier=b), 1) for b in scales]
@@ -120,7 +129,7 @@ def test_the_tail_integral_is_a_bound(count: int, nodes: int) -> None:
     c, h, start = 2.0, 0.5, 20
     at = law.tilt(c, last=1.0, most=1000)
     assert at is not None
-    found = at.tail_integral(start=start, h=h, first=at.tail(start * h), lead=at.tail, goal=1e-9)
+    found = at.tail_integral(start=start, h=h, known=at.tail(start * h), lead=at.tail, goal=1e-9)
     t = h * np.arange(start + 1, nodes)
     size = 0.0
     for block in np.array_split(t, 40):

@@ -139,18 +139,18 @@ class LaplaceTilt:
         return self.law._tail(self.c, t, self.above)  # noqa: SLF001 - the same file's formula
 
     def tail_integral(
-        self, *, start: int, h: float, first: float, lead: Callable[[float], float], goal: float
+        self, *, start: int, h: float, known: float, lead: Callable[[float], float], goal: float
     ) -> float:
         """A bound of the integral of |phi| / (c^2 + t^2) from t = start h on, all parts together.
 
-        lead: a bound of ln |phi| of all parts from some t on; first: from start h on; goal: what
+        lead: a bound of ln |phi| of all parts from some t on; known: from start h on; goal: what
         is small enough.
         """
         law = self.law
         if law.u.size < MANY:
-            return math.exp(first) * math.atan2(self.c, start * h) / self.c
+            return math.exp(known) * math.atan2(self.c, start * h) / self.c
         turning = Turning(u=law.u, counts=law.counts, above=self.above, c=self.c)
-        return turning.integral(start=start, h=h, first=first, lead=lead, goal=goal)
+        return turning.integral(start=start, h=h, known=known, lead=lead, goal=goal)
 
     def _product(self, t: Floats, places: NDArray[np.intp]) -> tuple[Complexes, Floats]:
         c, u, counts = self.c, self.law.u[places], self.law.counts[places]

@@ -83,27 +83,28 @@ class Turning:
         return level
 
     def integral(
-        self, *, start: int, h: float, first: float, lead: Callable[[float], float], goal: float
+        self, *, start: int, h: float, known: float, lead: Callable[[float], float], goal: float
     ) -> float:
         """A bound of the integral of |phi| / (c^2 + t^2) from t = start h on.
 
-        lead: a bound of ln |phi| of all parts from some t on; first: from start h on; goal: what
+        lead: a bound of ln |phi| of all parts from some t on; known: from start h on; goal: what
         is small enough, so that no more work is done.
         """
         most = math.log(goal) - 3.0
         passed, place, work = 0.0, start, 0
-        whole = first
+        whole = known
         best = math.exp(whole) * math.atan2(self.c, place * h) / self.c
         order = np.argsort(self.u)
         while best > goal and work < _WORK and passed < best:
             some = self._some(order, place * h)
-            step = max(1, int(2 * _TURN / (float(some.u.max()) * h)))
+            step = max(1, int(2 * _TURN / (float(some.u.max()) * h))) if place > start else 1
             edges = h * (place + step * np.arange(_BLOCK + 1, dtype=np.float64))
             left, right = edges[:-1], edges[1:]
-            level = some.levels(left, right)
+            first = left if step > 1 else right  # of a stretch that is one node, the node alone
+            level = some.levels(first, right)
             high = np.flatnonzero(level > most)
             if some.u.size < self.u.size and high.size:
-                level[high] = np.minimum(level[high], self.levels(left[high], right[high]))
+                level[high] = np.minimum(level[high], self.levels(first[high], right[high]))
                 work += high.size * self.u.size
             level = np.minimum(level, whole)
             passed += float(np.exp(level) @ ((right - left) / (self.c**2 + left * right)))

@@ -229,7 +229,7 @@ def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:
     for part in tilts:
         if isinstance(part, LaplaceTilt) and math.exp(found) * whole > goal > 0:
             rest = part.tail_integral(
-                start=plan.nodes - 1, h=plan.h, first=found, lead=lead, goal=goal
+                start=plan.nodes - 1, h=plan.h, known=found, lead=lead, goal=goal
             )
             found = min(found, math.log(max(rest / whole, 1e-300)) + 1e-12)
     return found
