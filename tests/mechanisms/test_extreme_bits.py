@@ -22,7 +22,12 @@ from tacet.mechanisms.additive import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.mechanisms.selection import Exponential
+from tacet.mechanisms.selection.exponential import Exponential
+from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from tacet.mechanisms.selection.stable import StableSelection
+from tacet.mechanisms.selection.top import TopK, TopKWithGaps
+from tacet.mechanisms.selection.tree import TreeSelection
 
 WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
 RELEASES: dict[str, Callable[[RandomBits], Any]] = {
@@ -46,6 +51,22 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
     "integers": lambda b: DiscreteLaplace(scale=3, l1_sensitivity=1).release([1, 2], bits=b),
     "more integers": lambda b: DiscreteGaussian(sigma=3, l2_sensitivity=1).release([1, 2], bits=b),
     "choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
+    "long choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([0] * 5000, bits=b),
+    "flip": lambda b: PermuteAndFlip(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
+    "noisy max": lambda b: ReportNoisyMax(noise="laplace", epsilon=1, sensitivity=1).release(
+        [3, 1, 2], bits=b
+    ),
+    "top": lambda b: TopK(count=2, epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),
+    "gaps": lambda b: TopKWithGaps(count=2, epsilon=1, sensitivity=1).release([3, 1, 2], bits=b)[1],
+    "stable": lambda b: (
+        StableSelection(epsilon=1, delta=0.1, sensitivity=1).release([3, 1], bits=b) or 0
+    ),
+    "tree": lambda b: TreeSelection(noise_multiplier=1, sensitivity=1, shuffle=True).release(
+        [3, 1, 2], bits=b
+    ),
+    "pieces": lambda b: PiecewiseConstantExponential(
+        epsilon=1, sensitivity=1, lower=0, upper=1
+    ).release([0.5], scores=[1, 2], bits=b),
     "reference": lambda b: reference.discrete_gaussian(sigma=Fraction(7, 3), size=2, bits=b),
 }
 

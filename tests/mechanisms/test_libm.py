@@ -55,6 +55,16 @@ def test_log_is_as_exact_as_assumed(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
+def test_log_is_so_on_all_positive_numbers(count: int) -> None:
+    drawn = SeededBits(76).words(count // 3)
+    spread = np.ldexp(1 + drawn * 2.0**-64, (drawn % np.uint64(2000)).astype(np.int64) - 1000)
+    levels = -np.log(points(count // 3, 77))  # what Gumbel noise takes the logarithm of
+    ends = np.array([5e-324, 2.0**-1022, 1.7976931348623157e308, 1 + 2.0**-52])
+    at = np.concatenate([spread, 1 / points(200, 78), levels[levels > 0], ends])
+    assert largest_error(np.log, mp.log, at) < ALLOWED
+
+
+@pytest.mark.parametrize("count", COUNTS)
 def test_exp_is_as_exact_as_assumed(count: int) -> None:
     at = -700 * points(count // 3, 72)
     assert largest_error(np.exp, mp.exp, at) < ALLOWED

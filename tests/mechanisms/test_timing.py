@@ -23,6 +23,7 @@ from tacet.mechanisms.additive import (
     Staircase,
     TruncatedLaplace,
 )
+from tacet.mechanisms.selection.top import NoisyMaxWithGap
 from tacet.mechanisms.sparse_vector.threshold import Sparse
 
 SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
@@ -40,6 +41,14 @@ def array_noise(x: int, *, bits: SecureBits) -> float:
     return float(SPARSE.release_with_gap([CENTRE + x], bits=bits)[1][0]) - CENTRE
 
 
+GAP = NoisyMaxWithGap(epsilon=1, sensitivity=5, grid_log2=-10)
+
+
+def gap_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise in the gap between two candidates, the first of which always leads."""
+    return GAP.release([CENTRE + x, 0], bits=bits)[1] - CENTRE
+
+
 RELEASES: dict[str, Callable[..., Any]] = {
     "laplace": Laplace(scale=10, l1_sensitivity=1).release,
     "gaussian": Gaussian(sigma=10, l2_sensitivity=1).release,
@@ -51,6 +60,7 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "bounded laplace": BoundedLaplace(epsilon=1, sensitivity=10, lower=-99, upper=99).release,
     "sparse vector, one at a time": stream_noise,
     "sparse vector, an array": array_noise,
+    "noisy max with gap": gap_noise,
 }
 
 

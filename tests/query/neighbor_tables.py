@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import tacet
 from tacet.bits import SeededBits
-from tacet.mechanisms.selection import Exponential
+from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.moments import Mean

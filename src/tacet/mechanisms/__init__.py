@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from tacet.mechanisms.response.numbers import Duchi, Piecewise
     from tacet.mechanisms.response.subsets import SubsetSelection
     from tacet.mechanisms.response.unary import OUE, RAPPOR
-    from tacet.mechanisms.selection import Exponential
+    from tacet.mechanisms.selection.exponential import Exponential
+    from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+    from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+    from tacet.mechanisms.selection.stable import StableSelection
+    from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+    from tacet.mechanisms.selection.tree import TreeSelection
     from tacet.mechanisms.sparse_vector.numeric import NumericSparse
     from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 
@@ -43,15 +48,23 @@ __all__ = [
     "HadamardResponse",
     "Laplace",
     "LocalHashing",
+    "NoisyMaxWithGap",
     "NumericSparse",
     "PartitionSelection",
+    "PermuteAndFlip",
     "Piecewise",
+    "PiecewiseConstantExponential",
     "RandomizedResponse",
+    "ReportNoisyMax",
     "Sparse",
+    "StableSelection",
     "Staircase",
     "SubsetSelection",
     "ThresholdedGaussian",
     "ThresholdedLaplace",
+    "TopK",
+    "TopKWithGaps",
+    "TreeSelection",
     "TruncatedLaplace",
 ]
 
@@ -61,23 +74,31 @@ _HOMES = {
     "DiscreteGaussian": "additive.integer",
     "DiscreteLaplace": "additive.integer",
     "Duchi": "response.numbers",
-    "Exponential": "selection",
+    "Exponential": "selection.exponential",
     "Gaussian": "additive.real",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
     "Laplace": "additive.real",
     "LocalHashing": "response.hashing",
+    "NoisyMaxWithGap": "selection.top",
     "NumericSparse": "sparse_vector.numeric",
     "OUE": "response.unary",
     "PartitionSelection": "keys.partitions",
+    "PermuteAndFlip": "selection.noisy_max",
     "Piecewise": "response.numbers",
+    "PiecewiseConstantExponential": "selection.piecewise",
     "RAPPOR": "response.unary",
     "RandomizedResponse": "response.categorical",
+    "ReportNoisyMax": "selection.noisy_max",
     "Sparse": "sparse_vector.threshold",
+    "StableSelection": "selection.stable",
     "Staircase": "additive.staircase",
     "SubsetSelection": "response.subsets",
     "ThresholdedGaussian": "keys.thresholded",
     "ThresholdedLaplace": "keys.thresholded",
+    "TopK": "selection.top",
+    "TopKWithGaps": "selection.top",
+    "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.truncated",
 }
 

@@ -36,7 +36,7 @@ from tacet import checks
 from tacet.bits import RandomBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection import Exponential
+from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import (

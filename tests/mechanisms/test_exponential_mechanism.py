@@ -15,8 +15,8 @@ from scipy import stats
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
-from tacet.mechanisms import selection
-from tacet.mechanisms.selection import Exponential
+from tacet.mechanisms.selection import exponential
+from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 
 KINDS: dict[str, Any] = {
@@ -84,7 +84,7 @@ def test_refining_every_choice_changes_none(
 ) -> None:
     matrix = np.array([KINDS[kind]] * 500)
     fast = MECHANISM.release_rows(matrix, weights=weights, bits=SeededBits(63))
-    monkeypatch.setattr(selection, "_ROUNDING", 10.0)
+    monkeypatch.setattr(exponential, "_ROUNDING", 10.0)
     slow = MECHANISM.release_rows(matrix, weights=weights, bits=SeededBits(63))
     assert (fast == slow).all()
 

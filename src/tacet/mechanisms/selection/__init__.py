@@ -1,0 +1,3 @@
+"""Selection: which of many candidates is best, by noisy maxima of several kinds."""
+
+# SPDX-License-Identifier: Apache-2.0
