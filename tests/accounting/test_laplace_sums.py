@@ -121,6 +121,33 @@ def test_stretches_are_bounds_of_the_transform() -> None:
                 assert np.all(logs.real - errors <= level + 1e-9 * abs(level))
 
 
+def test_a_slow_scale_is_bounded_closely_at_single_points() -> None:
+    """|phi| is nearly |cos(t u)| there, which the bound must not pass below."""
+    u = np.array([1e-6])
+    at = LaplaceSum(u=u, counts=np.ones(1)).tilt(0.5, last=1.0, most=1000)
+    assert at is not None
+    turning = Turning(u=u, counts=np.ones(1), above=at.above, c=0.5)
+    t = np.linspace(0.05, 3.1, 200) * 1e6
+    levels, truth = turning.levels(t, t), at.nodes(t)[0].real
+    assert np.all(truth <= levels + 1e-9)
+    assert np.all(np.exp(levels) <= np.exp(truth) + 5e-5)
+
+
+def test_the_tail_integral_sees_what_comes_back() -> None:
+    """Scales that hardly differ are in step again and again, far beyond the last node."""
+    scales = np.linspace(50.0, 51.0, 40)
+    at = LaplaceSum(u=1 / scales, counts=np.ones(40)).tilt(0.5, last=1.0, most=1000)
+    assert at is not None
+    h = 0.25
+    t = h * np.arange(40_000, dtype=np.float64)
+    parts = np.exp(at.nodes(t)[0].real) * (h / (0.25 + t * t))
+    for start in range(256, 384, 16):
+        found = at.tail_integral(
+            start=start, h=h, known=at.tail(start * h), lead=at.tail, goal=1e-9
+        )
+        assert math.fsum(parts[start + 1 :]) <= found <= 4 * math.fsum(parts[start + 1 :])
+
+
 @pytest.mark.parametrize(("count", "nodes"), [(60, 400_000), (500, 40_000)])
 def test_the_tail_integral_is_a_bound(count: int, nodes: int) -> None:
     """Against the sum over many more nodes and the plain bound; of many the slower are asked."""
