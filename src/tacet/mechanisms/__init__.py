@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.response.numbers import Duchi, Piecewise
     from tacet.mechanisms.response.subsets import SubsetSelection
     from tacet.mechanisms.response.unary import OUE, RAPPOR
+    from tacet.mechanisms.retry.best import BestOf
     from tacet.mechanisms.selection.exponential import Exponential
     from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
     from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
@@ -38,6 +39,7 @@ __all__ = [
     "OUE",
     "RAPPOR",
     "AboveThreshold",
+    "BestOf",
     "BoundedLaplace",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -70,6 +72,7 @@ __all__ = [
 
 _HOMES = {
     "AboveThreshold": "sparse_vector.threshold",
+    "BestOf": "retry.best",
     "BoundedLaplace": "additive.bounded",
     "DiscreteGaussian": "additive.integer",
     "DiscreteLaplace": "additive.integer",
