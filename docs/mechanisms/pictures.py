@@ -172,8 +172,49 @@ def streams(left: Axes, right: Axes) -> None:
     right.legend()
 
 
+def selection(left: Axes, right: Axes) -> None:
+    """What a choice loses on average, and how often a leader is told."""
+    scores = np.linspace(0, 100, 21)
+    epsilons = np.geomspace(0.1, 10, 41)
+    drawn = []
+    for epsilon in epsilons:
+        law = mechanisms.Exponential(epsilon=float(f"{epsilon:.4g}"), sensitivity=1)
+        drawn.append(float(np.exp(law.log_probabilities(scores)) @ (100 - scores)))
+    left.loglog(epsilons, drawn, label="Exponential")
+    flipped = [_regret_of_flips(scores, 2 / epsilon) for epsilon in epsilons]
+    left.loglog(epsilons, flipped, label="PermuteAndFlip")
+    left.set(
+        xlabel="epsilon",
+        ylabel="expected distance from the best score",
+        title="scores 0, 5, ..., 100 of sensitivity 1",
+    )
+    left.legend()
+    leads = np.linspace(0, 120, 241)
+    for epsilon in (0.5, 1.0, 2.0):
+        leader = mechanisms.StableSelection(epsilon=epsilon, delta=DELTA, sensitivity=1)
+        told = [float(leader.probability(float(lead))) for lead in leads]
+        right.plot(leads, told, label=f"epsilon {epsilon}")
+    right.set(
+        xlabel="lead of the best score over the second",
+        ylabel="probability that it is told",
+        title="StableSelection, delta = 1e-6, sensitivity 1",
+    )
+    right.legend()
+
+
+def _regret_of_flips(scores: np.ndarray, mean: float) -> float:
+    """By the law of the largest of scores with exponential noise, integrated beyond the best."""
+    best = float(scores.max())
+    x = np.geomspace(1e-9, 60, 4001) * mean
+    gone = np.exp(-(x[:, None] + best - scores) / mean)  # P(noise of a candidate beyond best + x)
+    below = np.exp(np.log1p(-gone).sum(axis=1))
+    winning = gone / mean / (1 - gone) * below[:, None]
+    return float(np.trapezoid(winning @ (best - scores), x))
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "numbers": numbers,
+    "selection": selection,
     "response": response,
     "keys": keys,
     "streams": streams,
