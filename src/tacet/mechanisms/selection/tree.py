@@ -216,12 +216,12 @@ def _hadamard(size: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _best_of_groups(scores: NDArray[Any], size: int) -> NDArray[Any]:
-    """The largest of every `size` consecutive scores; the last group may be smaller."""
-    whole = scores.size // size * size
-    parts = [scores[:whole].reshape(-1, size).max(axis=1)] if whole else []
-    if whole < scores.size:
-        parts.append(scores[whole:].max(keepdims=True))
-    return np.concatenate(parts)
+    """The largest of every `size` scores, a power of 2; the last group may be smaller."""
+    while size > 1:
+        pairs = np.maximum(scores[: scores.size // 2 * 2 : 2], scores[1::2])
+        scores = np.append(pairs, scores[-1]) if scores.size % 2 else pairs
+        size //= 2
+    return scores
 
 
 def _random_order(count: int, bits: RandomBits) -> NDArray[np.int64]:
