@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from tacet.mechanisms.response.numbers import Duchi, Piecewise
     from tacet.mechanisms.response.subsets import SubsetSelection
     from tacet.mechanisms.response.unary import OUE, RAPPOR
+    from tacet.mechanisms.retry.absorb import AbsorbFailure
     from tacet.mechanisms.retry.best import BestOf
+    from tacet.mechanisms.retry.success import ConditionOnSuccess
     from tacet.mechanisms.selection.exponential import Exponential
     from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
     from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
@@ -39,8 +41,10 @@ __all__ = [
     "OUE",
     "RAPPOR",
     "AboveThreshold",
+    "AbsorbFailure",
     "BestOf",
     "BoundedLaplace",
+    "ConditionOnSuccess",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Duchi",
@@ -72,8 +76,10 @@ __all__ = [
 
 _HOMES = {
     "AboveThreshold": "sparse_vector.threshold",
+    "AbsorbFailure": "retry.absorb",
     "BestOf": "retry.best",
     "BoundedLaplace": "additive.bounded",
+    "ConditionOnSuccess": "retry.success",
     "DiscreteGaussian": "additive.integer",
     "DiscreteLaplace": "additive.integer",
     "Duchi": "response.numbers",

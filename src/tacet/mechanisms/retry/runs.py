@@ -9,10 +9,21 @@ import numbers
 from fractions import Fraction
 from typing import Protocol, TypeAlias, TypeVar
 
+from tacet import checks
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.additive.parameters import Real, readable
+from tacet.privacy.guarantees import ApproxDP, PureDP
 
-__all__ = ["Number", "Run", "is_nan", "number_of"]
+__all__ = [
+    "Number",
+    "Run",
+    "guarantee_of_run",
+    "is_nan",
+    "number_of",
+    "probability",
+    "too_high",
+]
 
 Output_co = TypeVar("Output_co", covariant=True)
 
@@ -46,3 +57,26 @@ def number_of(argument: str, value: object) -> Number:
 def is_nan(value: Number) -> bool:
     """Whether the number is none."""
     return isinstance(value, float) and math.isnan(value)
+
+
+def too_high(loss: object, limit: Fraction) -> bool:
+    """Whether a loss is above the limit, exactly; NaN is."""
+    number = number_of("loss", loss)
+    return is_nan(number) or number > limit
+
+
+def guarantee_of_run(guarantee: object, *, name: str = "guarantee") -> tuple[Fraction, Fraction]:
+    """Epsilon and delta of one run."""
+    if isinstance(guarantee, PureDP):
+        return guarantee.epsilon, Fraction(0)
+    if isinstance(guarantee, ApproxDP):
+        return guarantee.epsilon, guarantee.delta
+    raise InvalidParameter(name, guarantee, expected="PureDP or ApproxDP, of one run")
+
+
+def probability(name: str, value: checks.Number) -> Real:
+    """The number as it prints, if it is 0 or above and below 1; else InvalidParameter."""
+    number = checks.exact(name, value)
+    if not 0 <= number < 1:
+        raise InvalidParameter(name, value, expected="a probability below 1")
+    return readable(number)
