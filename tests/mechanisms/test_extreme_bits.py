@@ -18,7 +18,9 @@ from tacet.mechanisms.additive import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
+    KNorm,
     Laplace,
+    MultivariateGaussian,
     Staircase,
     TruncatedLaplace,
 )
@@ -48,6 +50,15 @@ RELEASES: dict[str, Callable[[RandomBits], Any]] = {
     "bounded laplace": lambda b: BoundedLaplace(epsilon=1, sensitivity=1, lower=0, upper=3).release(
         [1.0, 2.0, 3.0], bits=b
     ),
+    "a square": lambda b: KNorm(norm=float("inf"), epsilon=1, sensitivity=1, dimension=2).release(
+        [1.0, 2.0], bits=b
+    ),
+    "a disc": lambda b: KNorm(norm=2, epsilon=1, sensitivity=1, dimension=3).release(
+        [1.0, 2.0, 0.0], bits=b
+    ),
+    "a plane": lambda b: MultivariateGaussian(
+        covariance=[[2, 1], [1, 2]], l2_sensitivity=1
+    ).release([1.0, 2.0], bits=b),
     "integers": lambda b: DiscreteLaplace(scale=3, l1_sensitivity=1).release([1, 2], bits=b),
     "more integers": lambda b: DiscreteGaussian(sigma=3, l2_sensitivity=1).release([1, 2], bits=b),
     "choice": lambda b: Exponential(epsilon=1, sensitivity=1).release([3, 1, 2], bits=b),

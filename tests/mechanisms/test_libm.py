@@ -75,7 +75,7 @@ def test_exp_is_as_exact_as_assumed(count: int) -> None:
 def test_cosine_and_sine_of_a_word(count: int) -> None:
     edges = [0, 2**64 - 1, 2**52, 2**52 - 1, 2**63, 2**62, 2**61, 3 << 61]
     words = np.concatenate([SeededBits(73).words(count), np.array(edges, np.uint64)])
-    cosine, sine = certified._cosine_and_sine(words)
+    cosine, sine = certified.cosine_and_sine(words)
     with mp.workprec(120):
         for word, c, s in zip(words.tolist(), cosine.tolist(), sine.tolist(), strict=True):
             turn = mpf(word) / 2**63
@@ -90,7 +90,7 @@ def test_the_whole_standard_noise_is_within_its_bound(count: int) -> None:
     words: Any = SeededBits(74).words(count)
     signed = words.view(np.int64)
     logarithm = np.log(np.abs(signed * 2.0**-63))
-    cosine, _ = certified._cosine_and_sine(words[::-1].copy())
+    cosine, _ = certified.cosine_and_sine(words[::-1].copy())
     normal = np.sqrt(-2 * logarithm) * cosine
     with mp.workprec(120):
         for k, word in enumerate(signed.tolist()):

@@ -19,7 +19,9 @@ from tacet.mechanisms.additive import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
+    KNorm,
     Laplace,
+    MultivariateGaussian,
     Staircase,
     TruncatedLaplace,
 )
@@ -49,6 +51,16 @@ def gap_noise(x: int, *, bits: SecureBits) -> float:
     return GAP.release([CENTRE + x, 0], bits=bits)[1] - CENTRE
 
 
+PLANE = MultivariateGaussian(covariance=[[100, 50], [50, 100]], l2_sensitivity=1)
+SQUARE = KNorm(norm=float("inf"), epsilon=1, sensitivity=5, dimension=2)
+DISC = KNorm(norm=2, epsilon=1, sensitivity=5, dimension=2)
+
+
+def vector_noise(mechanism: KNorm | MultivariateGaussian) -> Callable[..., float]:
+    """The size of the noise on two numbers released together."""
+    return lambda x, *, bits: float(abs(mechanism.release([x, 0.0], bits=bits)).max())
+
+
 RELEASES: dict[str, Callable[..., Any]] = {
     "laplace": Laplace(scale=10, l1_sensitivity=1).release,
     "gaussian": Gaussian(sigma=10, l2_sensitivity=1).release,
@@ -58,6 +70,9 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "staircase": Staircase(epsilon=0.5, sensitivity=1).release,
     "cut laplace": TruncatedLaplace(scale=10, sensitivity=1, bound=40).release,
     "bounded laplace": BoundedLaplace(epsilon=1, sensitivity=10, lower=-99, upper=99).release,
+    "correlated normals": vector_noise(PLANE),
+    "in a square": vector_noise(SQUARE),
+    "in a disc": vector_noise(DISC),
     "sparse vector, one at a time": stream_noise,
     "sparse vector, an array": array_noise,
     "noisy max with gap": gap_noise,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+    from tacet.mechanisms.additive.multivariate import MultivariateGaussian
+    from tacet.mechanisms.additive.norms import KNorm
     from tacet.mechanisms.additive.real import Gaussian, Laplace
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
@@ -52,8 +54,10 @@ __all__ = [
     "Gaussian",
     "Geometric",
     "HadamardResponse",
+    "KNorm",
     "Laplace",
     "LocalHashing",
+    "MultivariateGaussian",
     "NoisyMaxWithGap",
     "NumericSparse",
     "PartitionSelection",
@@ -87,8 +91,10 @@ _HOMES = {
     "Gaussian": "additive.real",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
+    "KNorm": "additive.norms",
     "Laplace": "additive.real",
     "LocalHashing": "response.hashing",
+    "MultivariateGaussian": "additive.multivariate",
     "NoisyMaxWithGap": "selection.top",
     "NumericSparse": "sparse_vector.numeric",
     "OUE": "response.unary",

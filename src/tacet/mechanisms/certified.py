@@ -33,6 +33,7 @@ from tacet.mechanisms.refine import (
 __all__ = [
     "CHUNK",
     "LARGEST_RATIO",
+    "cosine_and_sine",
     "gaussian_chunk",
     "laplace_chunk",
     "laplace_shift",
@@ -156,7 +157,7 @@ def gaussian_chunk(
     radius = np.multiply(logarithm, -2.0)
     np.sqrt(radius, out=radius)
     radius *= factor
-    cosine, sine = _cosine_and_sine(angle_words)
+    cosine, sine = cosine_and_sine(angle_words)
     value = np.empty(offsets.size)
     np.multiply(radius, cosine, out=value[:pairs])
     second = offsets.size - pairs
@@ -182,7 +183,7 @@ def gaussian_chunk(
     return floors
 
 
-def _cosine_and_sine(words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
+def cosine_and_sine(words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
     """Cosine and sine of 2 pi word / 2^64: a table of 4096 angles and a rotation by the rest."""
     index = np.right_shift(words, np.uint64(_REST_BITS)).view(np.int64)
     rest = np.bitwise_and(words, np.uint64((1 << _REST_BITS) - 1)).view(np.int64)

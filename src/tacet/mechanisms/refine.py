@@ -35,6 +35,7 @@ __all__ = [
     "log_ratio_bounds",
     "magnitude_exact",
     "minus_log_bounds",
+    "normal_bounds",
     "signed_uniform",
 ]
 
@@ -149,29 +150,41 @@ def gaussian_floors_exact(
     angle = LazyUniform(angle_word, length=64, bits=bits)
     while True:
         places = radius.places
-        low, high = minus_log_bounds(radius, places)
-        if high is not None:
-            shortest = math.isqrt(2 * low << places)
-            longest = math.isqrt(2 * high << places) + 1
-            turn = from_man_exp(angle.value, 1 - angle.length)
-            cosine, sine = mpf_cos_sin_pi(turn, places + _GUARD)
-            # The unread bits of the angle move it by less than 2 pi 2^-length.
-            slack = (7 << (places - angle.length)) + 3
+        pair = normal_bounds(radius, angle, places)
+        if pair is not None:
             floors = []
-            for part, offset in zip((cosine, sine), offsets, strict=True):
+            for (low, high), offset in zip(pair, offsets, strict=True):
                 if offset is None:
                     floors.append(0)
                     continue
-                middle = _fixed(part, places)
-                corners = [r * (middle + d) for r in (shortest, longest) for d in (-slack, slack)]
-                one = _floor_affine(min(corners), 2 * places, ratio=ratio, offset=offset)
-                if one != _floor_affine(max(corners), 2 * places, ratio=ratio, offset=offset):
+                one = _floor_affine(low, 2 * places, ratio=ratio, offset=offset)
+                if one != _floor_affine(high, 2 * places, ratio=ratio, offset=offset):
                     break
                 floors.append(one)
             else:
                 return floors[0], floors[1]
         radius.extend()
         angle.extend()
+
+
+def normal_bounds(
+    radius: LazyUniform, angle: LazyUniform, places: int
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Integers that bracket both normals of Box and Muller times 2^(2 places); None at U = 0."""
+    low, high = minus_log_bounds(radius, places)
+    if high is None:
+        return None
+    shortest = math.isqrt(2 * low << places)
+    longest = math.isqrt(2 * high << places) + 1
+    turn = from_man_exp(angle.value, 1 - angle.length)
+    # The unread bits of the angle move it by less than 2 pi 2^-length.
+    slack = (7 << (places - angle.length)) + 3
+    pair = []
+    for part in mpf_cos_sin_pi(turn, places + _GUARD):
+        middle = _fixed(part, places)
+        corners = [r * (middle + d) for r in (shortest, longest) for d in (-slack, slack)]
+        pair.append((min(corners), max(corners)))
+    return pair[0], pair[1]
 
 
 def _fixed(value: Any, places: int) -> int:

@@ -174,13 +174,19 @@ def _grid_ratio(argument: str, exact: Fraction, grid_log2: int | None) -> tuple[
     return grid, ratio
 
 
-def released(x: ArrayLike, *, grid: int, ratio: Fraction, bits: RandomBits, draw: Chunk) -> Any:
-    """The noisy number or float64 array, of the shape of x: the whole of a mechanism's release."""
+def released(
+    x: ArrayLike, *, grid: int, ratio: Fraction, bits: RandomBits, draw: Chunk, together: int = 1
+) -> Any:
+    """The noisy number or float64 array, of the shape of x: the whole of a mechanism's release.
+
+    together: how many neighbouring numbers are given noise as one vector.
+    """
     integers, floats, shape = arrays.numbers(x)
+    chunk = together * max(CHUNK // together, 64)
     if floats is not None:
-        noisy = add_to_floats(floats, grid=grid, ratio=ratio, bits=bits, draw=draw)
+        noisy = add_to_floats(floats, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
         return arrays.shaped(noisy, shape)
-    steps = add_to_integers(integers, 0, grid=grid, ratio=ratio, bits=bits, draw=draw)
+    steps = add_to_integers(integers, 0, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
     return arrays.shaped(arrays.float_multiples(steps, grid), shape)
 
 
@@ -192,6 +198,7 @@ def add_to_integers(
     ratio: Fraction,
     bits: RandomBits,
     draw: Chunk,
+    chunk: int = CHUNK,
 ) -> list[int]:
     """Each value 2^unit_log2 plus noise, in steps of the grid; see `rounded_laplace`."""
     shift = grid - _whole("unit_log2", unit_log2)
@@ -205,28 +212,34 @@ def add_to_integers(
         wholes = [(number + half) >> shift for number in numbers]
         parts = [(number + half) & (size - 1) for number in numbers]
     released: list[int] = []
-    for start in range(0, len(numbers), CHUNK):
-        chunk = parts[start : start + CHUNK]
-        offsets = np.array([part / size for part in chunk], dtype=np.float64)
+    for start in range(0, len(numbers), chunk):
+        some = parts[start : start + chunk]
+        offsets = np.array([part / size for part in some], dtype=np.float64)
 
-        def exact(index: int, chunk: list[int] = chunk) -> Fraction:
-            return Fraction(chunk[index], size)
+        def exact(index: int, some: list[int] = some) -> Fraction:
+            return Fraction(some[index], size)
 
         floors = draw(offsets, exact, ratio=ratio, bits=bits).astype(np.int64).tolist()
-        released += map(operator.add, wholes[start : start + CHUNK], floors)
+        released += map(operator.add, wholes[start : start + chunk], floors)
     return released
 
 
 @np.errstate(over="ignore", under="ignore")  # mended by the clip; below any slack
 def add_to_floats(
-    values: Floats, *, grid: int, ratio: Fraction, bits: RandomBits, draw: Chunk
+    values: Floats,
+    *,
+    grid: int,
+    ratio: Fraction,
+    bits: RandomBits,
+    draw: Chunk,
+    chunk: int = CHUNK,
 ) -> Floats:
     """Each value plus noise, rounded to the grid; see `rounded_laplace_floats`."""
     flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
     released = np.empty_like(flat)
     end = 2.0 ** (LARGEST_VALUE_LOG2 - max(grid, 0))
-    for start in range(0, flat.size, CHUNK):
-        part = flat[start : start + CHUNK]
+    for start in range(0, flat.size, chunk):
+        part = flat[start : start + chunk]
         scaled = np.ldexp(part, -grid)
         np.copyto(scaled, 0.0, where=np.isnan(scaled))
         np.maximum(scaled, -end, out=scaled)
@@ -241,7 +254,7 @@ def add_to_floats(
             return Fraction(float(part[index])) / _power(grid) - int(wholes[index]) + _HALF
 
         wholes += draw(offsets, exact, ratio=ratio, bits=bits)
-        np.ldexp(wholes, grid, out=released[start : start + CHUNK])
+        np.ldexp(wholes, grid, out=released[start : start + chunk])
     return released.reshape(np.shape(values))
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from tacet.mechanisms.additive.bounded import BoundedLaplace
 from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+from tacet.mechanisms.additive.multivariate import MultivariateGaussian
+from tacet.mechanisms.additive.norms import KNorm
 from tacet.mechanisms.additive.real import Gaussian, Laplace
 from tacet.mechanisms.additive.staircase import Staircase
 from tacet.mechanisms.additive.truncated import TruncatedLaplace
@@ -21,7 +23,9 @@ __all__ = [
     "DiscreteLaplace",
     "Gaussian",
     "Geometric",
+    "KNorm",
     "Laplace",
+    "MultivariateGaussian",
     "Staircase",
     "TruncatedLaplace",
 ]

@@ -29,7 +29,7 @@ from tacet.mechanisms.certified import gaussian_chunk, laplace_chunk
 from tacet.privacy import events
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-__all__ = ["Gaussian", "Laplace"]
+__all__ = ["Gaussian", "Laplace", "mu_squared"]
 
 _SECURE = SecureBits()
 
@@ -155,18 +155,8 @@ class Gaussian:
         >>> round(float(Gaussian.for_guarantee(ApproxDP(1, 1e-5), l2_sensitivity=1).sigma), 3)
         3.731
         """
-        if isinstance(guarantee, ApproxDP):
-            square = GDP.within(guarantee).mu_squared
-        elif isinstance(guarantee, GDP):
-            square = guarantee.mu_squared
-        elif isinstance(guarantee, ZCDP):
-            square = 2 * guarantee.rho
-        else:
-            raise InvalidParameter("guarantee", guarantee, expected="ApproxDP, GDP or ZCDP")
-        if square == 0:
-            raise InvalidParameter("guarantee", guarantee, expected="one that allows some loss")
         sensitivity = checks.exact("l2_sensitivity", l2_sensitivity)
-        sigma = sensitivity * inverse_root_up(square)
+        sigma = sensitivity * inverse_root_up(mu_squared(guarantee))
         return Gaussian(sigma=sigma, l2_sensitivity=sensitivity)
 
     @property
@@ -213,3 +203,18 @@ class Gaussian:
             bits=bits or _SECURE,
         )
         return arrays.fraction_multiples(steps, self.grid_log2)
+
+
+def mu_squared(guarantee: ApproxDP | GDP | ZCDP) -> Fraction:
+    """The largest mu^2 of a normal shift that keeps the guarantee; InvalidParameter for 0."""
+    if isinstance(guarantee, ApproxDP):
+        square = GDP.within(guarantee).mu_squared
+    elif isinstance(guarantee, GDP):
+        square = guarantee.mu_squared
+    elif isinstance(guarantee, ZCDP):
+        square = 2 * guarantee.rho
+    else:
+        raise InvalidParameter("guarantee", guarantee, expected="ApproxDP, GDP or ZCDP")
+    if square == 0:
+        raise InvalidParameter("guarantee", guarantee, expected="one that allows some loss")
+    return square
