@@ -25,11 +25,15 @@ from tacet.mechanisms.additive import (
     Staircase,
     TruncatedLaplace,
 )
+from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
+from tacet.mechanisms.correlated.tree import BinaryTree
 from tacet.mechanisms.selection.top import NoisyMaxWithGap
 from tacet.mechanisms.sparse_vector.threshold import Sparse
 
 SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()
+TREE = BinaryTree(sigma=10, l2_sensitivity=1, steps=1)
+ROOT = SquareRootToeplitz(sigma=10, l2_sensitivity=1, steps=1)
 CENTRE = 10**6  # every question is found above, and its gap is this and the noise of both sides
 
 
@@ -61,6 +65,16 @@ def vector_noise(mechanism: KNorm | MultivariateGaussian) -> Callable[..., float
     return lambda x, *, bits: float(abs(mechanism.release([x, 0.0], bits=bits)).max())
 
 
+def tree_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise of a tree of one step, as a stream."""
+    return float(TREE.start(bits=bits).add(x))
+
+
+def root_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise of one step of the square-root mechanism, as an array."""
+    return float(ROOT.release([x], bits=bits)[0])
+
+
 RELEASES: dict[str, Callable[..., Any]] = {
     "laplace": Laplace(scale=10, l1_sensitivity=1).release,
     "gaussian": Gaussian(sigma=10, l2_sensitivity=1).release,
@@ -76,6 +90,8 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "sparse vector, one at a time": stream_noise,
     "sparse vector, an array": array_noise,
     "noisy max with gap": gap_noise,
+    "binary tree, one at a time": tree_noise,
+    "square root, an array": root_noise,
 }
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tacet.mechanisms.additive.real import Gaussian, Laplace
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
+    from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
+    from tacet.mechanisms.correlated.tree import BinaryTree
     from tacet.mechanisms.keys.partitions import PartitionSelection
     from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
     from tacet.mechanisms.response.categorical import RandomizedResponse
@@ -45,6 +47,7 @@ __all__ = [
     "AboveThreshold",
     "AbsorbFailure",
     "BestOf",
+    "BinaryTree",
     "BoundedLaplace",
     "ConditionOnSuccess",
     "DiscreteGaussian",
@@ -67,6 +70,7 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "Sparse",
+    "SquareRootToeplitz",
     "StableSelection",
     "Staircase",
     "SubsetSelection",
@@ -82,6 +86,7 @@ _HOMES = {
     "AboveThreshold": "sparse_vector.threshold",
     "AbsorbFailure": "retry.absorb",
     "BestOf": "retry.best",
+    "BinaryTree": "correlated.tree",
     "BoundedLaplace": "additive.bounded",
     "ConditionOnSuccess": "retry.success",
     "DiscreteGaussian": "additive.integer",
@@ -106,6 +111,7 @@ _HOMES = {
     "RandomizedResponse": "response.categorical",
     "ReportNoisyMax": "selection.noisy_max",
     "Sparse": "sparse_vector.threshold",
+    "SquareRootToeplitz": "correlated.square_root",
     "StableSelection": "selection.stable",
     "Staircase": "additive.staircase",
     "SubsetSelection": "response.subsets",

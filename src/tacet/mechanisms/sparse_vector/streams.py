@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Final, NoReturn, final
+from typing import Final, final
 
 from tacet.bits import RandomBits
 from tacet.errors import StreamStopped
 from tacet.mechanisms.additive import Gaussian, Laplace
+from tacet.mechanisms.alone import Alone
 from tacet.mechanisms.arrays import float_multiples
 from tacet.mechanisms.sparse_vector.comparison import LEVELS_AHEAD, Comparison, Question, question
 
@@ -23,23 +24,8 @@ __all__ = ["NumericStream", "ThresholdStream"]
 _AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever they are
 
 
-class _Alone:
-    """Refuses to be copied and pickled."""
-
-    __slots__ = ()
-
-    def __copy__(self) -> NoReturn:
-        _refuse("copied")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        _refuse("copied")
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        _refuse("pickled")
-
-
 @final
-class ThresholdStream(_Alone):
+class ThresholdStream(Alone):
     """Says of one question after the other whether it is above the threshold.
 
     Made by `AboveThreshold.start` and `Sparse.start`; safe to use from several threads.
@@ -121,7 +107,7 @@ class ThresholdStream(_Alone):
 
 
 @final
-class NumericStream(_Alone):
+class NumericStream(Alone):
     """Answers those questions of a stream with a number that are above the threshold.
 
     Made by `NumericSparse.start`; safe to use from several threads.
@@ -156,11 +142,3 @@ class NumericStream(_Alone):
 
     def __repr__(self) -> str:
         return f"NumericStream(left={self.left})"
-
-
-def _refuse(what: str) -> NoReturn:
-    msg = (
-        f"A started stream cannot be {what}: two holders of one threshold noise would give more "
-        "answers than were paid for. Start another where it is needed."
-    )
-    raise TypeError(msg)
