@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -22,7 +23,7 @@ import matplotlib.pyplot as plt  # the backend is chosen first
 import numpy as np
 from matplotlib.axes import Axes
 
-from tacet import ApproxDP, mechanisms
+from tacet import ApproxDP, PureDP, accounting, mechanisms
 
 HERE = Path(__file__).parent
 STYLE = {
@@ -212,12 +213,97 @@ def _regret_of_flips(scores: np.ndarray, mean: float) -> float:
     return float(np.trapezoid(winning @ (best - scores), x))
 
 
+def totals(left: Axes, right: Axes) -> None:
+    """Standard errors of running totals, over one stream and by its length, at rho = 1/2."""
+    kinds: dict[str, Callable[[int, float], Any]] = {
+        "BinaryTree": lambda steps, sigma: mechanisms.BinaryTree(
+            sigma=sigma, l2_sensitivity=1, steps=steps, honaker=False
+        ),
+        "BinaryTree, honaker": lambda steps, sigma: mechanisms.BinaryTree(
+            sigma=sigma, l2_sensitivity=1, steps=steps, honaker=True
+        ),
+        "SquareRootToeplitz": lambda steps, sigma: mechanisms.SquareRootToeplitz(
+            sigma=sigma, l2_sensitivity=1, steps=steps
+        ),
+    }
+
+    def errors(make: Callable[[int, float], Any], steps: int) -> np.ndarray:
+        sigma = math.sqrt(2 * accounting.rho(make(steps, 1.0).event))
+        found: np.ndarray = make(steps, float(f"{sigma:.6g}")).standard_errors()
+        return found
+
+    lengths = [2**k for k in range(1, 15)]
+    for name, make in kinds.items():
+        left.plot(range(1, 1025), errors(make, 1024), label=name, linewidth=1)
+        right.semilogx(lengths, [errors(make, n).max() for n in lengths], label=name)
+    right.semilogx(lengths, [math.sqrt(n) for n in lengths], "k:", label="noise on every value")
+    right.set_ylim(0, 12)
+    left.set(xlabel="step", ylabel="standard error of the total", title="1,024 steps, rho = 1/2")
+    right.set(xlabel="steps", ylabel="largest standard error", title="rho = 1/2")
+    left.legend()
+    right.legend()
+
+
+def tries(left: Axes, right: Axes) -> None:
+    """How good the best of several runs is, and what running until success costs."""
+    means, top = np.geomspace(1.1, 1000, 60), 0.02
+    stops = 1 / means
+    left.semilogx(
+        means, 1 - stops * (1 - top) / (1 - (1 - stops) * (1 - top)), label="geometric, 3 epsilon"
+    )
+    stops = np.array([_logarithmic_stop(mean) for mean in means])
+    left.semilogx(
+        means,
+        1 - np.log(1 - (1 - stops) * (1 - top)) / np.log(stops),
+        label="logarithmic, 2 epsilon",
+    )
+    left.semilogx(means, -np.expm1(-means * top), label="Poisson, by its curve")
+    left.set(
+        xlabel="runs on average",
+        ylabel="chance that the best is in the top 2 %",
+        title="BestOf",
+    )
+    left.legend()
+    failures = np.geomspace(0.001, 0.5, 30)
+    for rounds in (2, 5, 20):
+        costs = [
+            mechanisms.ConditionOnSuccess(
+                guarantee=PureDP(1),
+                test=ApproxDP(0.5, 1e-7),
+                sensitivity=1,
+                limit=3,
+                failure=float(f"{failure:.4g}"),
+                rounds=rounds,
+            ).event
+            for failure in failures
+        ]
+        right.loglog(failures, [float(cost.delta) for cost in costs], label=f"{rounds} rounds")
+    right.set(
+        xlabel="proved bound of a run's failure",
+        ylabel="delta",
+        title="ConditionOnSuccess, epsilon 1 and 0.5",
+    )
+    right.legend()
+
+
+def _logarithmic_stop(mean: float) -> float:
+    """The stop at which the logarithmic law has this mean, (1 / stop - 1) / ln(1 / stop)."""
+    low, high = 1e-9, 1.0
+    for _ in range(80):
+        middle = math.sqrt(low * high)
+        found = (1 / middle - 1) / -math.log(middle)
+        low, high = (middle, high) if found > mean else (low, middle)
+    return high
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "numbers": numbers,
     "selection": selection,
     "response": response,
     "keys": keys,
     "streams": streams,
+    "totals": totals,
+    "tries": tries,
 }
 
 
