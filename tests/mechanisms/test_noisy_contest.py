@@ -105,6 +105,19 @@ def test_chunks_are_one_field(noise: Noise, count: int, monkeypatch: pytest.Monk
     assert [indices(scores, noise, count, SeededBits(s), weights) for s in range(40)] == whole
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+def test_the_largest_scores_are_counted_from(count: int) -> None:
+    generator = np.random.default_rng(count)
+    for size in (100, 5000, 60_001):
+        for scores in (
+            generator.normal(size=size),
+            generator.integers(0, 9, size),
+            np.arange(size, dtype=np.uint64),
+            np.zeros(size),
+        ):
+            assert contest._largest(scores, count)[()] == np.sort(scores)[-count]
+
+
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_float_noise_is_as_exact_as_the_cut_assumes(noise: Noise) -> None:
     words = np.concatenate([SeededBits(8).words(1500), SeededBits(9).words(1500) >> np.uint64(20)])

@@ -37,6 +37,7 @@ _RELATIVE: Final = 2.0**-45  # and on what it grows by with the value
 _TAIL: Final = -21.0  # ln U below this: too few bits of U have been read
 _HEAD: Final = -(2.0**-26)  # ln U above this: its own logarithm is not known well enough
 _GUARD: Final = 64
+_BLOCK: Final = 1 << 9
 
 
 class Entrant:
@@ -143,6 +144,11 @@ def _largest(scores: NDArray[Any], count: int) -> NDArray[Any]:
         return np.asarray(scores.max(), dtype=scores.dtype)
     if scores.dtype.kind == "O":
         return np.asarray(sorted(scores.tolist())[-count], dtype=object)
+    # At least `count` scores reach the count-th largest of the largest of blocks.
+    blocks = scores.size // _BLOCK
+    if blocks > count:
+        tops = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        scores = scores[scores >= np.partition(tops, -count)[-count]]
     return np.asarray(np.partition(scores, -count)[-count])
 
 
