@@ -25,14 +25,14 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms import arrays, rounded, samplers
 from tacet.mechanisms.additive.parameters import Real, decimal_up, keep, positive, readable, whole
-from tacet.mechanisms.certified import CHUNK
+from tacet.mechanisms.certified import CHUNK, magnitude_chunk
 from tacet.mechanisms.refine import LazyUniform, exp_bounds
 from tacet.privacy import events
 from tacet.privacy.enclosure import context, mpf
 
 __all__ = ["BoundedLaplace", "least_scale"]
 
-Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
 _SECURE = SecureBits()
 _FARTHEST: Final = 1 << 53
@@ -120,11 +120,11 @@ class BoundedLaplace:
                 min(max(math.floor(value / self._step() + Fraction(1, 2)), first), last)
                 for value in integers
             ]
-            steps = np.array(places, dtype=np.int64)
+            steps = np.array(places, dtype=np.float64)
         else:
             steps = _nearest(floats, self.grid_log2, first=first, last=last)
         _move(steps, ratio=self._ratio(), first=first, last=last, bits=bits or _SECURE)
-        return arrays.shaped(np.ldexp(steps.astype(np.float64), self.grid_log2), shape)
+        return arrays.shaped(np.ldexp(steps, self.grid_log2), shape)
 
     def _step(self) -> Fraction:
         return Fraction(2) ** self.grid_log2
@@ -180,7 +180,7 @@ def least_scale(epsilon: Fraction, *, moved: int, length: int) -> Fraction:
 
 
 @np.errstate(over="ignore", under="ignore")  # cut right after; below any half step
-def _nearest(floats: NDArray[np.float64], grid_log2: int, *, first: int, last: int) -> Integers:
+def _nearest(floats: Floats, grid_log2: int, *, first: int, last: int) -> Floats:
     """floor(x / grid + 1/2), cut to the ends: it moves no farther than x, rounded up, does.
 
     Rounding halves to even would: 1/2 and 3/2 become 0 and 2.
@@ -189,28 +189,32 @@ def _nearest(floats: NDArray[np.float64], grid_log2: int, *, first: int, last: i
     np.clip(scaled, float(first), float(last), out=scaled)
     steps = np.floor(scaled)
     steps += scaled - steps >= 0.5
-    return steps.astype(np.int64)
+    return steps
 
 
-def _move(steps: Integers, *, ratio: Fraction, first: int, last: int, bits: RandomBits) -> None:
-    """Replace each step by a draw of the law around it, within the ends."""
+@np.errstate(under="ignore")
+def _move(steps: Floats, *, ratio: Fraction, first: int, last: int, bits: RandomBits) -> None:
+    """Replace each step, a whole number, by a draw of the law around it, within the ends."""
     rate = float(1 / ratio)
     fall = math.exp(-rate)
     for start in range(0, steps.size, CHUNK):
         part = steps[start : start + CHUNK]
-        room = last - part + 1  # from the step itself to the upper end
+        room = last + 1 - part  # from the step itself to the upper end
         below = part - first
         words = bits.words(part.size)
         up_weight = 1 - np.exp(room * -rate)
         total = up_weight + fall - np.exp((below + 1) * -rate)
-        goal = words * 2.0**-64 * total
-        up = goal < up_weight
-        for index in np.flatnonzero(~(np.abs(goal - up_weight) > _SLACK)).tolist():
+        total *= words * 2.0**-64
+        total -= up_weight
+        up = total < 0
+        for index in np.flatnonzero(~(np.abs(total, out=total) > _SLACK)).tolist():
             uniform = LazyUniform(int(words[index]), length=64, bits=bits)
             up[index] = _goes_up(uniform, int(room[index]), int(below[index]), ratio)
-        distance = samplers.geometric(scale=ratio, size=part.size, bits=bits)
-        # On the side that is not taken the room may be 0, by which nothing can be divided.
-        np.remainder(distance, np.maximum(np.where(up, room, below), 1), out=distance)
+        distance, _ = magnitude_chunk(part.size, scale=ratio, shift=None, bits=bits)
+        # The room is 1 at least on the side that is taken. Whole numbers below 2^54: exact.
+        space = np.where(up, room, below)
+        np.maximum(space, 1.0, out=space)
+        distance -= np.floor(distance / space) * space
         part += np.where(up, distance, -1 - distance)
 
 
