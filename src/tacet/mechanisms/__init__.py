@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.additive.real import Gaussian, Laplace
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
+    from tacet.mechanisms.clipping import clip_rows, clip_users, clipping_sensitivity
     from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
     from tacet.mechanisms.correlated.tree import BinaryTree
     from tacet.mechanisms.keys.partitions import PartitionSelection
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.selection.tree import TreeSelection
     from tacet.mechanisms.sparse_vector.numeric import NumericSparse
     from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+    from tacet.mechanisms.sums import fixed_point_sensitivity, fixed_point_sum
 
 __all__ = [
     "OUE",
@@ -80,6 +82,11 @@ __all__ = [
     "TopKWithGaps",
     "TreeSelection",
     "TruncatedLaplace",
+    "clip_rows",
+    "clip_users",
+    "clipping_sensitivity",
+    "fixed_point_sensitivity",
+    "fixed_point_sum",
 ]
 
 _HOMES = {
@@ -121,6 +128,11 @@ _HOMES = {
     "TopKWithGaps": "selection.top",
     "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.truncated",
+    "clip_rows": "clipping",
+    "clip_users": "clipping",
+    "clipping_sensitivity": "clipping",
+    "fixed_point_sensitivity": "sums",
+    "fixed_point_sum": "sums",
 }
 
 

@@ -10,6 +10,8 @@ the integers are added exactly.
 
 from __future__ import annotations
 
+import operator
+from fractions import Fraction
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -19,7 +21,14 @@ from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
 
-__all__ = ["fixed_point_bounds", "fixed_point_sensitivity", "fixed_point_sum"]
+__all__ = [
+    "fixed_point_bounds",
+    "fixed_point_sensitivity",
+    "fixed_point_sum",
+    "grid_unit",
+    "numeric",
+    "steps_of",
+]
 
 _LARGEST: Final = 1 << 62  # of a bound in grid steps
 _CHUNK: Final = 1 << 16
@@ -34,13 +43,10 @@ def fixed_point_bounds(*, lower: Number, upper: Number, unit_log2: int) -> tuple
     >>> fixed_point_bounds(lower=0, upper=0.3, unit_log2=-4)
     (0, 5)
     """
-    if isinstance(unit_log2, bool) or abs(unit_log2) > 1000:
-        raise InvalidParameter("unit_log2", unit_log2, expected="a whole number, -1000 to 1000")
     exact = checks.exact("lower", lower), checks.exact("upper", upper)
     if exact[0] > exact[1]:
         raise InvalidParameter("lower", lower, expected="at most the upper bound")
-    down = max(unit_log2, 0), max(-unit_log2, 0)
-    low, high = (round(bound * (1 << down[1]) / (1 << down[0])) for bound in exact)
+    low, high = (round(bound / grid_unit(unit_log2)) for bound in exact)
     for name, bound, given in (("lower", low, lower), ("upper", high, upper)):
         if abs(bound) > _LARGEST:
             raise InvalidParameter(
@@ -60,20 +66,10 @@ def fixed_point_sum(values: ArrayLike, *, lower: Number, upper: Number, unit_log
     1331
     """
     low, high = fixed_point_bounds(lower=lower, upper=upper, unit_log2=unit_log2)
-    array = np.asarray(values)
-    if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
-        raise InvalidParameter(
-            "values", array.dtype, expected="integers or floats of at most 64 bits"
-        )
-    flat = array.reshape(-1)
+    flat = numeric(values).reshape(-1)
     total = 0
     for start in range(0, flat.size, _CHUNK):
-        part = flat[start : start + _CHUNK]
-        steps = (
-            _steps_of_floats(part.astype(np.float64), low, high, unit_log2)
-            if array.dtype.kind == "f"
-            else _steps_of_integers(part, low, high, unit_log2)
-        )
+        steps = steps_of(flat[start : start + _CHUNK], low, high, unit_log2=unit_log2)
         # Two halves of 32 bits, each summed without overflow in a chunk of 2^16.
         upper_half = int(np.right_shift(steps, _LOW_BITS).sum())
         lower_half = int(np.bitwise_and(steps, (1 << _LOW_BITS) - 1).sum())
@@ -107,17 +103,46 @@ def fixed_point_sensitivity(
     raise InvalidParameter("neighbors", neighbors, expected="'add/remove' or 'replace one'")
 
 
+def grid_unit(unit_log2: int) -> Fraction:
+    """2^unit_log2, for a whole number from -1000 to 1000; else InvalidParameter."""
+    if isinstance(unit_log2, bool) or abs(unit_log2) > 1000:
+        raise InvalidParameter("unit_log2", unit_log2, expected="a whole number, -1000 to 1000")
+    return Fraction(2) ** operator.index(unit_log2)
+
+
+def numeric(values: ArrayLike) -> NDArray[Any]:
+    """The values as an array of integers or of floats of at most 64 bits, else InvalidParameter."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
+        raise InvalidParameter(
+            "values", array.dtype, expected="integers or floats of at most 64 bits"
+        )
+    return array
+
+
+def steps_of(values: NDArray[Any], low: int, high: int, *, unit_log2: int) -> NDArray[np.int64]:
+    """Each value in steps of 2^unit_log2, clamped to low and high; |low|, |high| at most 2^62."""
+    if values.dtype.kind == "f":
+        return _steps_of_floats(values.astype(np.float64), low, high, unit_log2)
+    return _steps_of_integers(values, low, high, unit_log2)
+
+
 @np.errstate(over="ignore", under="ignore")  # both ends are clipped next
 def _steps_of_floats(
     values: NDArray[np.float64], low: int, high: int, unit_log2: int
 ) -> NDArray[np.int64]:
-    scaled = np.ldexp(values, -unit_log2)
+    scaled = values * 2.0**-unit_log2  # exact, or below a half, or beyond every bound
     np.rint(scaled, out=scaled)
     # In float64 first, to a range that a cast survives; then exactly, in integers.
-    np.nan_to_num(scaled, copy=False, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
     np.clip(scaled, -float(_LARGEST), float(_LARGEST), out=scaled)
-    steps = np.clip(scaled.astype(np.int64), low, high)
-    steps[np.isnan(values)] = 0
+    missing = np.isnan(scaled)
+    if missing.any():
+        scaled[missing] = 0.0
+    steps = scaled.astype(np.int64)
+    if low > -_LARGEST or high < _LARGEST:
+        np.clip(steps, low, high, out=steps)
+    if missing.any():
+        steps[missing] = 0
     return steps
 
 
