@@ -41,43 +41,26 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.certified import CHUNK, LARGEST_RATIO
-from tacet.mechanisms.rounded import floor_log2
 from tacet.mechanisms.samplers import geometric
+from tacet.mechanisms.sparse_vector.grid import (
+    Integers,
+    check_noise,
+    grid_for,
+    level_for,
+    step_of,
+    steps_of,
+)
 
-__all__ = [
-    "LEVELS_AHEAD",
-    "Comparison",
-    "Question",
-    "comparison_for",
-    "question",
-    "questions",
-    "search",
-    "share_ratio",
-]
+__all__ = ["Comparison", "comparison_for", "share_ratio"]
 
-Integers: TypeAlias = NDArray[np.int64]
-Question: TypeAlias = float | np.integer[Any] | np.floating[Any] | np.bool_ | NDArray[Any]
-"""One exact answer: a number, also as NumPy holds it."""
-
-_FINEST = 20  # the default grid divides the sensitivity about a million times
-_NOISE_BITS = 30  # unless the noise is then more than 2^30 steps, where sampling slows down
-_GRID_REACH = 900  # as for rounded noise: beyond it steps pass the range of float64
-_END: Final = 1 << 60  # where values end, in steps; noise of 2^40 steps never gets there
-_THRESHOLD_END: Final = 1 << 59
 _LARGEST_COUNT: Final = 1 << 40
-LEVELS_AHEAD: Final = 64
-"""Threshold noises drawn at once where they are drawn afresh."""
-
-_EXPECTED = "integers or floats of at most 64 bits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,38 +106,12 @@ class Comparison:
         return math.nextafter(math.ldexp(max(up, down) + 2, self.grid_log2), math.inf)
 
     def steps(self, part: NDArray[Any]) -> Integers:
-        """floor(value / grid) for a part of `questions`; NaN counts as 0, values end at 2^60."""
-        if part.dtype.kind == "f":
-            with np.errstate(over="ignore", under="ignore"):
-                scaled: NDArray[np.float64] = np.ldexp(part, -self.grid_log2)
-            np.floor(scaled, out=scaled)
-            if self.grid_log2 > 0:
-                scaled[(scaled == 0) & (part < 0)] = -1.0  # it had vanished before the floor
-            np.copyto(scaled, 0.0, where=np.isnan(scaled))
-            np.maximum(scaled, -float(_END), out=scaled)
-            np.minimum(scaled, float(_END), out=scaled)
-            return scaled.astype(np.int64)
-        if self.grid_log2 >= 0:
-            shifted = np.right_shift(part, min(self.grid_log2, 63))
-            clipped: Integers = np.clip(shifted, -_END, _END)
-            return clipped
-        shift = -self.grid_log2
-        bound = _END >> shift
-        inside = np.left_shift(np.clip(part, -bound, bound), min(shift, 60))
-        ended: Integers = np.where(part > bound, _END, np.where(part < -bound, -_END, inside))
-        return ended
+        """The part of `questions` in steps."""
+        return steps_of(part, grid_log2=self.grid_log2)
 
     def step(self, value: float) -> int:
-        """The same for one `question`."""
-        grid = self.grid_log2
-        if isinstance(value, int):
-            exact = value >> grid if grid >= 0 else value << -grid
-        elif abs(value) < math.ldexp(1.0, 60 + grid):
-            scaled = math.ldexp(value, -grid)
-            exact = -1 if scaled == 0 and value < 0 else math.floor(scaled)
-        else:  # beyond the end, or NaN, of which no comparison holds
-            exact = _END if value > 0 else -_END if value < 0 else 0
-        return max(-_END, min(exact, _END))
+        """One `question` in steps."""
+        return step_of(value, grid_log2=self.grid_log2)
 
 
 @lru_cache(maxsize=256)
@@ -178,26 +135,13 @@ def comparison_for(
     ratio = share_ratio(moves)
     threshold_part = epsilon / (1 + ratio)
     query_part = epsilon - threshold_part
-    if grid_log2 is None:
-        spare = _NOISE_BITS - floor_log2(moves / query_part)
-        grid = floor_log2(sensitivity) - max(0, min(_FINEST, spare))
-    else:
-        grid = grid_log2
-    if abs(grid) > _GRID_REACH:
-        name, value = ("sensitivity", sensitivity) if grid_log2 is None else ("grid_log2", grid)
-        raise InvalidParameter(
-            name, value, expected=f"a grid from 2^-{_GRID_REACH} to 2^{_GRID_REACH}"
-        )
+    grid = grid_for(sensitivity=sensitivity, noise=moves / query_part, grid_log2=grid_log2)
     step = Fraction(2) ** grid
     distance = math.ceil(sensitivity / step)
     threshold_scale = distance / threshold_part
     query_scale = moves * distance / query_part
-    if max(threshold_scale, query_scale) > LARGEST_RATIO:
-        name, value = ("epsilon", epsilon) if grid_log2 is None else ("grid_log2", grid_log2)
-        raise InvalidParameter(name, value, expected="noise of at most 2^40 grid steps")
-    level = math.ceil(threshold / step)
-    if abs(level) > _THRESHOLD_END:
-        raise InvalidParameter("threshold", threshold, expected="at most 2^59 grid steps from 0")
+    check_noise(max(threshold_scale, query_scale), epsilon=epsilon, grid_log2=grid_log2)
+    level = level_for(threshold, step=step)
     return Comparison(
         grid_log2=grid,
         level=level + _mean_difference(query_scale, threshold_scale),
@@ -209,75 +153,6 @@ def comparison_for(
 def share_ratio(moves: int) -> Fraction:
     """The best e_Q / e_T, moves^(2/3), as a multiple of 1/16."""
     return Fraction(round(16 * moves ** (2 / 3)), 16)
-
-
-def questions(values: ArrayLike) -> NDArray[Any]:
-    """The values of a stream as float64 or int64, exactly, in one dimension.
-
-    Unsigned integers beyond 2^63 - 1 end there. Raises InvalidParameter for another shape or
-    dtype.
-    """
-    array = np.asarray(values)
-    kind, width = array.dtype.kind, array.dtype.itemsize
-    if array.ndim != 1:
-        raise InvalidParameter("values", array.shape, expected="one dimension")
-    if kind == "f" and width <= 8:
-        return array.astype(np.float64, copy=False)
-    if kind == "u":
-        array = np.minimum(array, np.uint64((1 << 63) - 1))
-    if kind in "biu":
-        return array.astype(np.int64, copy=False)
-    raise InvalidParameter("values", array.dtype, expected=_EXPECTED)
-
-
-def question(value: object) -> float:
-    """One value, exactly, as an int of any size or a float."""
-    if isinstance(value, int | float | np.integer | np.bool_):
-        return float(value) if isinstance(value, float) else int(value)
-    if isinstance(value, np.floating) and value.itemsize <= 8:
-        return float(value)
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return question(value[()])
-    # A value is data and stays out of the message.
-    raise InvalidParameter("value", type(value).__name__, expected=_EXPECTED + ", one at a time")
-
-
-def search(
-    comparison: Comparison,
-    values: NDArray[Any],
-    *,
-    count: int,
-    refresh: bool,
-    bits: RandomBits,
-) -> tuple[Integers, Integers]:
-    """The indices of the first `count` questions found above, and their gaps in steps.
-
-    refresh: a new level is drawn after each. No question after the last found is looked at beyond
-    its chunk, so the time taken says no more than the indices do.
-    """
-    levels = comparison.draw_levels(1, bits)
-    found: list[int] = []
-    gaps: list[int] = []
-    for start in range(0, values.size, CHUNK):
-        part = values[start : start + CHUNK]
-        noisy = comparison.draw_noise(part.size, bits)
-        noisy += comparison.steps(part)
-        begin = 0
-        while begin < part.size and len(found) < count:
-            above = np.flatnonzero(noisy[begin:] >= levels[-1])[: count - len(found)]
-            above = above[:1] if refresh else above
-            found += (above + (start + begin)).tolist()
-            gaps += (noisy[above + begin] - levels[-1]).tolist()
-            if not refresh or above.size == 0:
-                break
-            # The noise behind the answer has met no level yet whose outcome was told.
-            begin += int(above[0]) + 1
-            levels.pop()
-            if not levels:
-                levels = comparison.draw_levels(LEVELS_AHEAD, bits)
-        if len(found) == count:
-            break
-    return np.array(found, dtype=np.int64), np.array(gaps, dtype=np.int64)
 
 
 def _mean_difference(one: Fraction, other: Fraction) -> int:

@@ -25,7 +25,9 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.additive import Gaussian, Laplace
-from tacet.mechanisms.sparse_vector.comparison import questions, search, share_ratio
+from tacet.mechanisms.sparse_vector.comparison import share_ratio
+from tacet.mechanisms.sparse_vector.grid import questions
+from tacet.mechanisms.sparse_vector.search import search
 from tacet.mechanisms.sparse_vector.streams import NumericStream, ThresholdStream
 from tacet.mechanisms.sparse_vector.threshold import Sparse
 from tacet.privacy import events

@@ -17,7 +17,8 @@ from tacet.errors import StreamStopped
 from tacet.mechanisms.additive import Gaussian, Laplace
 from tacet.mechanisms.alone import Alone
 from tacet.mechanisms.arrays import float_multiples
-from tacet.mechanisms.sparse_vector.comparison import LEVELS_AHEAD, Comparison, Question, question
+from tacet.mechanisms.sparse_vector.grid import Question, question, step_of
+from tacet.mechanisms.sparse_vector.search import LEVELS_AHEAD, NoisyComparison
 
 __all__ = ["NumericStream", "ThresholdStream"]
 
@@ -43,7 +44,7 @@ class ThresholdStream(Alone):
     )
 
     def __init__(
-        self, comparison: Comparison, *, count: int, refresh: bool, bits: RandomBits
+        self, comparison: NoisyComparison, *, count: int, refresh: bool, bits: RandomBits
     ) -> None:
         self._comparison, self._bits, self._refresh = comparison, bits, refresh
         self._left = count
@@ -81,7 +82,7 @@ class ThresholdStream(Alone):
         return None if gap is None else float(float_multiples([gap], self._comparison.grid_log2)[0])
 
     def _gap(self, value: Question) -> int | None:
-        step = self._comparison.step(question(value))
+        step = step_of(question(value), grid_log2=self._comparison.grid_log2)
         if self._owner != os.getpid():  # before the lock, which a fork may have left closed
             raise StreamStopped(reason="it was started in another process")
         with self._lock:

@@ -45,12 +45,9 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.arrays import float_multiples
-from tacet.mechanisms.sparse_vector.comparison import (
-    Comparison,
-    comparison_for,
-    questions,
-    search,
-)
+from tacet.mechanisms.sparse_vector.comparison import Comparison, comparison_for
+from tacet.mechanisms.sparse_vector.grid import questions
+from tacet.mechanisms.sparse_vector.search import search
 from tacet.mechanisms.sparse_vector.streams import ThresholdStream
 from tacet.privacy import events
 from tacet.privacy.events import fields
