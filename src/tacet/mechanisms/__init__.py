@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.selection.stable import StableSelection
     from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
     from tacet.mechanisms.selection.tree import TreeSelection
+    from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
     from tacet.mechanisms.sparse_vector.numeric import NumericSparse
     from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
     from tacet.mechanisms.sums import fixed_point_sensitivity, fixed_point_sum
@@ -57,6 +58,7 @@ __all__ = [
     "Duchi",
     "Exponential",
     "Gaussian",
+    "GaussianAboveThreshold",
     "Geometric",
     "HadamardResponse",
     "KNorm",
@@ -101,6 +103,7 @@ _HOMES = {
     "Duchi": "response.numbers",
     "Exponential": "selection.exponential",
     "Gaussian": "additive.real",
+    "GaussianAboveThreshold": "sparse_vector.gaussian",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
     "KNorm": "additive.norms",

@@ -29,7 +29,8 @@ _AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever the
 class ThresholdStream(Alone):
     """Says of one question after the other whether it is above the threshold.
 
-    Made by `AboveThreshold.start` and `Sparse.start`; safe to use from several threads.
+    Made by the `start` of `AboveThreshold`, `GaussianAboveThreshold` and `Sparse`; safe to use
+    from several threads.
     """
 
     __slots__ = (
@@ -40,14 +41,22 @@ class ThresholdStream(Alone):
         "_lock",
         "_noise",
         "_owner",
+        "_questions",
         "_refresh",
     )
 
     def __init__(
-        self, comparison: NoisyComparison, *, count: int, refresh: bool, bits: RandomBits
+        self,
+        comparison: NoisyComparison,
+        *,
+        count: int,
+        refresh: bool,
+        bits: RandomBits,
+        queries: int | None = None,
     ) -> None:
+        """queries: how many questions it hears at most; None where they cost nothing."""
         self._comparison, self._bits, self._refresh = comparison, bits, refresh
-        self._left = count
+        self._left, self._questions = count, queries
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._levels = comparison.draw_levels(LEVELS_AHEAD if refresh else 1, bits)
@@ -60,15 +69,16 @@ class ThresholdStream(Alone):
 
     @property
     def stopped(self) -> bool:
-        """Whether it has given all of its answers above the threshold."""
-        return self._left == 0
+        """Whether it has given all of its answers, or heard all of the questions it may hear."""
+        return self._left == 0 or self._questions == 0
 
     def ask(self, value: Question) -> bool:
         """Whether the question of this value is found above the threshold.
 
         value: the exact answer, an int of any size or a float; NaN counts as 0, and values end at
-        2^60 grid steps. Raises StreamStopped after the last answer above the threshold and in a
-        forked process, InvalidParameter for another type.
+        2^60 grid steps. Raises StreamStopped after the last answer above the threshold, after the
+        last question where their number is limited, and in a forked process; InvalidParameter for
+        another type.
         """
         return self._gap(value) is not None
 
@@ -88,6 +98,10 @@ class ThresholdStream(Alone):
         with self._lock:
             if self._left == 0:
                 raise StreamStopped(reason="it has given every answer above its threshold")
+            if self._questions is not None:
+                if self._questions == 0:
+                    raise StreamStopped(reason="it has heard as many questions as were paid for")
+                self._questions -= 1
             if not self._noise:
                 self._noise = self._comparison.draw_noise(_AHEAD, self._bits).tolist()
             if not self._levels:

@@ -23,11 +23,10 @@ interval of length e_T + 2 e. So it has bounded range and not only pure privacy,
 mechanism does, and a run with the noise of the general case has the event `Exponential(epsilon)`,
 in zCDP a quarter of `Pure(epsilon)`. `refresh=True` uses this.
 
-Normal noise is not offered for the comparisons. Its loss at one answer above is unbounded, and the
-known bound on its Renyi divergence grows with the number of questions (Zhu and Wang 2020); while
-whatever noise loses at most e at one answer, P(nu >= y) <= e^e P(nu >= y + d), has a tail no
-lighter than the geometric one used here, P(nu >= y + k d) >= e^{-k e} P(nu >= y). For the numbers
-that `NumericSparse` releases normal noise is right, and offered.
+Noise is one-sided and geometric. Normal noise has a loss without bound at one answer above, so each
+question it hears must be paid for (`gaussian`), while whatever noise loses at most e at one answer,
+P(nu >= y) <= e^e P(nu >= y + d), has a tail no lighter than the geometric one used here,
+P(nu >= y + k d) >= e^{-k e} P(nu >= y).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,12 +46,12 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.arrays import float_multiples
 from tacet.mechanisms.sparse_vector.comparison import Comparison, comparison_for
 from tacet.mechanisms.sparse_vector.grid import questions
-from tacet.mechanisms.sparse_vector.search import search
+from tacet.mechanisms.sparse_vector.search import NoisyComparison, search
 from tacet.mechanisms.sparse_vector.streams import ThresholdStream
 from tacet.privacy import events
 from tacet.privacy.events import fields
 
-__all__ = ["AboveThreshold", "Sparse"]
+__all__ = ["AboveThreshold", "Sparse", "set_up"]
 
 Real: TypeAlias = float | Fraction
 
@@ -225,7 +224,24 @@ class Sparse:
         return found, float_multiples(gaps.tolist(), comparison.grid_log2)
 
 
-def set_up(mechanism: AboveThreshold | Sparse) -> None:
+class Search(Protocol):
+    """What every search for questions above a threshold is written with."""
+
+    @property
+    def epsilon(self) -> Real: ...
+    @property
+    def sensitivity(self) -> Real: ...
+    @property
+    def threshold(self) -> Real: ...
+    @property
+    def monotone(self) -> bool: ...
+    @property
+    def grid_log2(self) -> int: ...
+    @property
+    def comparison(self) -> NoisyComparison: ...
+
+
+def set_up(mechanism: Search) -> None:
     """Check the numbers of a mechanism that is being made, and fix its grid."""
     fields.keep(
         mechanism,
