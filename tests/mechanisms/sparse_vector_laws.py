@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 Answers = tuple[int | None, ...]
@@ -61,6 +62,24 @@ def two_sided(scale: Fraction) -> Noise:
         below=lambda k: tail(1 - k),
         low=-math.ceil(80 * s),
         high=math.ceil(80 * s),
+    )
+
+
+def rounded_normal(sigma: float | Fraction) -> Noise:
+    s = float(sigma)
+    reach = math.ceil(14 * s) + 1
+
+    def below(k: Any) -> Floats:
+        found: Floats = ndtr((np.asarray(k) - 0.5) / s)
+        return found
+
+    def mass(k: Any) -> Floats:
+        far = np.abs(k)  # a difference of small tails, not of numbers near 1
+        found: Floats = ndtr((0.5 - far) / s) - ndtr((-0.5 - far) / s)
+        return found
+
+    return Noise(
+        mass=mass, tail=lambda k: below(1 - np.asarray(k)), below=below, low=-reach, high=reach
     )
 
 

@@ -28,12 +28,14 @@ from tacet.mechanisms.additive import (
 from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
 from tacet.mechanisms.correlated.tree import BinaryTree
 from tacet.mechanisms.selection.top import NoisyMaxWithGap
+from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
 from tacet.mechanisms.sparse_vector.threshold import Sparse
 
 SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()
 TREE = BinaryTree(sigma=10, l2_sensitivity=1, steps=1)
 ROOT = SquareRootToeplitz(sigma=10, l2_sensitivity=1, steps=1)
+NORMAL = GaussianAboveThreshold(epsilon=1, delta=0.1, sensitivity=1, threshold=0, queries=1)
 CENTRE = 10**6  # every question is found above, and its gap is this and the noise of both sides
 
 
@@ -75,6 +77,12 @@ def root_noise(x: int, *, bits: SecureBits) -> float:
     return float(ROOT.release([x], bits=bits)[0])
 
 
+def normal_array_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise in the gap of one question where it is normal."""
+    found = NORMAL.release_with_gap([CENTRE + x], bits=bits)
+    return 0.0 if found is None else found[1] - CENTRE
+
+
 RELEASES: dict[str, Callable[..., Any]] = {
     "laplace": Laplace(scale=10, l1_sensitivity=1).release,
     "gaussian": Gaussian(sigma=10, l2_sensitivity=1).release,
@@ -92,6 +100,7 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "noisy max with gap": gap_noise,
     "binary tree, one at a time": tree_noise,
     "square root, an array": root_noise,
+    "sparse vector, normal noise": normal_array_noise,
 }
 
 

@@ -120,12 +120,12 @@ class GaussianAboveThreshold:
     the least for which queries times the profile of mu-GDP at epsilon is at most delta: standard
     deviation 3 sensitivity / mu, monotone 2 sensitivity / mu.
 
-    **Prefer `AboveThreshold`**, which at the same epsilon needs no delta, hears any number of
-    questions and, for every delta in use, has less noise: of one comparison it has
-    4.16 sensitivity / epsilon, which is more than here only where delta exceeds about
-    epsilon queries / 36. At (1, 1e-6) and 1000 questions the deviations are 4.2 and 16.5, the half
-    widths of `interval` 33 and 64. This mechanism is for comparisons with the literature, and where
-    normal noise is asked for.
+    **Prefer `AboveThreshold`**, which at the same epsilon needs no delta and hears any number of
+    questions. Of one comparison it has the deviation 4.16 sensitivity / epsilon, more than here
+    only where delta exceeds epsilon queries / 40, and the larger half width of `interval` only
+    where delta exceeds about epsilon / 600 for one question, epsilon / 100 for 10, epsilon / 6 for
+    1000. At (1, 1e-6) and 1000 questions the deviations are 4.2 and 16.5, the half widths 34 and
+    64. This mechanism is for comparisons with the literature, and for such large deltas.
     Source: Zhu and Wang 2020 (the mechanism, with a Renyi bound); proof in the module.
 
     >>> from tacet.bits import SeededBits
