@@ -348,7 +348,7 @@ def test_a_release_is_the_comparison_of_its_noise(kind: Any) -> None:
             (Fraction(value) // step + int(more) - level) * step
             for value, more in zip(values.tolist(), noise, strict=True)
         ]
-        expected = next(((i, gap) for i, gap in enumerate(gaps) if gap >= 0), None)
+        expected = next(((i, float(gap)) for i, gap in enumerate(gaps) if gap >= 0), None)
         found = mechanism.release_with_gap(values, bits=SeededBits(seed))
         assert found == expected
         assert mechanism.release(values, bits=SeededBits(seed)) == (found and found[0])
