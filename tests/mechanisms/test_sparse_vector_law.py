@@ -18,6 +18,7 @@ from tacet.bits import SeededBits
 from tacet.mechanisms.additive import Laplace
 from tacet.mechanisms.samplers import geometric
 from tacet.mechanisms.sparse_vector.comparison import Comparison
+from tacet.mechanisms.sparse_vector.grid import step_of
 from tacet.mechanisms.sparse_vector.numeric import NumericSparse
 from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 from tacet.privacy import events
@@ -62,7 +63,7 @@ def test_refreshed_waits_are_independent_with_the_exact_law(grid: Any) -> None:
     found = sparse.release(np.full(3_000_000, 0.5), bits=SeededBits(5))
     assert found.size == 40_000
     waits = np.minimum(np.diff(found, prepend=-1) - 1, 40)
-    comparison, step = sparse.comparison, sparse.comparison.step(0.5)
+    comparison, step = sparse.comparison, step_of(0.5, grid_log2=sparse.comparison.grid_log2)
     coarse = 1 if grid == 0 else 512  # the law of the fine grid on one of fewer steps
     for factor in (Fraction(1), Fraction(10, 11)):
         scaled = Comparison(

@@ -23,6 +23,7 @@ from tests.mechanisms.sparse_vector_laws import (
 )
 
 from tacet.mechanisms.sparse_vector.comparison import Comparison
+from tacet.mechanisms.sparse_vector.grid import step_of, steps_of
 from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 from tacet.privacy import events
 
@@ -298,12 +299,15 @@ def test_steps_move_no_farther_than_the_distance() -> None:
         ]
         assert len(kept) > 2000
         for a, b in kept:
-            one, other = comparison.step(a), comparison.step(b)
+            one, other = (
+                step_of(a, grid_log2=comparison.grid_log2),
+                step_of(b, grid_log2=comparison.grid_log2),
+            )
             assert one == Fraction(a) // step
             assert abs(one - other) <= distance
             assert (one - other) * (a - b) >= 0  # monotone questions stay monotone
-        both = comparison.steps(np.array(kept)[:, 1])
-        assert both.tolist() == [comparison.step(b) for _, b in kept]
+        both = steps_of(np.array(kept)[:, 1], grid_log2=comparison.grid_log2)
+        assert both.tolist() == [step_of(b, grid_log2=comparison.grid_log2) for _, b in kept]
         # The scales are those of the rounded distance, not of the sensitivity.
         parts = distance / comparison.threshold_scale + 2 * distance / comparison.query_scale
         assert parts == 1
@@ -320,13 +324,17 @@ def test_steps_are_exact_floors_that_end(grid: int) -> None:
         return max(-end, min(int(Fraction(value) // Fraction(2) ** grid), end))
 
     whole = [0, 1, -1, 2**31, -(2**31), 2**53 + 1, 2**60 - 1, -(2**60), 2**63 - 1, -(2**63)]
-    assert comparison.steps(np.array(whole)).tolist() == [floor(v) for v in whole]
-    assert [comparison.step(v) for v in [*whole, 10**40, -(10**40)]] == [
+    assert steps_of(np.array(whole), grid_log2=comparison.grid_log2).tolist() == [
+        floor(v) for v in whole
+    ]
+    assert [step_of(v, grid_log2=comparison.grid_log2) for v in [*whole, 10**40, -(10**40)]] == [
         floor(v) for v in [*whole, 10**40, -(10**40)]
     ]
     real = [0.0, -0.0, 0.3, -0.3, 5e-324, -5e-324, 1e18, -1e18, 1e300, -1e300, 1.5, -(2.0**60)]
-    assert comparison.steps(np.array(real)).tolist() == [floor(v) for v in real]
-    assert [comparison.step(v) for v in real] == [floor(v) for v in real]
+    assert steps_of(np.array(real), grid_log2=comparison.grid_log2).tolist() == [
+        floor(v) for v in real
+    ]
+    assert [step_of(v, grid_log2=comparison.grid_log2) for v in real] == [floor(v) for v in real]
     strange = [float("nan"), float("inf"), float("-inf")]
-    assert comparison.steps(np.array(strange)).tolist() == [0, end, -end]
-    assert [comparison.step(v) for v in strange] == [0, end, -end]
+    assert steps_of(np.array(strange), grid_log2=comparison.grid_log2).tolist() == [0, end, -end]
+    assert [step_of(v, grid_log2=comparison.grid_log2) for v in strange] == [0, end, -end]

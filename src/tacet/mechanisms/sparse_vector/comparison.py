@@ -41,9 +41,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
-
-from numpy.typing import NDArray
+from typing import Final
 
 from tacet import checks
 from tacet.bits import RandomBits
@@ -54,8 +52,6 @@ from tacet.mechanisms.sparse_vector.grid import (
     check_noise,
     grid_for,
     level_for,
-    step_of,
-    steps_of,
 )
 
 __all__ = ["Comparison", "comparison_for", "share_ratio"]
@@ -104,14 +100,6 @@ class Comparison:
         up = _reach(self.query_scale, 2 * asked / miss) - bias
         down = _reach(self.threshold_scale, 2 * levels / miss) + bias
         return math.nextafter(math.ldexp(max(up, down) + 2, self.grid_log2), math.inf)
-
-    def steps(self, part: NDArray[Any]) -> Integers:
-        """The part of `questions` in steps."""
-        return steps_of(part, grid_log2=self.grid_log2)
-
-    def step(self, value: float) -> int:
-        """One `question` in steps."""
-        return step_of(value, grid_log2=self.grid_log2)
 
 
 @lru_cache(maxsize=256)
