@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.additive.staircase import Staircase
     from tacet.mechanisms.additive.truncated import TruncatedLaplace
     from tacet.mechanisms.clipping import clip_rows, clip_users, clipping_sensitivity
+    from tacet.mechanisms.correlated.marginals import Marginals
     from tacet.mechanisms.correlated.matrix import MatrixMechanism
     from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
     from tacet.mechanisms.correlated.tree import BinaryTree
@@ -65,6 +66,7 @@ __all__ = [
     "KNorm",
     "Laplace",
     "LocalHashing",
+    "Marginals",
     "MatrixMechanism",
     "MultivariateGaussian",
     "NoisyMaxWithGap",
@@ -111,6 +113,7 @@ _HOMES = {
     "KNorm": "additive.norms",
     "Laplace": "additive.real",
     "LocalHashing": "response.hashing",
+    "Marginals": "correlated.marginals",
     "MatrixMechanism": "correlated.matrix",
     "MultivariateGaussian": "additive.multivariate",
     "NoisyMaxWithGap": "selection.top",
