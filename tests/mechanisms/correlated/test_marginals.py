@@ -38,19 +38,19 @@ CASES: list[Any] = [
 
 def query_rows(sizes: tuple[int, ...], query: tuple[int, ...]) -> Floats:
     """The rows of one marginal over the full table."""
-    row: Floats = np.eye(1)
+    row: NDArray[np.floating[Any]] = np.eye(1)
     for place, size in enumerate(sizes):
         row = np.kron(row, np.eye(size) if place in query else np.ones((1, size)))
-    return row
+    return row.astype(np.float64)
 
 
 def projection(sizes: tuple[int, ...], subset: tuple[int, ...]) -> Floats:
     """What is measured for one interaction: the projected marginal."""
-    row: Floats = np.eye(1)
+    row: NDArray[np.floating[Any]] = np.eye(1)
     for place, size in enumerate(sizes):
         own = np.eye(size) - np.ones((size, size)) / size
         row = np.kron(row, own if place in subset else np.ones((1, size)))
-    return row
+    return row.astype(np.float64)
 
 
 def encoder(marginals: Marginals) -> Floats:
