@@ -93,6 +93,7 @@ def _deeper(inner: st.SearchStrategy[Event]) -> st.SearchStrategy[Event]:
         st.builds(lambda e: e.randomly_allocated(steps=5, uses=2), inner),
         st.builds(lambda e, x: NegativeBinomialTries(event=e, shape=x, stop=0.5), inner, REALS),
         st.builds(lambda e: PoissonTries(event=e, mean=3), inner),
+        st.builds(lambda e, k: PoissonTries(event=e, mean=3, most=k), inner, st.integers(3, 9)),
     )
 
 
@@ -169,6 +170,9 @@ def test_parts_are_flat_and_counted() -> None:
         lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=-1, stop=0.5),
         lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0),
         lambda: PoissonTries(event=Pure(epsilon=1), mean=0),
+        lambda: PoissonTries(event=Pure(epsilon=1), mean=3, most=2),
+        lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0.5, most=0),
+        lambda: NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0.5, most=2.0),  # type: ignore[arg-type]
         lambda: MatrixMechanism(noise_multiplier=1, encoder=(), steps=2),
         lambda: MatrixMechanism(noise_multiplier=1, encoder=(1, 2, 3), steps=2),
         lambda: MatrixMechanism(noise_multiplier=1, encoder=((1,), (1,)), steps=2),

@@ -82,7 +82,7 @@ def _check_numbers(events: Sequence[object]) -> None:
             for name, field in one.__dataclass_fields__.items():
                 value = getattr(one, name)
                 if type(value) is not float or not 1e-90 < value < 1e90:  # most of them are
-                    inner += _checked(name, value, whole=field.type == "int")
+                    inner += _checked(name, value, whole=field.type.startswith("int"))
         if not inner:
             return
         level = inner
@@ -95,6 +95,8 @@ def _checked(name: str, value: object, *, whole: bool) -> Iterable[object]:
     """The events that a field holds; InvalidParameter for a number that is too large or small."""
     if isinstance(value, tuple):
         return [inner for one in value for inner in _checked(name, one, whole=whole)]
+    if value is None:
+        return ()
     if isinstance(value, int | float | Fraction):
         size = abs(exact(name, value))
         if whole and size > _LARGEST_WHOLE:

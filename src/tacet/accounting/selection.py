@@ -93,17 +93,20 @@ def renyi_of_negative_binomial_tries(
     shape: Real,
     stop: Real,
     alpha: Real,
+    most: int | None = None,
 ) -> float:
     r"""Renyi divergence of the best of K runs, K truncated negative binomial.
 
     divergence: an upper bound, in both directions, of that of one run at any order above 1; pure:
-    the epsilon of one run, None where there is none.
+    the epsilon of one run, None where there is none; most: where K is drawn until it is at most
+    that.
 
     Statement   D_a + log E[K] / (a-1) + the least of (1+eta) ((1 - 1/b) D_b + log(1/gamma)/b) over
                 the orders b of INNER_ORDERS and b = 1, and, for pure runs, of the supremum of the
                 module over what epsilon allows, by w = 1 - q with
-                w = gamma ((a-1) e^eps - a)/((1-gamma) e^eps), cut to [0, 1/(1 + e^eps)].
-    Bound       upper, rounded up; the order b is searched on a grid.
+                w = gamma ((a-1) e^eps - a)/((1-gamma) e^eps), cut to [0, 1/(1 + e^eps)];
+                under a cap, log(1/P(K <= most)) / (a-1) is added to this supremum.
+    Bound       upper, rounded up; the order b is searched on a grid, P(K > most) by Chernoff.
     Edges       stop = 1 -> D_a.
     Source      Papernot and Steinke 2022, arXiv:2110.03620, Thm. 2; docs/proofs/selection.md.
 
@@ -126,8 +129,9 @@ def renyi_of_negative_binomial_tries(
     for inner in INNER_ORDERS:
         d = mpf(divergence(inner))
         grown.append(mpf(1 - 1 / inner) * d - log_stop / mpf(inner))
-    if pure is not None:
-        grown.append(_pure_growth(mpf(pure), mpf(stop), b) / b)
+    cut = _cut_of_negative_binomial_tries(mpf(shape), mpf(stop), most)
+    if pure is not None and cut is not None:
+        grown.append((_pure_growth(mpf(pure), mpf(stop), b) + cut / once) / b)
     return float_up(own + once * min(grown) + _log_mean(shape, stop) / b)
 
 
@@ -138,15 +142,17 @@ def renyi_of_poisson_tries(
     pure: Real | None,
     mean: Real,
     alpha: Real,
+    most: int | None = None,
 ) -> float:
     r"""Renyi divergence of the best of K runs, K Poisson; no output where K = 0.
 
-    divergence, pure: as for renyi_of_negative_binomial_tries; delta: an upper bound of the delta of
-    one run at an epsilon.
+    divergence, pure, most: as for renyi_of_negative_binomial_tries, most no less than the mean;
+    delta: an upper bound of the delta of one run at an epsilon.
 
     Statement   log(e^-mean + mean e^{(a-1) D_a + mean g}) / (a-1), where g is (a-1) delta(eps) at
-                e^eps = a/(a-1) or, for pure runs, max(0, ((a-1) e^eps - a)/(1 + e^eps)).
-    Bound       upper, rounded up.
+                e^eps = a/(a-1) or, for pure runs, max(0, ((a-1) e^eps - a)/(1 + e^eps)); under a
+                cap, log(1/P(K <= most)) / (a-1) is added.
+    Bound       upper, rounded up; P(K > most) by Chernoff's bound and by the median (Choi 1994).
     Source      Papernot and Steinke 2022, arXiv:2110.03620, Thm. 6, with the chance of K = 0 as a
                 term of its own (it is not small where the mean is).
 
@@ -171,7 +177,8 @@ def renyi_of_poisson_tries(
     top = b * mpf(divergence(Fraction(alpha))) + mu * growth + mp.log(mu)
     # log(e^-mu + e^top), by the larger of both
     high, low = max(top, -mu), min(top, -mu)
-    return sum_up([high / b, mp.log1p(mp.exp(low - high)) / b])
+    cut = _cut_of_poisson_tries(mu, most)
+    return sum_up([high / b, mp.log1p(mp.exp(low - high)) / b, cut / b])
 
 
 def growth_of_negative_binomial_tries(
@@ -264,6 +271,42 @@ def _law(shape: Real, stop: Real) -> None:
         raise InvalidParameter("shape", shape, expected="a finite number above -1")
     if not 0 < stop <= 1:
         raise InvalidParameter("stop", stop, expected="a number above 0, at most 1")
+
+
+def _cut_of_negative_binomial_tries(eta: Any, gamma: Any, most: int | None) -> Any:
+    """A bound of log(1 / P(K <= most)), or None; P(K > most) <= f(t) t^-(most + 1) for t > 1."""
+    mp = context()
+    if most is None:
+        return mpf(0.0)
+    beyond, once = mpf(most + 1), max(eta, mpf(1))
+    left = once / (beyond + once)  # 1 - (1 - gamma) t, about where the bound is least
+    log_t = mp.log((1 - left) / (1 - gamma))
+    if log_t <= 0:
+        return None
+    if eta == 0:
+        log_f = mp.log(mp.log(left) / mp.log(gamma))
+    else:
+        log_f = mp.log(mp.expm1(-eta * mp.log(left)) / mp.expm1(-eta * mp.log(gamma)))
+    return _minus_log_of_rest(log_f - beyond * log_t)
+
+
+def _cut_of_poisson_tries(mu: Any, most: int | None) -> Any:
+    """A bound of log(1 / P(K <= most)), at most log 2 as the mean is at most the cap."""
+    mp = context()
+    if most is None:
+        return mpf(0.0)
+    if mu > most:
+        raise InvalidParameter("most", most, expected="the mean or above")
+    beyond = mpf(most + 1)
+    found = _minus_log_of_rest(beyond - mu - beyond * mp.log(beyond / mu))
+    half = mp.log(2)
+    return half if found is None else min(found, half)
+
+
+def _minus_log_of_rest(log_mass: Any) -> Any:
+    """-log(1 - mass), or None where the mass is not below 1."""
+    mp = context()
+    return None if log_mass >= 0 else -mp.log1p(-mp.exp(log_mass))
 
 
 def _log_mean(shape: Real, stop: Real) -> Any:

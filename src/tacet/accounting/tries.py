@@ -45,27 +45,30 @@ Tries: TypeAlias = NegativeBinomialTries | PoissonTries
 def log_mean_of_tries(event: Tries) -> float:
     """The logarithm of the mean number of runs; negative where it is below 1.
 
-    Bound       upper, rounded up.
+    Bound       upper, rounded up; a cap, which lowers the mean, counts where it is below it.
     Source      log_mean_tries.
     """
     if isinstance(event, PoissonTries):
         log_mean = context().log(mpf(exact("mean", event.mean)))
         return float_up(log_mean) if log_mean > 0 else float(log_mean) * (1 - 1e-15)
-    return log_mean_tries(shape=exact("shape", event.shape), stop=exact("stop", event.stop))
+    uncapped = log_mean_tries(shape=exact("shape", event.shape), stop=exact("stop", event.stop))
+    return uncapped if event.most is None else min(uncapped, float_up(context().log(event.most)))
 
 
 def pure_of_tries(event: Tries, epsilon: Fraction) -> Fraction:
     """The pure epsilon of the best run, from that of one run; a multiple of 2^-80.
 
-    Bound       upper.
+    Bound       upper; under a cap at most that of all runs that there can be.
     Source      pure_of_negative_binomial_tries, pure_of_poisson_tries.
     """
     if isinstance(event, PoissonTries):
-        return grid_up(pure_of_poisson_tries(epsilon, mean=exact("mean", event.mean)))
-    shape, stop = exact("shape", event.shape), exact("stop", event.stop)
-    if stop == 1:
+        found = grid_up(pure_of_poisson_tries(epsilon, mean=exact("mean", event.mean)))
+    elif event.stop == 1:
         return epsilon
-    return grid_up(pure_of_negative_binomial_tries(epsilon, shape=shape, stop=stop))
+    else:
+        shape, stop = exact("shape", event.shape), exact("stop", event.stop)
+        found = grid_up(pure_of_negative_binomial_tries(epsilon, shape=shape, stop=stop))
+    return found if event.most is None else min(found, epsilon * event.most)
 
 
 def renyi_of_tries(
@@ -93,6 +96,7 @@ def renyi_of_tries(
             shape=exact("shape", event.shape),
             stop=exact("stop", event.stop),
             alpha=alpha,
+            most=event.most,
         )
     else:
 
@@ -110,7 +114,12 @@ def renyi_of_tries(
             return min(known)
 
         found = renyi_of_poisson_tries(
-            divergence, delta=least, pure=pure, mean=exact("mean", event.mean), alpha=alpha
+            divergence,
+            delta=least,
+            pure=pure,
+            mean=exact("mean", event.mean),
+            alpha=alpha,
+            most=event.most,
         )
     if pure is not None:
         whole = pure_of_tries(event, pure)
@@ -175,9 +184,12 @@ def without_failure(event: Tries, mass: Fraction, rest: Event) -> tuple[Fraction
     if isinstance(event, PoissonTries):
         failed, mean = failure_of_poisson_tries(mass, mean=exact("mean", event.mean))
         # no mean is left where every run fails: then the rest is never reached
-        return Fraction(failed), PoissonTries(event=rest, mean=mean) if mean else rest
+        later = PoissonTries(event=rest, mean=mean, most=event.most) if mean else rest
+        return Fraction(failed), later
     shape = exact("shape", event.shape)
     failed, stop = failure_of_negative_binomial_tries(
         mass, shape=shape, stop=exact("stop", event.stop)
     )
-    return Fraction(failed), NegativeBinomialTries(event=rest, shape=shape, stop=stop)
+    return Fraction(failed), NegativeBinomialTries(
+        event=rest, shape=shape, stop=stop, most=event.most
+    )

@@ -55,7 +55,7 @@ def places(kind: type) -> tuple[Place, ...]:
     """The arguments of an event."""
     fields: Any = kind.__dict__["__dataclass_fields__"]
     return tuple(
-        Place(name=name, whole=field.type == "int", optional=field.default is not MISSING)
+        Place(name=name, whole=field.type.startswith("int"), optional=field.default is not MISSING)
         for name, field in fields.items()
     )
 

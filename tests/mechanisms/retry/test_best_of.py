@@ -160,6 +160,47 @@ def test_any_mechanism_with_its_data_is_a_run() -> None:
     assert found[0] == "five"
 
 
+CAPPED = NegativeBinomialTries(event=ONE, shape=1, stop=0.5, most=6)
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_padding_runs_on_and_changes_nothing(pad: bool) -> None:
+    for word in (5, 1 << 63, 3 << 62, (1 << 64) - 9):
+        calls: list[int] = []
+
+        def one(*, bits: RandomBits, calls: list[int] = calls) -> tuple[int, int]:
+            calls.append(len(calls) + 1)
+            return calls[-1], calls[-1]  # later runs are the better ones
+
+        found = BestOf(event=CAPPED, pad=pad).release(one, bits=ScriptedBits([word]))
+        assert found is not None
+        assert len(calls) == (6 if pad else found[0])
+        assert found[0] == {5: 1, 1 << 63: 1, 3 << 62: 2}.get(word, 6)
+
+
+@pytest.mark.statistical
+def test_a_padded_release_has_the_law_of_the_best() -> None:
+    best, bits = BestOf(event=CAPPED, pad=True), SeededBits(84)
+    seen: Counter[Any] = Counter(best.release(run, bits=bits) for _ in range(5000))
+    law = best_of([mpf(1) / 2, mpf(3) / 10, mpf(1) / 5], masses(CAPPED, 6))
+    named: dict[Any, Any] = dict(zip([*zip("abc", SCORES, strict=True), None], law, strict=True))
+    assert chi_square_p(seen, named) > 1e-7
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"event": LOGARITHMIC, "pad": True},
+        {"event": CAPPED, "pad": None},
+        {"event": NegativeBinomialTries(event=ONE, shape=1, stop=0.5, most=2**21)},
+    ],
+    ids=str,
+)
+def test_wrong_caps_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        BestOf(**wrong)
+
+
 @pytest.mark.parametrize("wrong", [ONE, None, 3, geometric])
 def test_other_events_are_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="event"):

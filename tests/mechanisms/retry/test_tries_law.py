@@ -32,6 +32,9 @@ LAWS: list[Tries] = [
     negative_binomial(Fraction(1, 3), Fraction(1, 7)),
     PoissonTries(event=ONE, mean=0.5),
     PoissonTries(event=ONE, mean=12),
+    NegativeBinomialTries(event=ONE, shape=2.5, stop=0.2, most=12),
+    NegativeBinomialTries(event=ONE, shape=0, stop=1e-6, most=40),
+    PoissonTries(event=ONE, mean=3, most=4),
 ]
 WRONG: list[Tries] = [
     negative_binomial(1, 0.11),
@@ -42,6 +45,9 @@ WRONG: list[Tries] = [
     negative_binomial(Fraction(1, 3), Fraction(11, 70)),
     PoissonTries(event=ONE, mean=0.55),
     PoissonTries(event=ONE, mean=13.2),
+    NegativeBinomialTries(event=ONE, shape=2.5, stop=0.2, most=13),
+    NegativeBinomialTries(event=ONE, shape=0.1, stop=1e-6, most=40),
+    PoissonTries(event=ONE, mean=3.3, most=4),
 ]
 
 
@@ -54,7 +60,7 @@ def _digits() -> Iterator[None]:
 @pytest.mark.parametrize("event", LAWS, ids=str)
 def test_every_draw_replays_in_fifty_digits(event: Tries) -> None:
     sums = [mpf(0)]
-    for mass in masses(event, 4000):
+    for mass in [*masses(event, 4000), mpf(0)]:
         sums.append(sums[-1] + mass)
     for word in [*SeededBits(71).words(200).tolist(), 0, 1 << 63, (1 << 64) - (1 << 50)]:
         uniform = (word + mpf("0.5")) / 2**64
@@ -106,3 +112,23 @@ def test_extreme_parameters(shape: float, stop: float) -> None:
         assert drawn == {1}
     elif shape >= 0:
         assert len(drawn) > 2
+
+
+def test_a_cap_far_out_in_a_large_law() -> None:
+    # The table begins at the largest term: e^-40,000 is no number to begin with.
+    event = PoissonTries(event=ONE, mean=40_000, most=42_000)
+    drawn = [draw_tries(event, bits=SeededBits(seed)) for seed in range(60)]
+    assert 39_000 < min(drawn) < 39_900
+    assert 40_100 < max(drawn) < 41_000
+    steep = NegativeBinomialTries(event=ONE, shape=200, stop=0.05, most=5000)
+    drawn = [draw_tries(steep, bits=SeededBits(seed)) for seed in range(60)]
+    assert 2600 < min(drawn) < 3600
+    assert 4000 < max(drawn) < 5000
+
+
+@pytest.mark.parametrize("most", [1, 2, 1000])
+def test_a_cap_is_kept(most: int) -> None:
+    event = NegativeBinomialTries(event=ONE, shape=1, stop=1e-4, most=most)
+    drawn = {draw_tries(event, bits=ScriptedBits([word])) for word in (5, 1 << 63, (1 << 64) - 9)}
+    assert min(drawn) == 1
+    assert max(drawn) == most

@@ -29,7 +29,15 @@ def as_mpf(value: Any) -> Any:
 
 
 def masses(event: Tries, length: int) -> list[Any]:
-    """P(K = k) for k = 0, ..., length."""
+    """P(K = k) for k = 0, ..., length, or up to the cap."""
+    if event.most is None:
+        return _masses(event, length)
+    found = _masses(event, event.most)
+    total = mp.fsum(found)
+    return [mass / total for mass in found]
+
+
+def _masses(event: Tries, length: int) -> list[Any]:
     if isinstance(event, PoissonTries):
         mean = as_mpf(event.mean)
         return [mp.exp(-mean) * mean**k / mp.factorial(k) for k in range(length + 1)]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from fractions import Fraction
 
 from tacet.accounting.matrices import plain
@@ -147,11 +148,8 @@ def under_replacement(event: Event, *, units: int = 1) -> Event:
             return under_replacement(one, units=units)
         case MatrixMechanism() | TreeAggregation():
             return under_replacement(plain(event), units=units)
-        case NegativeBinomialTries(event=one, shape=shape, stop=stop):
-            inner = under_replacement(one, units=units)
-            return NegativeBinomialTries(event=inner, shape=shape, stop=stop)
-        case PoissonTries(event=one, mean=mean):
-            return PoissonTries(event=under_replacement(one, units=units), mean=mean)
+        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
+            return dataclasses.replace(event, event=under_replacement(one, units=units))
         case Repeated(event=one, count=count):
             return compose([under_replacement(one, units=units)], count=count)
         case Composed(parts=parts):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
@@ -25,6 +25,7 @@ __all__ = ["BestOf"]
 Candidate = TypeVar("Candidate")
 
 _SECURE = SecureBits()
+_MOST: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,10 @@ class BestOf:
 
     event: `NegativeBinomialTries` or `PoissonTries` around the event of **one run**, which must
     cover the candidate and its score together: the score is noisy, never the true one. Both fix
-    the law of K. Under pure runs of epsilon the geometric law (shape 1) costs at most 3 epsilon,
-    the logarithmic one (shape 0) 2 epsilon; other runs are priced by their curves.
+    the law of K, and a cap on it where it has one. Under pure runs of epsilon the geometric law
+    (shape 1) costs at most 3 epsilon, the logarithmic one (shape 0) 2 epsilon; other runs are
+    priced by their curves. pad: always make as many runs as the cap, of which the first K count,
+    so that the time says nothing of K; without it the time does, which no event covers.
     Source: Liu and Talwar 2019, arXiv:1811.07971; Papernot and Steinke 2022, arXiv:2110.03620;
     proofs in docs/proofs/selection.md.
 
@@ -51,16 +54,21 @@ class BestOf:
     """
 
     event: events.NegativeBinomialTries | events.PoissonTries
+    pad: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.event, events.NegativeBinomialTries | events.PoissonTries):
             raise InvalidParameter(
                 "event", self.event, expected="NegativeBinomialTries or PoissonTries"
             )
+        if self.event.most is not None and self.event.most > _MOST:
+            raise InvalidParameter("event", self.event, expected="a cap of 2^20 runs or less")
+        if self.pad not in ((False,) if self.event.most is None else (False, True)):
+            raise InvalidParameter("pad", self.pad, expected="False, or an event with a cap `most`")
 
     @property
     def mean(self) -> float:
-        """How many runs there are in the mean, to within rounding.
+        """How many runs count in the mean, to within rounding, and without the cap.
 
         >>> from tacet import events
         >>> tries = events.NegativeBinomialTries(event=events.Pure(epsilon=1), shape=1, stop=0.01)
@@ -83,18 +91,19 @@ class BestOf:
         run: called with ``bits=`` as often as K says; it takes all its randomness from there, and
         its pair costs the event's inner event. A higher score is better, the earliest of equal
         ones wins, and NaN is below every number. No run occurs only under `PoissonTries`.
-        The time shows how many runs there were, which the event does not cover.
         Raises InvalidParameter for what is no such pair. What a run raises is raised: whether it
         does must be as private as its output, so catch what the data can cause and return the
         candidate with the score -inf.
         """
         source = bits or _SECURE
+        tries = draw_tries(self.event, bits=source)
         best: tuple[Candidate, Number] | None = None
         highest: Number = -math.inf
-        for _ in range(draw_tries(self.event, bits=source)):
+        runs = self.event.most if self.pad and self.event.most is not None else tries
+        for count in range(runs):
             pair = run(bits=source)
             score = _score_of(pair)
-            if best is None or score > highest:
+            if count < tries and (best is None or score > highest):
                 best, highest = pair, score
         return best
 

@@ -3,7 +3,8 @@ r"""How many runs: exact draws of the laws of K.
 The ratios of neighbouring probabilities are rational, (p + q j) / (r + s j), j = 0, 1, ...; K is
 the least k with U total < 1 + r_0 + r_0 r_1 + ... + r_0 ... r_{k-1}, U a uniform number. Both
 sides are bracketed between integers in fixed point; where the brackets overlap, 64 more bits of U
-are read and as many places added. So the law is exact, its tail included.
+are read and as many places added. So the law is exact, its tail included. Under a cap the total
+is the sum itself, and the place is looked up in a table of the sums.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,8 +12,11 @@ are read and as many places added. So the law is exact, its tail included.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 from mpmath.libmp import from_rational, mpf_exp, mpf_log, mpf_mul, to_fixed
@@ -48,6 +52,8 @@ def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits)
     """
     if isinstance(event, PoissonTries):
         mean = checks.exact("mean", event.mean)
+        if event.most is not None:
+            return _capped(_poisson(mean), event.most + 1, bits)
         pieces = -(-mean // _PIECE)
         part = mean / pieces
         return sum(
@@ -57,6 +63,8 @@ def draw_tries(event: NegativeBinomialTries | PoissonTries, *, bits: RandomBits)
     shape, stop = checks.exact("shape", event.shape), checks.exact("stop", event.stop)
     if stop == 1:
         return 1
+    if event.most is not None:
+        return 1 + _capped(_negative_binomial(shape, stop), event.most, bits)
     return 1 + _unbounded(
         _negative_binomial(shape, stop),
         lambda places: _negative_binomial_total(shape, stop, places),
@@ -101,6 +109,35 @@ def _passing(ratios: Ratios, total: Bounds, uniform: LazyUniform) -> int | None:
         numerator, denominator = numerator + rise, denominator + fall
         place += 1
     return place if sum_low >= top else None
+
+
+def _capped(ratios: Ratios, count: int, bits: RandomBits) -> int:
+    """The same place among the first `count` terms, of which the total is the sum."""
+    uniform = LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
+    while True:
+        lows, highs = _sums(ratios, count, uniform.places)
+        bottom, top = _goal((lows[-1], highs[-1]), uniform)
+        place = bisect_right(highs, bottom)  # the first that may pass
+        if place == count - 1 or lows[place] >= top:
+            return place
+        uniform.extend()
+
+
+@lru_cache(maxsize=16)
+def _sums(ratios: Ratios, count: int, places: int) -> tuple[list[int], list[int]]:
+    """The partial sums of the first `count` terms, from below and above; the largest term is 1."""
+    numerator, rise, denominator, fall = ratios
+    steps = [(numerator + rise * j, denominator + fall * j) for j in range(count - 1)]
+    # The ratios fall below 1 at one place at most: the terms rise to it and fall from it on.
+    peak = next((j for j, (over, under) in enumerate(steps) if over < under), count - 1)
+    low, high = [1 << places] * count, [1 << places] * count
+    for j in range(peak, count - 1):
+        over, under = steps[j]
+        low[j + 1], high[j + 1] = low[j] * over // under, -(-high[j] * over // under)
+    for j in range(peak - 1, -1, -1):
+        over, under = steps[j]
+        low[j], high[j] = low[j + 1] * under // over, -(-high[j + 1] * under // over)
+    return list(accumulate(low)), list(accumulate(high))
 
 
 def _goal(total: Bounds, uniform: LazyUniform) -> Bounds:

@@ -263,13 +263,13 @@ def _same(one: Any, two: Any) -> bool:
         if _of_events(one):
             return one == two or frozenset(one) == frozenset(two)
         return len(one) == len(two) and all(map(_same, one, two))
-    if isinstance(one, tuple | Operators) or isinstance(two, tuple | Operators):
+    if isinstance(one, tuple | Operators | None) or isinstance(two, tuple | Operators | None):
         return False
     return checks.exact("number", one) == checks.exact("number", two)
 
 
 def _hashed(value: Any) -> Hashable:
-    if type(value) is float or isinstance(value, Operators):
+    if type(value) is float or isinstance(value, Operators | None):
         return value
     if isinstance(value, tuple):
         return frozenset(value) if _of_events(value) else tuple(map(_hashed, value))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.events.algebra import Operators, check_event
-from tacet.privacy.events.fields import Real, finite, keep, positive, share
+from tacet.privacy.events.fields import Real, finite, keep, positive, share, whole
 
 if TYPE_CHECKING:
     from tacet.privacy.events import Event
@@ -23,13 +23,14 @@ class NegativeBinomialTries(Operators):
 
     Each run gives a candidate and its score; only the best is released, and not K. shape: eta,
     above -1 (1 is the geometric law, 0 the logarithmic one); stop: gamma, above 0, at most 1; the
-    smaller, the more runs.
+    smaller, the more runs; most: where K is drawn anew until it is at most that, 1 or above.
     Source: Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
     """
 
     event: Event
     shape: Real
     stop: Real
+    most: int | None = None
 
     def __post_init__(self) -> None:
         check_event("event", self.event)
@@ -39,20 +40,28 @@ class NegativeBinomialTries(Operators):
         stop = share("stop", self.stop)
         if stop == 0:
             raise InvalidParameter("stop", self.stop, expected="a number above 0, at most 1")
-        keep(self, shape=shape, stop=stop)
+        keep(self, shape=shape, stop=stop, most=_cap(self.most))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoissonTries(Operators):
     """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
 
-    mean: E K, above 0.
+    mean: E K, above 0; most: where K is drawn anew until it is at most that, no less than the mean.
     Source: Papernot and Steinke 2022, Theorem 6.
     """
 
     event: Event
     mean: Real
+    most: int | None = None
 
     def __post_init__(self) -> None:
         check_event("event", self.event)
-        keep(self, mean=positive("mean", self.mean))
+        mean, most = positive("mean", self.mean), _cap(self.most)
+        if most is not None and most < mean:
+            raise InvalidParameter("most", self.most, expected="the mean or above")
+        keep(self, mean=mean, most=most)
+
+
+def _cap(most: int | None) -> int | None:
+    return None if most is None else whole("most", most, least=1)
