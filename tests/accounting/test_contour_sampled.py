@@ -300,6 +300,25 @@ def test_chernoff_bound_of_the_restricted_law_is_above_the_cumulant() -> None:
             assert above == pytest.approx(made.log_m, rel=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("q", "sigma", "count", "delta"),
+    [(0.0363, 0.0913, 142_810_179, 3.3e-15), (0.2, 0.2, 400, 0.1)],
+)
+def test_faint_noise_and_many_steps_are_narrow(
+    q: float, sigma: float, count: int, delta: float
+) -> None:
+    """Each step in the sample loses tens: epsilon is huge, and known to nine digits."""
+    found = epsilon_interval(steps(q, sigma, count), delta=delta, directions="remove")
+    assert found.upper - found.lower <= 2e-9 * found.upper
+    loss = 1 / (2 * sigma**2) + math.log(q)
+    deviation = math.sqrt(count * q * (loss**2 + sigma**-2))
+    c = 0.8 * math.sqrt(-2 * math.log(delta)) / deviation
+    for epsilon, sign in ((found.lower * (1 - 1e-12), 1), (found.upper * (1 + 1e-12), -1)):
+        truth = reference(q, sigma, count, epsilon, remove=True, c=c, x=90 / c)
+        assert truth is not None
+        assert -1e-13 <= sign * (truth / delta - 1) <= 1e-3
+
+
 def test_the_tail_bound_is_above_all_later_nodes() -> None:
     for direction in ("remove", "add"):
         parts = parts_of(

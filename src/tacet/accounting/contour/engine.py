@@ -26,13 +26,12 @@ from tacet.accounting.contour.parts import (
 )
 from tacet.accounting.contour.plan import (
     Curve,
-    abscissas,
     chernoff_epsilon,
-    curve,
     log_kappa,
     plan_at,
     saddle_for_delta,
     saddle_for_epsilon,
+    whole_curve,
 )
 from tacet.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper, within_cap
 from tacet.checks import Number
@@ -191,7 +190,7 @@ def _epsilon(
         return Interval(0.0, math.inf)
     log_delta = math.log(goal)
     factors = parts.factors
-    whole = curve(factors, abscissas(factors))
+    whole = whole_curve(factors)
     other, _ = chernoff_epsilon(whole, log_delta)
     low, high = 0.0, chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
     if high <= known:
@@ -272,7 +271,7 @@ def _delta(
         if not factors:
             best = Interval(0.0, 0.0)
             break
-        whole = curve(factors, abscissas(factors))
+        whole = whole_curve(factors)
         c, guess = saddle_for_epsilon(whole, epsilon)
         guess = min(max(guess, math.log(_SMALLEST)), 0.0)
         if attempt == 0 and guess < log_delta - 1.0:

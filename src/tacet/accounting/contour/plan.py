@@ -23,6 +23,7 @@ __all__ = [
     "plan_at",
     "saddle_for_delta",
     "saddle_for_epsilon",
+    "whole_curve",
 ]
 
 _SMALLNESS = math.log(1e-12)
@@ -30,6 +31,8 @@ _SPOILT = 1e-12
 _FRACTIONS = np.array(
     [1.0, 0.95, 0.9, 0.84, 0.77, 0.7, 0.6, 0.5, 0.42, 0.35, 0.25, 0.15, 0.08, 0.04]
 )
+_LEAST = 1e-4
+_FAR_OUT = 0.02
 _MOST_NODES = 20_000
 _MANY = 2_000
 _SPARE = 6.0
@@ -81,11 +84,20 @@ def curve(factors: Sequence[Factor], cs: Floats) -> Curve:
     return Curve(c=cs, k=k, k1=k1, k2=k2)
 
 
-def abscissas(factors: Sequence[Factor]) -> Floats:
-    """The grid of abscissas: geometric, from 1e-4 to the least limit of the parts."""
+def abscissas(factors: Sequence[Factor], start: float = _LEAST) -> Floats:
+    """The grid of abscissas: geometric, from `start` to the least limit of the parts."""
     top = min(1e10, *(factor.limit for factor in factors)) if factors else 1e10
     top = max(top, 1e-3)
-    return np.geomspace(1e-4, top * (1 - 1e-9), int(10 + 7 * math.log10(top / 1e-4)))
+    return np.geomspace(start, top * (1 - 1e-9), int(10 + 7 * math.log10(top / start)))
+
+
+def whole_curve(factors: Sequence[Factor]) -> Curve:
+    """The curve on all abscissas; where the loss varies by hundreds they start lower."""
+    whole = curve(factors, abscissas(factors))
+    deviation = math.sqrt(max(float(whole.k2[0]), 1e-300))
+    if _LEAST * deviation <= _FAR_OUT:
+        return whole
+    return curve(factors, abscissas(factors, _FAR_OUT / deviation))
 
 
 def saddle_for_delta(whole: Curve, log_delta: float) -> tuple[float, float]:

@@ -80,6 +80,12 @@ class SampledGaussian:
         return 0.0 if self.cut is None else self.cut.log_norm
 
     @property
+    def until(self) -> float:
+        """Up to here |phi| of the restricted law falls: pi over the distance of its losses."""
+        apart = float(self.edge_ell[1] - self.edge_ell[0])
+        return math.pi / (apart * (1 + 1e-9) + 1e-300)
+
+    @property
     def jumps(self) -> bool:
         """Whether this is a piece of jumps, whose M is a plain sum."""
         return self.cut is not None and self.cut.low > -math.inf
@@ -133,26 +139,32 @@ class SampledGaussian:
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """K, K' and K'' at real abscissas, for planning: not certified."""
+        if self.jumps:
+            return self._of_grid(cs, 0.0)
         powers = cs + 1 if self.remove else -cs
         mass = np.exp(self.log_mass)
         weight = np.exp(np.minimum(np.multiply.outer(powers, self.ell) + self.log_mass, 700.0))
         lift = mass * np.expm1(np.minimum(self.ell, 700.0))
         above = (weight - (mass + np.multiply.outer(powers, lift))).sum(axis=1)
+        if self.cut is not None:  # its masses may all be too small for floats
+            _, k1, k2 = self._of_grid(cs, 0.0)
+            big = np.log1p(np.maximum(above + self.offset(powers), -0.999))
+            return self.count * big, k1, k2
         moments = weight @ np.stack([np.ones_like(self.ell), self.ell, self.ell * self.ell], axis=1)
         first = moments[:, 1] / moments[:, 0]
         second = moments[:, 2] / moments[:, 0] - first * first
         sign = 1.0 if self.remove else -1.0
         count = self.count
-        if self.cut is None:
-            big = np.log1p(np.maximum(above, 0.0))
-        elif self.jumps:
-            big = np.log(moments[:, 0])
-        else:
-            big = np.log1p(np.maximum(above + self.offset(powers), -0.999))
+        big = np.log1p(np.maximum(above, 0.0))
         return count * big, count * sign * first, count * np.maximum(second, 1e-300)
 
     def plain_cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """As `cumulants`, of what the grid holds made a law: for a rough look at a part of it."""
+        own = np.logaddexp.reduce(self.log_mass + (self.ell if self.remove else 0.0))
+        return self._of_grid(cs, float(own))
+
+    def _of_grid(self, cs: Floats, log_whole: float) -> tuple[Floats, Floats, Floats]:
+        """K, K' and K'' of the grid's masses over e^log_whole."""
         powers = cs + 1 if self.remove else -cs
         level = np.multiply.outer(powers, self.ell) + self.log_mass
         top = level.max(axis=1)
@@ -160,8 +172,7 @@ class SampledGaussian:
         moments = weight @ np.stack([np.ones_like(self.ell), self.ell, self.ell**2], axis=1)
         first = moments[:, 1] / moments[:, 0]
         second = np.maximum(moments[:, 2] / moments[:, 0] - first * first, 1e-300)
-        own = np.logaddexp.reduce(self.log_mass + (self.ell if self.remove else 0.0))
-        k = top + np.log(moments[:, 0]) - own
+        k = top + np.log(moments[:, 0]) - log_whole
         sign, count = (1.0 if self.remove else -1.0), self.count
         return count * k, count * sign * first, count * second
 
@@ -181,7 +192,13 @@ class SampledGaussian:
         weights = np.exp(log_weight - log_weight.max())
         weights /= weights.sum()
         shape = paths(self, power, self.x, self.ell, weights)
-        return self.count * planned_log_tail(self, shape, power, t)
+        if t >= self.until:
+            return self.count * planned_log_tail(self, shape, power, t)
+        far = self.count * planned_log_tail(self, shape, power, self.until)
+        away = self.ell - float(weights @ self.ell)
+        sine = np.sin(0.5 * t * away)
+        real, imaginary = 1 - 2 * float(weights @ (sine * sine)), float(weights @ np.sin(t * away))
+        return max(far, self.count * math.log(max(math.hypot(real, imaginary), 1e-300)))
 
     def log_m_upper(self, c: float) -> float:
         """A certified upper bound of count * ln M_A(c), A the restricted law; may be infinite."""

@@ -61,9 +61,18 @@ class SampledGaussianTilt:
     def tail(self, t: float) -> float:
         """A certified bound of ln sup over t' >= t of |phi(t')|^count.
 
-        Bound       upper: x is moved to a path above the real line, where |f^s| falls in t.
-        Source      docs/proofs/contour.md, Theorem 4.
+        Bound       upper: x is moved to a path above the real line, where |f^s| falls in t; up to
+                    `until` |phi| falls itself.
+        Source      docs/proofs/contour.md, Theorems 4 and 6.
         """
+        until = self.law.until
+        if t >= until:
+            return self._far(t)
+        log, error = self.atoms.nodes(np.array([t]))
+        return min(max(float(log[0].real + error[0]), self._far(until)), 0.0)
+
+    def _far(self, t: float) -> float:
+        """The bound by a path."""
         law, (low, high) = self.law, self.ends
         part = cells(
             law,

@@ -20,6 +20,8 @@ from tacet.accounting.contour.series import Floats
 __all__ = ["Cells", "Paths", "cells", "log_tail", "paths", "planned_log_tail"]
 
 _FLAT = (0.5, 1.1)
+_LATE = (0.1, 1e-2, 1e-3, 1e-5)
+_ASKING = 1e-9
 _MOST_CELLS = 700
 
 
@@ -60,6 +62,9 @@ class Paths:
                 turn = t * self.share * np.sin(self.mu * path)
                 rows.append(path)
             rows = [path] if rough else [*rows, 0.7 * path]
+        if float(self.weights @ (t * self.height > 10 * most)) > _ASKING:
+            # much of the law asks for more than can be had: a path may rise later, where less lies
+            rows += [np.minimum(late * t * self.height, most) for late in _LATE]
         rows += [np.full_like(path, min(scale * best, most)) for scale in _FLAT[rough:]]
         heights: Floats = np.maximum(np.stack(rows), 1e-300)
         return heights
