@@ -97,15 +97,15 @@ class BestOf:
         """
         source = bits or _SECURE
         tries = draw_tries(self.event, bits=source)
-        best: tuple[Candidate, Number] | None = None
-        highest: Number = -math.inf
+        best: tuple[tuple[Candidate, Number] | None, Number] = (None, -math.inf)
         runs = self.event.most if self.pad and self.event.most is not None else tries
         for count in range(runs):
             pair = run(bits=source)
             score = _score_of(pair)
-            if count < tries and (best is None or score > highest):
-                best, highest = pair, score
-        return best
+            better = (score > best[1]) | (count == 0)
+            # No branch: what counts takes the time of what does not.
+            best = (best, (pair, score))[better & (count < tries)]
+        return best[0]
 
 
 def _score_of(pair: object) -> Number:

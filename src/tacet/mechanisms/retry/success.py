@@ -163,14 +163,15 @@ class ConditionOnSuccess:
         on no input.
         """
         source, chances = bits or _SECURE, self._chances
-        accepted: list[Output] = []
+        found: tuple[Output | None, bool] = (None, False)
         for _ in range(self.rounds):
             output = run(bits=source)
             chance = chances[self._level(loss(output), len(chances) - 1)]
             high, low = source.words(2).tolist()
-            if (high << 64 | low) < chance:
-                accepted.append(output)
-        return accepted[0] if accepted else None
+            accepted = (high << 64 | low) < chance
+            # No branch: an accepted run takes the time of a refused one.
+            found = (found, (output, True))[accepted & (not found[1])]
+        return found[0]
 
     def _level(self, loss: Number, last: int) -> int:
         """By how many sensitivities the loss is above the limit, rounded up, from 0 to the last."""
