@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tacet.errors import InvalidParameter
 from tacet.mechanisms import clip_rows, clip_users, clipping_sensitivity
+from tacet.privacy.neighbors import ReplaceOne
 
 Norm = Literal["l1", "l2"]
 
@@ -200,14 +201,14 @@ def test_neighbours_are_within_the_sensitivity_in_any_order(
     other = [*left, (9, (math.inf, -7.0)), (9, (3.0, math.nan))]
     exchanged = np.array(list(by_user(other, terms).values()))
     moved = (whole.sum(axis=0) - exchanged.sum(axis=0)).tolist()
-    reach = clipping_sensitivity(**terms, neighbors="replace one")
+    reach = clipping_sensitivity(**terms, neighbors=ReplaceOne)
     assert size(moved, norm) <= most(reach, norm)
 
 
 def test_the_sensitivity_is_attained() -> None:
     assert clipping_sensitivity(l2=2.5, unit_log2=-2) == 10 == clip([9.0], "l2", 10, -2).sum()
     swing = clip([9.0], "l2", 10, -2) - clip([-9.0], "l2", 10, -2)
-    assert clipping_sensitivity(l2=2.5, unit_log2=-2, neighbors="replace one") == 20 == swing.sum()
+    assert clipping_sensitivity(l2=2.5, unit_log2=-2, neighbors=ReplaceOne) == 20 == swing.sum()
 
 
 def test_a_user_with_very_many_rows() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.sums import fixed_point_bounds, fixed_point_sensitivity, fixed_point_sum
+from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
 FLOATS = st.floats(width=64) | st.floats(-10, 10) | st.sampled_from([1e16, -1e16, 0.5, 2.5])
 BOUNDS = st.tuples(st.integers(-50, 50), st.integers(-50, 50)).map(sorted)
@@ -61,18 +62,18 @@ def test_neighbours_differ_by_at_most_the_sensitivity_in_any_order(
     fewer = fixed_point_sum(shuffled[1:], **terms)
     replaced = fixed_point_sum(np.append(shuffled[1:], other), **terms)
     assert abs(whole - fewer) <= fixed_point_sensitivity(**terms)
-    assert abs(whole - replaced) <= fixed_point_sensitivity(**terms, neighbors="replace one")
+    assert abs(whole - replaced) <= fixed_point_sensitivity(**terms, neighbors=ReplaceOne)
 
 
 def test_the_sensitivity_is_attained() -> None:
     terms: dict[str, Any] = {"lower": -1, "upper": 3, "unit_log2": -3}
     assert fixed_point_sum([3.0], **terms) == fixed_point_sensitivity(**terms) == 24
     swing = fixed_point_sum([3.0], **terms) - fixed_point_sum([-1.0], **terms)
-    assert swing == fixed_point_sensitivity(**terms, neighbors="replace one") == 32
+    assert swing == fixed_point_sensitivity(**terms, neighbors=ReplaceOne) == 32
     positive: dict[str, Any] = {"lower": 2, "upper": 3, "unit_log2": 0}
     # Where a row may be NaN, replacing one moves the sum by more than the width of the bounds.
     assert fixed_point_sum([3.0], **positive) - fixed_point_sum([np.nan], **positive) == 3
-    assert fixed_point_sensitivity(**positive, rows=4, neighbors="replace one") == 12
+    assert fixed_point_sensitivity(**positive, rows=4, neighbors=ReplaceOne) == 12
 
 
 def test_sums_that_floats_get_wrong() -> None:
@@ -124,6 +125,6 @@ def test_wrong_terms_are_refused(wrong: dict[str, Any]) -> None:
 def test_other_dtypes_and_relations_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="values"):
         fixed_point_sum(["a"], lower=0, upper=1, unit_log2=0)
-    relation: Literal["add/remove"] = "zero out"  # type: ignore[assignment]  # under test
+    relation: Neighbors = "zero out"  # type: ignore[assignment]  # under test
     with pytest.raises(InvalidParameter, match="neighbors"):
         fixed_point_sensitivity(lower=0, upper=1, unit_log2=0, neighbors=relation)

@@ -21,6 +21,7 @@ from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.sums import grid_unit, numeric, steps_of
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = ["clip_rows", "clip_users", "clipping_sensitivity"]
 
@@ -107,22 +108,19 @@ def clipping_sensitivity(
     l1: Number | None = None,
     l2: Number | None = None,
     unit_log2: int,
-    neighbors: Literal["add/remove", "replace one"] = "add/remove",
+    neighbors: Neighbors = AddRemove,
 ) -> int:
     """By how many steps, in the same norm, a sum of clipped rows can move with one row.
 
     With B the bound in steps, rounded down: B where a row (of `clip_users`: a user with all of
     hers) comes or goes, 2 B where one takes the place of another.
 
-    >>> clipping_sensitivity(l2=0.3, unit_log2=-4, neighbors="replace one")
+    >>> clipping_sensitivity(l2=0.3, unit_log2=-4, neighbors=ReplaceOne)
     8
     """
     _, bound = _bound(l1, l2, unit_log2)
-    if neighbors == "add/remove":
-        return bound
-    if neighbors == "replace one":
-        return 2 * bound
-    raise InvalidParameter("neighbors", neighbors, expected="'add/remove' or 'replace one'")
+    check_neighbors(neighbors)
+    return 2 * bound if neighbors is ReplaceOne else bound
 
 
 def _bound(l1: Number | None, l2: Number | None, unit_log2: int) -> tuple[Norm, int]:

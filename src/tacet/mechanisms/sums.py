@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = [
     "fixed_point_bounds",
@@ -83,11 +84,12 @@ def fixed_point_sensitivity(
     upper: Number,
     unit_log2: int,
     rows: int = 1,
-    neighbors: Literal["add/remove", "replace one"] = "add/remove",
+    neighbors: Neighbors = AddRemove,
 ) -> int:
     """By how many steps `fixed_point_sum` can move when one person of at most ``rows`` rows does.
 
-    With bounds lo and hi on the grid: rows max(|lo|, |hi|) where a person comes or goes, and
+    With bounds lo and hi on the grid: rows max(|lo|, |hi|) where a person comes, goes or gives
+    nothing, and
     rows (max(hi, 0) - min(lo, 0)) where one takes the place of another, since a person may have
     fewer rows, or rows of NaN, which add 0.
 
@@ -96,11 +98,10 @@ def fixed_point_sensitivity(
     """
     low, high = fixed_point_bounds(lower=lower, upper=upper, unit_log2=unit_log2)
     count = checks.positive_integer(rows=rows)
-    if neighbors == "add/remove":
-        return count * max(abs(low), abs(high))
-    if neighbors == "replace one":
+    check_neighbors(neighbors)
+    if neighbors is ReplaceOne:
         return count * (max(high, 0) - min(low, 0))
-    raise InvalidParameter("neighbors", neighbors, expected="'add/remove' or 'replace one'")
+    return count * max(abs(low), abs(high))
 
 
 def grid_unit(unit_log2: int) -> Fraction:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["AddRemove", "Neighbors", "ReplaceOne", "ZeroOut"]
+from tacet.errors import InvalidParameter
+
+__all__ = ["AddRemove", "Neighbors", "ReplaceOne", "ZeroOut", "check_neighbors"]
 
 
 class Neighbors(enum.Enum):
@@ -40,3 +42,11 @@ ReplaceOne = Neighbors.REPLACE_ONE
 
 ZeroOut = Neighbors.ZERO_OUT
 """Both tables have the same size; one unit's contribution is replaced by an empty one."""
+
+
+def check_neighbors(value: object) -> None:
+    """Refuse what is no relation."""
+    if not isinstance(value, Neighbors):
+        raise InvalidParameter(
+            "neighbors", value, expected="tacet.AddRemove, tacet.ReplaceOne or tacet.ZeroOut"
+        )

@@ -41,7 +41,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = [
     "check_relation",
@@ -62,10 +62,7 @@ def check_relation(event: Event, neighbors: Neighbors) -> None:
     Bound       none: it only refuses.
     Source      Balle, Barthe, Gaboardi 2018, Table 1.
     """
-    if not isinstance(neighbors, Neighbors):
-        raise InvalidParameter(
-            "neighbors", neighbors, expected="tacet.AddRemove, tacet.ReplaceOne or tacet.ZeroOut"
-        )
+    check_neighbors(neighbors)
     match event:
         case Composed(parts=parts):
             for part in parts:
