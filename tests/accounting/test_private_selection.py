@@ -240,6 +240,7 @@ def test_renyi_is_close_at_large_orders() -> None:
     assert truth <= renyi(event, alpha=300) <= truth * 1.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("shift", [0.25, 1.0])
 def test_gaussian_runs_in_cells(shift: float, reverse: bool) -> None:
@@ -274,7 +275,7 @@ def test_the_profile_of_a_run_beats_its_divergences() -> None:
         assert ends["private selection"] < 0.8 * ends["Renyi divergences"]
 
 
-@pytest.mark.parametrize("own", [0.0, 0.5])
+@pytest.mark.parametrize("own", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_runs_that_may_fail(own: float) -> None:
     """The worst (epsilon, delta) pair, in every order of its four outcomes."""
     fail = mpmath.mpf("0.01")
