@@ -367,7 +367,7 @@ def test_a_scheme_with_the_wrong_relation_has_its_mend(event: Event) -> None:
 
 
 def test_what_no_theorem_prices_is_refused() -> None:
-    nested = SAMPLED.fixed_size_sampled(size=1, population=10)
+    nested = SAMPLED.sampled_with_replacement(size=5, population=10)
     with pytest.raises(UnsupportedEvent):
         epsilon(nested, delta=1e-5, neighbors=ReplaceOne)
     with pytest.raises(UnsupportedEvent):

@@ -317,8 +317,10 @@ def test_rewriting_and_relations() -> None:
     assert delta(event, epsilon=0.8, neighbors=ReplaceOne) <= half * (1 + math.exp(0.4)) * (
         1 + 1e-9
     )
-    with pytest.raises(UnsupportedEvent):
-        profile_bounds(event, 1.0, neighbors=ReplaceOne)
+    low, high = profile_bounds(event, [0.8], neighbors=ReplaceOne)
+    found = delta(event, epsilon=0.8, neighbors=ReplaceOne)
+    assert low[0] <= found <= high[0] * (1 + 1e-12)
+    assert high[0] <= half * (1 + math.exp(0.4))  # the way between both units is chosen best
     with pytest.raises(UnsupportedEvent):
         price(event, ZCDP)
     assert rho(event) == 0.5

@@ -23,7 +23,6 @@ from tacet.accounting.amplification import events, relations, sampling, shufflin
 from tacet.accounting.amplification.events import (
     delta_of_shuffled_event,
     epsilon_of_shuffled_event,
-    replaced_samples,
     shuffled_parts,
     without_shuffling,
 )
@@ -46,6 +45,8 @@ from tacet.accounting.amplification.shuffling import (
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
+from tacet.accounting.divergences.approximate import without_mass
+from tacet.accounting.divergences.events import pure_epsilon
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.events import (
@@ -59,6 +60,7 @@ from tacet.privacy.events import (
     Pure,
     RandomizedResponse,
     Shuffled,
+    TruncatedLaplace,
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
@@ -391,11 +393,14 @@ def test_relations_and_schemes() -> None:
     with pytest.raises(UnsupportedEvent):
         under_replacement(ZeroConcentrated(rho=1, delta=0.1))
     leaky = Approximate(epsilon=1, delta=0.1).poisson_sampled(rate=0.5)
-    assert replaced_samples(leaky, AddRemove) == leaky
-    replaced = replaced_samples(leaky + Pure(epsilon=1).poisson_sampled(rate=0.5) * 2, ReplaceOne)
-    assert not holds_sample(replaced)
-    kept = Gaussian(noise_multiplier=1).poisson_sampled(rate=0.5)
-    assert replaced_samples(kept, ReplaceOne) == kept
+    pure = Pure(epsilon=1).poisson_sampled(rate=0.5)
+    for shown in (leaky, TruncatedLaplace(noise_multiplier=1, bound=4).poisson_sampled(rate=0.5)):
+        mass, rest = without_mass(shown, ReplaceOne)
+        alone, _ = without_mass(shown, AddRemove)
+        assert 2 * alone < mass < 4 * alone
+        one = pure_epsilon(pure)
+        assert one is not None
+        assert pure_epsilon(rest) == pytest.approx(2 * one, rel=1e-12)
 
 
 @pytest.mark.parametrize("module", [events, relations, sampling, shuffling])

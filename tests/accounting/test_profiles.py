@@ -227,7 +227,7 @@ def test_refusals() -> None:
     with pytest.raises(UnsupportedEvent):
         profile_bounds(Pure(epsilon=1).shuffled(count=10), [1.0])
     with pytest.raises(UnsupportedEvent):
-        profile_bounds(Pure(epsilon=1).poisson_sampled(rate=0.1), [1.0], neighbors=ReplaceOne)
+        profile_bounds(Pure(epsilon=1).fixed_size_sampled(size=1, population=9), [1.0])
 
 
 def test_functions_of_numpy_and_scipy_have_the_errors_that_are_charged() -> None:

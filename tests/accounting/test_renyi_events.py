@@ -265,7 +265,8 @@ def test_rho_and_pure_epsilon() -> None:
     amplified = math.log1p(0.01 * math.expm1(1.0))
     event = Laplace(noise_multiplier=1.0).poisson_sampled(rate=0.01)
     assert pure_epsilon(event) == pytest.approx(amplified, rel=1e-12)
-    assert pure_epsilon(event, neighbors=ReplaceOne) == pytest.approx(2 * amplified, rel=1e-12)
+    replaced = amplified - math.log1p(0.01 * math.expm1(-1.0))  # two units pull apart, not twice
+    assert pure_epsilon(event, neighbors=ReplaceOne) == pytest.approx(replaced, rel=1e-12)
     assert rho(event) == pytest.approx(amplified * math.tanh(amplified / 2), rel=1e-9)
     fixed = Pure(epsilon=0.5).fixed_size_sampled(size=1, population=100)
     assert pure_epsilon(fixed, neighbors=ReplaceOne) == pytest.approx(amplified, rel=1e-12)
@@ -329,8 +330,15 @@ def test_masses_are_charged_beside_the_rest() -> None:
     mass, rest = approximate.without_mass(sampled_keys, AddRemove)
     assert mass == Fraction("2e-8")
     assert rest == (Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1)
+    mass, rest = approximate.without_mass(sampled_keys, ReplaceOne)
+    assert mass > Fraction("4e-8")
+    known = events.pure_epsilon((Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1))
+    assert known is not None
+    assert events.pure_epsilon(rest) == pytest.approx(2 * known, rel=1e-12)
     with pytest.raises(UnsupportedEvent):
-        approximate.without_mass(sampled_keys, ReplaceOne)
+        approximate.without_mass(
+            ZeroConcentrated(rho=0.1, delta=1e-7).poisson_sampled(rate=0.1), ReplaceOne
+        )
 
 
 @pytest.mark.parametrize("module", [approximate, closed, events, gaussian, sampled])

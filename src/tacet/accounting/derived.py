@@ -8,19 +8,27 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
+import numpy as np
+
 from tacet.accounting.amplification.pairs import (
     delta_of_pairs,
     epsilon_of_pairs,
     speaks_of_one_unit,
 )
 from tacet.accounting.amplification.relations import holds_allocation
+from tacet.accounting.contour import engine as contour
+from tacet.accounting.contour.parts import flatten
+from tacet.accounting.pld.parts import curve_of_any
+from tacet.accounting.profiles.bounds import Direction
 from tacet.accounting.tries import delta_of_tries, epsilon_of_tries
+from tacet.errors import UnsupportedEvent
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event, NegativeBinomialTries, PoissonTries
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["Intervals", "derived_bounds"]
 
+_WAYS: tuple[Direction, ...] = ("remove", "add")
 _Bound: TypeAlias = tuple[str, Callable[[], Interval], str]
 
 
@@ -62,17 +70,31 @@ def derived_bounds(
         return intervals(other, relation, epsilon=Fraction(x)).upper
 
     if isinstance(event, NegativeBinomialTries | PoissonTries):
+        one = event.event
+
+        def run_delta() -> Callable[[float], float]:
+            """Of one run: by its curve where contours, which are quick to ask, do not know it."""
+            try:
+                flat = flatten([(one, 1)], neighbors=neighbors)
+                contour.delta_interval(flat, epsilon=Fraction(1), neighbors=neighbors)
+                return lambda x: delta_at(one, neighbors, x)
+            except UnsupportedEvent:
+                pass
+            try:
+                ways = [curve_of_any(one, direction=way, neighbors=neighbors) for way in _WAYS]
+            except UnsupportedEvent:
+                return lambda x: delta_at(one, neighbors, x)
+            return lambda x: max(float(curve(np.asarray(float(x))).upper) for curve in ways)
+
         yield (
             "private selection",
             lambda: _upper(
-                delta_of_tries(
-                    event, lambda x: delta_at(event.event, neighbors, x), epsilon=epsilon
-                )
+                delta_of_tries(event, run_delta(), epsilon=epsilon)
                 if epsilon is not None
                 else epsilon_of_tries(
                     event,
-                    lambda part: epsilon_at(event.event, neighbors, part),
-                    lambda x: delta_at(event.event, neighbors, x),
+                    lambda part: epsilon_at(one, neighbors, part),
+                    run_delta(),
                     delta=delta or Fraction(0),
                 )
             ),

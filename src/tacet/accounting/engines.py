@@ -13,7 +13,7 @@ import numpy as np
 
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
-from tacet.accounting.contour.parts import SYMMETRIC, flatten
+from tacet.accounting.contour.parts import flatten
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.lattices import compositions, residues
 from tacet.accounting.lattices.laws import laws_of
@@ -23,7 +23,7 @@ from tacet.accounting.pld.distribution import (
     worst_epsilon,
 )
 from tacet.accounting.pld.parts import parts_of, same_in_both_directions
-from tacet.accounting.profiles.bounds import profile_bounds
+from tacet.accounting.profiles.bounds import Direction, curve_of
 from tacet.accounting.profiles.boxes import Array
 from tacet.errors import UnsupportedEvent
 from tacet.privacy.estimates import Interval
@@ -40,6 +40,7 @@ __all__ = [
     "only_gaussian",
 ]
 
+_DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 _GRID = 1 << 16
 _ACCURACY = 1e-5
 _MOST = 10**12
@@ -58,17 +59,21 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     """
     flat = flatten([(event, 1)], neighbors=neighbors)
 
-    def profile(epsilons: Array) -> tuple[Array, Array]:
-        lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
-        directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
-        alike = all(isinstance(one, SYMMETRIC) for one, _ in flat)
-        for direction in directions[:1] if alike else directions:
-            found = profile_bounds(event, epsilons, direction=direction, neighbors=neighbors)
-            lower, upper = np.maximum(lower, found[0]), np.maximum(upper, found[1])
-        return lower, upper
-
     def closed(measure: Measure, at: Fraction) -> Interval:
         ends = float_below(at), float_above(at)
+        alike = same_in_both_directions(event, neighbors)
+        known = [
+            curve_of(event, direction=direction, neighbors=neighbors)
+            for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
+        ]
+
+        def profile(epsilons: Array) -> tuple[Array, Array]:
+            found = [curve(epsilons) for curve in known]
+            return (
+                np.maximum.reduce([one.lower for one in found]),
+                np.maximum.reduce([one.upper for one in found]),
+            )
+
         if measure == "epsilon":
             low, high = falling_below(profile, ends)
             if low == 0.0 < high:  # no lower side that is worth following: the upper one alone
@@ -113,8 +118,7 @@ def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]
     Bound       both; below, of pairs that the event allows.
     Source      docs/proofs/pld.md.
     """
-    directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
-    alike = same_in_both_directions(event)
+    alike = same_in_both_directions(event, neighbors)
 
     def answer(measure: Measure, at: Fraction) -> Interval:
         if any(count > _MOST for _, count in flatten([(event, 1)])):
@@ -127,7 +131,7 @@ def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]
                 grid=_GRID,
                 accuracy=_ACCURACY,
             )
-            for direction in (directions[:1] if alike else directions)
+            for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
         ]
         if measure == "epsilon":
             return worst_epsilon(losses, delta=at)

@@ -103,8 +103,12 @@ def epsilon_findings(
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
         yield from _asked(name, bound, source)
     yield None
-    engines = iter([by_loss_grids(plain, neighbors)])
+    entire = stand_ins.whole_stand_in(known, neighbors)
+    if entire != plain:
+        exactly, meet = below == entire, _Meeting()
+    engines = iter([by_loss_grids(entire, neighbors)])
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=CLOSE)
+    yield None
     if not holds_sample(plain):
         yield from _asked(
             "guarantees",
@@ -160,8 +164,12 @@ def delta_findings(
     for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
         yield from _asked(name, bound, source)
     yield None
-    engines = iter([by_loss_grids(plain, neighbors)])
+    entire = stand_ins.whole_stand_in(known, neighbors)
+    if entire != plain:
+        exactly, meet = below == entire, _Meeting()
+    engines = iter([by_loss_grids(entire, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=CLOSE)
+    yield None
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),

@@ -29,7 +29,7 @@ from tacet.privacy.events import (
 )
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["lower_stand_in", "upper_stand_in"]
+__all__ = ["lower_stand_in", "upper_stand_in", "whole_stand_in"]
 
 
 def upper_stand_in(event: Event, neighbors: Neighbors) -> Event:
@@ -38,10 +38,18 @@ def upper_stand_in(event: Event, neighbors: Neighbors) -> Event:
     The event itself where nothing is to do.
 
     Bound       upper.
-    Source      units_replaced, matrices.plain, replaced_samples, pure_selections.
+    Source      units_replaced, matrices.plain, pure_selections.
     """
-    known = matrices.plain(units_replaced(event, neighbors))
-    return rewritten.pure_selections(rewritten.replaced_samples(known, neighbors), neighbors)
+    return rewritten.pure_selections(whole_stand_in(event, neighbors), neighbors)
+
+
+def whole_stand_in(event: Event, neighbors: Neighbors) -> Event:
+    """As `upper_stand_in`, for engines that know private selection as well.
+
+    Bound       upper.
+    Source      units_replaced, matrices.plain.
+    """
+    return matrices.plain(units_replaced(event, neighbors))
 
 
 def lower_stand_in(event: Event, neighbors: Neighbors) -> Event | None:
@@ -85,7 +93,7 @@ def lower_stand_in(event: Event, neighbors: Neighbors) -> Event | None:
         case Shuffled():
             return None
         case _:
-            return event if upper_stand_in(event, neighbors) == event else None
+            return event if whole_stand_in(event, neighbors) == event else None
 
 
 def _doubles(event: Event) -> bool:

@@ -101,11 +101,18 @@ def renyi_of_tries(
     else:
 
         def least(epsilon: float) -> float:
-            known = [
-                conversions.approx_dp_delta_from_renyi(
+            rough = {
+                inner: conversions.approx_dp_delta_from_renyi_closed(
                     divergence(inner), alpha=inner, epsilon=epsilon
                 )
                 for inner in INNER_ORDERS
+            }
+            best = min(rough, key=lambda inner: rough[inner])  # the optimal form takes long
+            known = [
+                rough[best],
+                conversions.approx_dp_delta_from_renyi(
+                    divergence(best), alpha=best, epsilon=epsilon
+                ),
             ]
             if pure is not None:
                 known.append(conversions.approx_dp_delta_from_pure(pure, epsilon=epsilon))

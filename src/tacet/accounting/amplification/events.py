@@ -1,4 +1,4 @@
-"""Events rewritten for engines that know no amplification: shuffled parts, replaced samples."""
+"""Events rewritten for engines that do not know them: shuffled parts, private selection."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -17,27 +17,24 @@ from tacet.accounting.divergences.events import pure_epsilon
 from tacet.accounting.rewriting import with_parts
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
-from tacet.privacy.conversions.group import approx_dp_of_group
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import (
     Approximate,
     Composed,
     Event,
     NegativeBinomialTries,
-    PoissonSampled,
     PoissonTries,
     Pure,
     RandomizedResponse,
     Repeated,
     Shuffled,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
 __all__ = [
     "delta_of_shuffled_event",
     "epsilon_of_shuffled_event",
     "pure_selections",
-    "replaced_samples",
     "shuffled_parts",
     "without_shuffling",
 ]
@@ -124,38 +121,6 @@ def without_shuffling(event: Event, *, delta: Fraction) -> Event:
                 return one
             epsilon = epsilon_of_shuffled_event(event, delta=delta).upper
             return Approximate(epsilon=epsilon, delta=delta)
-        case _:
-            return event
-
-
-def replaced_samples(event: Event, neighbors: Neighbors) -> Event:
-    """Poisson samples of pure or approximate events under replacement, as approximate events.
-
-    Under the other relations, and where a sampled event is neither, the event itself.
-
-    Bound       upper.
-    Source      approx_dp_of_sample under add/remove; group privacy of two steps.
-    """
-    if neighbors is not ReplaceOne:
-        return event
-    match event:
-        case Repeated() | Composed():
-            return with_parts(event, lambda part: replaced_samples(part, neighbors))
-        case PoissonSampled(event=one):
-            epsilon = pure_epsilon(event, neighbors=AddRemove)
-            if epsilon is not None:
-                return Pure(epsilon=2 * Fraction(epsilon))
-            if isinstance(one, Approximate):
-                rate = exact("rate", event.rate)
-                pure = pure_epsilon(
-                    PoissonSampled(event=Pure(epsilon=one.epsilon), rate=rate), neighbors=AddRemove
-                )
-                assert pure is not None
-                twice, mass = approx_dp_of_group(
-                    pure, delta=rate * exact("delta", one.delta), size=2
-                )
-                return Approximate(epsilon=twice, delta=Fraction(mass))
-            return event
         case _:
             return event
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tacet.accounting.amplification.sampling import draws
+from tacet.accounting.amplification.sampling import draws, replaced_response
 from tacet.accounting.contour import densities, finite
 from tacet.accounting.contour.atoms import Atoms
 from tacet.accounting.contour.closed import Constant, FiniteLaw, GaussianSum, ThreePoint
@@ -213,8 +213,14 @@ class Maker:
             self.log_finite += left if self.remove else 0
 
     def _opposed(self, event: Event, count: int) -> None:
-        """On a Poisson sample, one unit replaced: Gaussian noise only."""
+        """On a Poisson sample, one unit replaced: Gaussian noise, and what is only pure."""
         assert isinstance(event, PoissonSampled)
+        if isinstance(event.event, Pure):
+            pure = exact("epsilon", event.event.epsilon)
+            largest, top, _ = replaced_response(pure, rate=exact("rate", event.rate))
+            if largest > 0:
+                self.points.append((float(largest), float(top), count))
+            return
         law = self._law(event.event)
         if not isinstance(law, Normal):
             raise _unsupported(event)

@@ -16,13 +16,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tacet.accounting.amplification.relations import under_replacement
-from tacet.accounting.divergences.events import renyi
+from tacet.accounting.divergences.events import pure_epsilon, renyi
 from tacet.accounting.divergences.noises import approximate_of_truncated
 from tacet.accounting.tries import without_failure
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.conversions.composition import delta_of_independent_failures
+from tacet.privacy.conversions.group import approx_dp_of_group
 from tacet.privacy.events import (
     Approximate,
     Composed,
@@ -39,7 +40,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.neighbors import Neighbors, ReplaceOne
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 __all__ = ["delta_from_renyi", "epsilon_from_renyi", "without_mass"]
 
@@ -101,10 +102,12 @@ def delta_from_renyi(event: Event, *, epsilon: Fraction, neighbors: Neighbors) -
 def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
     """The mass of which nothing is known, rounded up, and the event that the rest is.
 
-    Raises UnsupportedEvent for a Poisson sample of an event with a delta under replacement.
+    Raises UnsupportedEvent for a Poisson sample under replacement of an event with a delta that
+    is not pure beside it.
 
     Bound       upper, of the mass.
-    Source      the module's text; Kairouz, Oh, Viswanath 2015 (approximate events).
+    Source      the module's text; Kairouz, Oh, Viswanath 2015 (approximate events); group privacy
+                of two steps (a sample under replacement).
     """
     match event:
         case Approximate(epsilon=epsilon, delta=delta):
@@ -122,11 +125,16 @@ def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:
             return _several([mass for mass, _ in found], 1), compose([rest for _, rest in found])
         case PoissonSampled(event=one, rate=rate):
             mass, rest = without_mass(one, neighbors)
-            if mass and neighbors is ReplaceOne:
+            kept = PoissonSampled(event=rest, rate=rate)
+            if not mass or neighbors is not ReplaceOne:
+                return exact("rate", rate) * mass, kept
+            pure = pure_epsilon(kept, neighbors=AddRemove)
+            if pure is None:
                 raise UnsupportedEvent(
                     event, kind="RenyiDP", try_instead="Ask with neighbors=tacet.AddRemove."
                 )
-            return exact("rate", rate) * mass, PoissonSampled(event=rest, rate=rate)
+            twice, failed = approx_dp_of_group(pure, delta=exact("rate", rate) * mass, size=2)
+            return Fraction(failed), Pure(epsilon=twice)
         case FixedSizeSampled(event=one, size=size, population=population):
             # its numbers speak of add/remove: the mass is that of the event under replacement
             mass, _ = without_mass(under_replacement(one), neighbors)

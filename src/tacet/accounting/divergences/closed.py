@@ -7,12 +7,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from tacet.accounting.amplification.sampling import replaced_response
 from tacet.privacy.conversions.arguments import Real, cached, non_negative, order, share
 from tacet.privacy.enclosure import context, float_up, mpf
 
 __all__ = [
     "renyi_of_discrete_laplace",
     "renyi_of_randomized_response",
+    "renyi_of_replaced_pure",
     "renyi_of_sampled_pure",
 ]
 
@@ -115,3 +117,27 @@ def renyi_of_sampled_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
         moment = gain + loss + mp.ldexp(abs(gain) + abs(loss), -200)
         found = max(found, mp.log1p(max(moment, mpf(0.0))) / b)
     return float_up(found)
+
+
+def renyi_of_replaced_pure(epsilon: Real, *, rate: Real, alpha: Real) -> float:
+    r"""Renyi divergence, under replacement, of an epsilon-DP mechanism on a Poisson sample.
+
+    epsilon: under add/remove.
+
+    Statement   log(p e^{(a-1) e} + r + p e^{-a e}) / (a-1) for the pair of `replaced_response`, of
+                losses e, 0, -e with the probabilities p, r, p e^-e.
+    Bound       upper, rounded up; tight.
+    Edges       epsilon = 0 or rate = 0 -> 0.0.
+    Source      docs/proofs/amplification.md, Section 6.
+    """
+    non_negative(epsilon=epsilon)
+    share(rate=rate)
+    order(alpha)
+    if epsilon == 0 or rate == 0:
+        return 0.0
+    mp, b = context(), mpf(Fraction(alpha) - 1)
+    largest, top, _ = replaced_response(epsilon, rate=rate)
+    gain = top * mp.expm1(b * largest)
+    loss = top * mp.exp(-largest) * mp.expm1(-b * largest)
+    moment = gain + loss + mp.ldexp(gain - loss, -140)
+    return min(float_up(mp.log1p(moment) / b), float_up(largest))

@@ -11,7 +11,10 @@ from fractions import Fraction
 from typing import Any, Literal, assert_never
 
 from tacet.accounting.amplification.relations import check_relation, under_replacement
-from tacet.accounting.amplification.sampling import approx_dp_of_sample
+from tacet.accounting.amplification.sampling import (
+    approx_dp_of_sample,
+    pure_of_replaced_sample,
+)
 from tacet.accounting.arguments import Events, alpha_argument, joined
 from tacet.accounting.divergences.allocated import (
     LaplaceTransform,
@@ -22,6 +25,7 @@ from tacet.accounting.divergences.allocated import (
 from tacet.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
     renyi_of_randomized_response,
+    renyi_of_replaced_pure,
     renyi_of_sampled_pure,
 )
 from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
@@ -181,6 +185,10 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
             return renyi_price(event, alpha=alpha).epsilon
         case PoissonSampled(event=one, rate=rate):
             q = exact("rate", rate)
+            if neighbors is ReplaceOne and isinstance(one, Pure):
+                return Fraction(
+                    renyi_of_replaced_pure(exact("epsilon", one.epsilon), rate=q, alpha=alpha)
+                )
             if neighbors is ReplaceOne:
                 return _of_two_steps(one, alpha, functools.partial(_poisson, one, q))
             return _poisson(one, q, alpha)
@@ -408,24 +416,34 @@ def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
             return _pure(one, neighbors)
         case PoissonSampled(event=one, rate=rate):
             alone = _pure(one, AddRemove)
-            times = 2 if neighbors is ReplaceOne else 1
-            return None if alone is None else _sampled(alone, exact("rate", rate)) * times
+            if alone is None or neighbors is not ReplaceOne:
+                return None if alone is None else _sampled(alone, exact("rate", rate))
+            return Fraction(pure_of_replaced_sample(alone, rate=exact("rate", rate)))
         case RandomAllocation(event=one, uses=uses):
             alone = _pure(one, AddRemove)
             times = 2 * uses if neighbors is ReplaceOne else uses
             return None if alone is None else alone * times
         case FixedSizeSampled(event=one, size=size, population=population):
-            alone = _pure(under_replacement(one), ReplaceOne)
+            alone = _pure_of_two(one)
             return None if alone is None else _sampled(alone, Fraction(size, population))
         case ReplacementSampled(event=one, size=size, population=population):
             # the draws are changed one after the other, each like a sample of one
-            alone = _pure(under_replacement(one), ReplaceOne)
+            alone = _pure_of_two(one)
             return None if alone is None else _sampled(alone, Fraction(1, population)) * size
         case NegativeBinomialTries(event=one) | PoissonTries(event=one):
             alone = _pure(one, neighbors)
             return None if alone is None else pure_of_tries(event, alone)
         case _:
             return pure_alone(event)
+
+
+def _pure_of_two(event: Event) -> Fraction | None:
+    """Inside a sample of fixed size, under replacement: as one unit leaves and another comes."""
+    try:
+        return _pure(under_replacement(event), ReplaceOne)
+    except UnsupportedEvent:
+        alone = _pure(event, AddRemove)
+        return None if alone is None else 2 * alone
 
 
 def _known_delta(event: Event, epsilon: float, *, neighbors: Neighbors) -> float:

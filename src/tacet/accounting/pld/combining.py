@@ -50,9 +50,12 @@ def _size(curve: Curve, count: int) -> float:
     if curve.atoms is None:
         return math.inf
     kinds = max(len(curve.atoms.losses), 1)
-    if kinds > 1 and count > _MOST:
+    if count == 1 or kinds == 1:
+        return float(kinds)
+    if count > _MOST or kinds > _MOST:  # more than twice as many atoms as that
         return math.inf
-    return float(math.comb(count + kinds - 1, kinds - 1)) if kinds < 1000 else kinds**count
+    exponent = math.lgamma(count + kinds) - math.lgamma(kinds) - math.lgamma(count + 1)
+    return round(math.exp(exponent)) if exponent < 40 else math.inf
 
 
 def _power(atoms: Atoms, count: int) -> Atoms:

@@ -110,7 +110,7 @@ class Sum:
             inner += (rest + self.error * self.window.size) * _LEAST
         # what lies below the window may matter too, and is not known
         missed = _exp(self.below) if lowered < self.bottom else 0.0
-        inner += (self.noise + missed) * self._peak
+        inner += (self.noise + missed) * self.peak
         height = self.exponent - self.window.tilt * lowered
         finite = _exp(height + self.charge(epsilon)) * inner * (1 + 1e-13) + self.beyond
         return min(1.0, (self.infinity + finite) * (1 + 8 * _U))
@@ -122,7 +122,7 @@ class Sum:
         values = self.values[start : start + len(kernel)]
         inner = float(np.sum(np.maximum(values - self.error, 0.0) * kernel))
         # a loss that the transform wraps into the sum appears with at most the kernel's peak
-        wrapped = (_exp(self.above) + _exp(self.below) + self.noise) * self._peak
+        wrapped = self.wrapped * self.peak
         height = self.exponent - self.window.tilt * raised
         inner = max(inner * (1 - 1e-13) - wrapped, 0.0)
         finite = _exp(height - self.charge(epsilon)) * inner
@@ -156,10 +156,15 @@ class Sum:
     def charge(self, epsilon: float) -> float:
         """The error of the logarithm of a term: of the window's tilt and the exponent."""
         reach = max(abs(self.top), abs(self.bottom), abs(epsilon))
-        return 16 * _U * (abs(self.exponent) + self.window.tilt * reach + 4)
+        return 16 * _U * (abs(self.exponent) + abs(self.window.tilt) * reach + 4)
 
     @property
-    def _peak(self) -> float:
+    def wrapped(self) -> float:
+        """A bound of the tilted mass that is not where the values say."""
+        return _exp(self.above) + _exp(self.below) + self.noise
+
+    @property
+    def peak(self) -> float:
         """The largest value of e^{-c d} (1 - e^{-d})."""
         tilt = self.window.tilt
         return math.exp(-tilt * math.log1p(1 / tilt)) / (1 + tilt) * (1 + 64 * _U * (1 + tilt))

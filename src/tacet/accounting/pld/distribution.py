@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from tacet import checks
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.pld import sources
-from tacet.accounting.pld.parts import Part, parts_of
+from tacet.accounting.pld.parts import parts_of
 from tacet.accounting.pld.planning import LARGEST
 from tacet.accounting.pld.search import largest_holding, least_holding
-from tacet.accounting.pld.stages import Question, Sums
+from tacet.accounting.pld.stages import Part, Question, Sums
 from tacet.accounting.profiles.bounds import Direction
 from tacet.accounting.profiles.boxes import Array, box
 from tacet.errors import InvalidParameter
@@ -27,7 +27,7 @@ from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event
 from tacet.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["LossMasses", "Part", "PrivacyLossDistribution", "worst_delta", "worst_epsilon"]
+__all__ = ["LossMasses", "PrivacyLossDistribution", "worst_delta", "worst_epsilon"]
 
 _COARSEST = 1 << 12
 

@@ -28,6 +28,8 @@ _CHARGE = 16 * _U  # of a quotient of differences by expm1: see docs/proofs/pld.
 _PASSES = 20
 _MENDED = 1e-12
 _FINER = 4
+_AHEAD = 32
+_EXCESS = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,8 @@ def law_above(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
     """A law on nodes first..last whose profile is nowhere below the curve.
 
     The profile between two nodes is a chord, above a convex function; below the first node the
-    chord to (0, 1); what lies beyond the last node goes to infinity.
+    chord to (0, 1); what lies beyond the last node goes to infinity. Where the curve is known so
+    roughly that this makes mass, nodes above a chord of others are left out.
 
     Bound       upper.
     Source      Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect the dots).
@@ -60,12 +63,21 @@ def law_above(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
     if top is not None and first <= top <= last:
         limit = curve.infinity if curve.infinity_above is None else curve.infinity_above
         values[top - first :] = float(box(limit).upper)  # not what rounding makes of it
-    ahead, behind = _growth(step, 1)
-    falls = np.diff(values) * -1.0
-    right = np.append(falls, 0.0) / ahead
-    left = np.concatenate(([1.0 - values[0]], falls / behind))
-    weights = np.maximum(left - right, 0.0) + _CHARGE * (left + right)
+    weights = _kinks(values, np.arange(len(values)), step)
+    if float(np.sum(weights)) + float(values[-1]) > 1 + _EXCESS:
+        weights = _kinks(values, np.flatnonzero(_corners(values, step)), step)
     return Law(first=first, weights=weights, infinity=float(values[-1]))
+
+
+def _kinks(values: Array, kept: NDArray[np.int64], step: Fraction) -> Array:
+    """The weights of the law whose profile is the broken line through (0, 1) and kept nodes."""
+    ahead, behind = _growth(step, 1 if len(kept) == len(values) else np.diff(kept))
+    falls = -np.diff(values[kept])
+    right = np.append(falls / ahead, 0.0)
+    left = np.concatenate(([1.0 - values[0]], falls / behind))
+    weights = np.zeros_like(values)
+    weights[kept] = np.maximum(left - right, 0.0) + _CHARGE * (left + right)
+    return weights
 
 
 def law_below(curve: Curve, *, step: Fraction, first: int, last: int) -> Law:
@@ -228,23 +240,28 @@ def _convex_minorant(points: Array, step: Fraction) -> NDArray[np.int64]:
     Slopes in x = e^loss are made ascending by pooling neighbours, in linear time. What rounding
     does to that choice is harmless: a node that a chord might pass above is kept after all.
     """
-    width = float(step)
-    # whatever the unit of x, and e^loss may be beyond the floats: nodes count from the middle
-    numbers = np.arange(len(points) - 1) - len(points) // 2
-    cells = np.exp(np.clip(numbers * width, -600.0, 600.0))
-    slopes = np.diff(points) / cells
-    largest = float(np.max(np.abs(slopes), initial=0.0))
-    if not 0 < largest < math.inf:
-        return np.arange(len(points))
-    pooled = optimize.isotonic_regression(slopes / largest, weights=cells)
-    chosen = np.zeros(len(points), dtype=np.bool_)
-    chosen[pooled.blocks] = True
+    chosen = _corners(points, step)
     for _ in range(_PASSES):
-        over = _over(points, np.flatnonzero(chosen), width)
+        over = _over(points, np.flatnonzero(chosen), float(step))
         if not over.any():
             return np.flatnonzero(chosen)
         chosen |= over
     return np.arange(len(points))
+
+
+def _corners(points: Array, step: Fraction) -> NDArray[np.bool_]:
+    """Which nodes the convex minorant touches, about: a subset with both ends."""
+    # whatever the unit of x, and e^loss may be beyond the floats: nodes count from the middle
+    numbers = np.arange(len(points) - 1) - len(points) // 2
+    cells = np.exp(np.clip(numbers * float(step), -600.0, 600.0))
+    slopes = np.diff(points) / cells
+    largest = float(np.max(np.abs(slopes), initial=0.0))
+    if not 0 < largest < math.inf:
+        return np.ones(len(points), dtype=np.bool_)
+    pooled = optimize.isotonic_regression(slopes / largest, weights=cells)
+    chosen = np.zeros(len(points), dtype=np.bool_)
+    chosen[pooled.blocks] = True
+    return chosen
 
 
 def _over(points: Array, kept: NDArray[np.int64], width: float) -> NDArray[np.bool_]:
@@ -272,19 +289,24 @@ def _paid(weights: Array, infinity: float) -> tuple[Array, float]:
     Mass moved to a smaller loss lowers a profile, so this rounds down. If a debt is left at
     infinity, no mass is kept at all.
     """
-    paid = weights.copy()
-    for index in np.flatnonzero(weights < 0):
-        debt = 0.0
-        position = int(index)
-        while position < len(paid) and (debt > 0 or paid[position] < 0):
-            value = float(paid[position]) - debt * (1 + 4 * _U)
-            debt, paid[position] = max(-value, 0.0), max(value, 0.0)
-            position += 1
-        if debt > 0:
-            infinity -= debt * (1 + 4 * _U)
-            if infinity < 0:
-                return np.zeros_like(paid), 0.0
-    return paid, infinity
+    paid = np.append(weights, infinity)
+    debtors = np.flatnonzero(weights < 0)
+    start = 0
+    while (place := int(np.searchsorted(debtors, start))) < len(debtors):
+        start = int(debtors[place])
+        width, paying = _AHEAD, -1
+        while paying < 0:
+            ahead = paid[start : start + width]
+            slips = 2 * _U * np.arange(2, len(ahead) + 2) * np.cumsum(np.abs(ahead))
+            left = np.cumsum(ahead) - slips
+            paying = int(np.argmax(left >= 0)) if (left >= 0).any() else -1
+            if paying < 0 and start + width >= len(paid):
+                return np.zeros_like(weights), 0.0
+            width *= 8
+        paid[start : start + paying] = 0.0
+        paid[start + paying] = left[paying]
+        start += paying
+    return paid[:-1], float(paid[-1])
 
 
 def _slopes(points: Array, kept: NDArray[np.int64], step: Fraction) -> tuple[Array, Array]:

@@ -4,16 +4,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from fractions import Fraction
-from typing import NamedTuple
 
 from tacet.accounting.contour.parts import flatten
+from tacet.accounting.divergences.approximate import without_mass
+from tacet.accounting.divergences.events import checked_pure_epsilon, renyi
+from tacet.accounting.pld.nested import curve_of_sum
+from tacet.accounting.pld.selected import selected
+from tacet.accounting.pld.stages import Part
+from tacet.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
 from tacet.accounting.profiles import curves
 from tacet.accounting.profiles.bounds import Direction, concentrated_cost, curve_of
 from tacet.accounting.profiles.curves import Curve
 from tacet.checks import exact
+from tacet.errors import UnsupportedEvent
 from tacet.privacy.events import (
     Approximate,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -21,53 +30,66 @@ from tacet.privacy.events import (
     FixedSizeSampled,
     Gaussian,
     Laplace,
+    NegativeBinomialTries,
+    PoissonSampled,
+    PoissonTries,
     Pure,
+    RandomAllocation,
     RandomizedResponse,
+    Repeated,
+    ReplacementSampled,
+    Shuffled,
+    Staircase,
+    TruncatedLaplace,
     ZeroConcentrated,
+    compose,
 )
-from tacet.privacy.neighbors import Neighbors
+from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["Part", "parts_of", "same_in_both_directions"]
+__all__ = ["curve_of_any", "parts_of", "same_in_both_directions"]
 
 _SYMMETRIC = (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
-    FixedSizeSampled,
     Gaussian,
     Laplace,
     Pure,
     RandomizedResponse,
+    Shuffled,
+    Staircase,
+    TruncatedLaplace,
     ZeroConcentrated,
 )
-
-
-class Part(NamedTuple):
-    """One pair, `times` times: a curve nowhere below its profile, one nowhere above it.
-
-    None stands for no loss at all.
-    """
-
-    above: Curve | None
-    below: Curve | None
-    times: int
+_REPLACED = (FixedSizeSampled, PoissonSampled, RandomAllocation, ReplacementSampled)
+"""Symmetric where a unit is replaced: what is known is of the worse direction."""
+_ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))
 
 
 def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tuple[Part, ...]:
-    """The parts of an event, compositions opened; Gaussian ones and concentrated ones are added up.
+    """The parts of an event, compositions opened.
+
+    Gaussian ones, concentrated ones, and those of which only Renyi divergences are known are each
+    added up. Raises UnsupportedEvent where not even these are.
 
     Bound       both: the composition of the upper curves dominates the event; the composition of
                 the lower ones is one that the event allows.
-    Source      Bun and Steinke 2016, Lemma 1.7 (zCDP adds); docs/proofs/pld.md.
+    Source      Bun and Steinke 2016, Lemma 1.7 (zCDP adds); Mironov 2017, Prop. 1 (Renyi
+                divergences add); docs/proofs/pld.md.
     """
     found: list[Part] = []
     mu_squared, rho, rest = Fraction(0), Fraction(0), Fraction(1)
+    others: list[Event] = []
     for one, count in flatten([(event, 1)], neighbors=neighbors):
         if isinstance(one, Gaussian):
             mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
             continue
-        curve = curve_of(one, direction=direction, neighbors=neighbors)
+        try:
+            curve = curve_of_any(one, direction=direction, neighbors=neighbors)
+        except UnsupportedEvent:
+            others.append(compose([one], count=count))
+            continue
         cost = concentrated_cost(one)
         if cost is None:
             found.append(Part(curve, curve.attained or curve, count))
@@ -82,13 +104,87 @@ def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tup
         found.append(Part(curve, curve, 1))
     if rho or rest < 1:
         found.append(Part(curves.zero_concentrated(rho, 1 - rest), None, 1))
+    if others:
+        profile = _by_renyi(compose(others), neighbors)
+        found.append(Part(laid_down(profile, profile, attained=curves.nothing()), None, 1))
     return tuple(found)
 
 
-def same_in_both_directions(event: Event) -> bool:
+@functools.lru_cache(maxsize=64)
+def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) -> Curve:
+    """The profile of one direction of any event, compositions and what is made of them included.
+
+    Raises UnsupportedEvent where no theorem here gives one.
+
+    Bound       both, as curve_of.
+    Source      curve_of; docs/proofs/pld.md, Theorem 3 (compositions); selected.
+    """
+    if direction == "add" and same_in_both_directions(event, neighbors):
+        return curve_of_any(event, direction="remove", neighbors=neighbors)
+    match event:
+        case Repeated() | Composed():
+            return curve_of_sum(parts_of(event, direction=direction, neighbors=neighbors))
+        case NegativeBinomialTries() | PoissonTries():
+            return _selected(event, direction, neighbors)
+        case Shuffled():
+            raise UnsupportedEvent(
+                event,
+                kind="a privacy profile",
+                try_instead="Shuffling is priced by its own theorem.",
+            )
+        case PoissonSampled() | RandomAllocation() if neighbors is ReplaceOne:
+            curve = curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
+            if curve.atomic:
+                return curve
+            pair = curve.attained or laid_below(curve)
+            return laid_down(_upper(curve), _upper(curve), attained=pair)
+        case _:
+            return curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
+
+
+def _inside(event: Event, direction: Direction, neighbors: Neighbors) -> Curve:
+    return curve_of_any(event, direction=direction, neighbors=neighbors)
+
+
+def _upper(curve: Curve) -> Profile:
+    return lambda epsilon: curve(epsilon).upper
+
+
+def _selected(
+    event: NegativeBinomialTries | PoissonTries, direction: Direction, neighbors: Neighbors
+) -> Curve:
+    """The best of many runs; raises UnsupportedEvent where one run has no profile."""
+    ways: tuple[Direction, Direction] = ("remove", "add")
+    one, other = (
+        curve_of_any(event.event, direction=way, neighbors=neighbors)
+        for way in (ways if direction == "remove" else ways[::-1])
+    )
+    profiles: list[Profile] = []
+    with contextlib.suppress(UnsupportedEvent):
+        profiles.append(_by_renyi(event, neighbors))
+    pure = checked_pure_epsilon(event, neighbors)
+    if pure is not None:
+        exactly = curves.approximate(Fraction(pure))
+        profiles.append(_upper(exactly))
+    return selected(event, (one, other), profiles, pure=pure)
+
+
+def _by_renyi(event: Event, neighbors: Neighbors) -> Profile:
+    """What Renyi divergences say of both directions; UnsupportedEvent where there are none."""
+    mass, rest = without_mass(event, neighbors)
+    found = [renyi(rest, alpha=order, neighbors=neighbors) for order in _ORDERS]
+    profile = by_divergences(_ORDERS, found)
+    if not mass:
+        return profile
+    failed = float(mass) * (1 + 1e-15)
+    return lambda epsilon: failed + profile(epsilon)
+
+
+def same_in_both_directions(event: Event, neighbors: Neighbors) -> bool:
     """Whether it is known that removing and adding a unit have the same profile.
 
     Bound       none: False where it is not known.
     Source      the noise is symmetric, or the profile is that of the worst of both directions.
     """
-    return all(isinstance(one, _SYMMETRIC) for one, _ in flatten([(event, 1)]))
+    known = (*_SYMMETRIC, *_REPLACED) if neighbors is ReplaceOne else _SYMMETRIC
+    return all(isinstance(one, known) for one, _ in flatten([(event, 1)], neighbors=neighbors))

@@ -35,6 +35,7 @@ _OUTSIDE = 46.0  # e^-46 = 1e-20 of the tilted mass may lie beyond either end of
 _DIRECT = 64  # copies that one stage sums
 _LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
 _FINER = 6
+_SHARE = 0.1
 _NODES = LARGEST // 32  # of a law that one stage lays on its grid
 _WIDER = 8  # windows of more times the grid tell nothing that is worth their time
 _ROOM = 1 << 20  # nodes over which the sum of a stage may be spread
@@ -44,12 +45,13 @@ _STEEPEST = 1e5  # the largest tilt times the largest loss
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """Cumulants of one copy of each part at many orders, counts and ranges."""
+    """Cumulants of one copy of each part at many orders, counts, ranges and deviations."""
 
     orders: Array = field(repr=False)
     cumulants: Array = field(repr=False)
     counts: tuple[int, ...]
     ranges: tuple[tuple[float, float], ...]
+    deviations: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def sketch(parts: Sequence[tuple[Curve, int]], known: dict[int, Rough]) -> Sketc
         cumulants=cumulants,
         counts=tuple(count for _, count in parts),
         ranges=tuple((law.low, law.high) for law in laws),
+        deviations=tuple(math.sqrt(max(law.variance, 0.0)) for law in laws),
     )
 
 
@@ -144,13 +147,7 @@ def plan(
     log_delta: float | None = None,
 ) -> Stage:
     """A plan for the delta at `epsilon`, or for the epsilon at e^`log_delta`."""
-    orders = drawn.orders
-    heights = np.asarray(drawn.counts, dtype=np.float64) @ drawn.cumulants
-    longest = max(max(abs(low), abs(high)) for low, high in drawn.ranges)
-    positive = (orders > 0) & (orders * longest <= _STEEPEST)
-    positive[np.flatnonzero(orders > 0)[0]] = True
-    positive[-1] = False
-    tilts, rises = orders[positive], heights[positive]
+    tilts, rises = _tilts(drawn)
     kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     if epsilon is None:
         assert log_delta is not None
@@ -164,10 +161,70 @@ def plan(
     while True:
         tilt = float(tilts[best])
         planner = _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=goal)
-        found = planner.whole(heights)
+        found = planner.whole(_heights(drawn))
         if exact or best == 0 or tilt * float(found.step) <= _COARSE:
             return found
         best = max(best - 4, 0)
+
+
+def views(
+    parts: Sequence[tuple[Curve, int]],
+    drawn: Sketch,
+    *,
+    grid: int,
+    fine: bool,
+    log_deltas: Sequence[float],
+) -> list[Stage]:
+    """One stage under several tilts on one grid: each for the epsilon at one delta, and -1.
+
+    Under the last one, the law is that of the other hypothesis. fine: whether the grid is to be
+    finer where there are many copies of one part.
+    """
+    tilts, rises = _tilts(drawn)
+    kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
+    best = [float(tilts[np.argmin((rises + kernel - goal) / tilts)]) for goal in log_deltas]
+
+    def planner(tilt: float) -> _Planner:
+        return _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=min(log_deltas))
+
+    def reaches(tilts: Sequence[float]) -> list[tuple[float, float, float, float]]:
+        return [planner(tilt).reach(_heights(drawn)) for tilt in tilts]
+
+    known = reaches([*best, -1.0])
+    bottom, top = min(reach[0] for reach in known), max(reach[1] for reach in known)
+    longest = max(high - low for low, high in drawn.ranges)
+    finest = (top - bottom) / (_LATTICE - 8)
+    wanted = max((top - bottom) / (grid - 8), longest / _NODES)
+    for count, deviation in zip(drawn.counts, drawn.deviations, strict=True):
+        if fine and count > 1:  # what each copy errs by is added up
+            wanted = min(wanted, max(_SHARE * deviation / math.sqrt(count), finest))
+    step = _step([curve for curve, _ in parts], wanted, top - bottom)
+    if not all(_is_lattice(curve) for curve, _ in parts):
+        best = [min(tilt, _COARSE / float(step)) for tilt in best]
+    best.append(-1.0)
+    terms = tuple(
+        (planner(best[0]).leaf(index, step), count) for index, count in enumerate(drawn.counts)
+    )
+    return [
+        Stage(step, planner(tilt).window((bottom, top, reach[2], reach[3]), step), terms)
+        for tilt, reach in zip(best, reaches(best), strict=True)
+    ]
+
+
+def _heights(drawn: Sketch) -> Array:
+    """The cumulant of the sum at all orders."""
+    heights: Array = np.asarray(drawn.counts, dtype=np.float64) @ drawn.cumulants
+    return heights
+
+
+def _tilts(drawn: Sketch) -> tuple[Array, Array]:
+    """The orders that may be tilts, and the cumulant of the sum there."""
+    orders = drawn.orders
+    longest = max(max(abs(low), abs(high)) for low, high in drawn.ranges)
+    positive = (orders > 0) & (orders * longest <= _STEEPEST)
+    positive[np.flatnonzero(orders > 0)[0]] = True
+    positive[-1] = False
+    return orders[positive], _heights(drawn)[positive]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +239,7 @@ class _Planner:
 
     def whole(self, heights: Array) -> Stage:
         """The last stage, which sums all parts."""
-        reach = self._reach(heights)
+        reach = self.reach(heights)
         width = reach[1] - reach[0]
         longest = max(high - low for low, high in self.drawn.ranges)
         wanted = max(width / (self.grid - 8), longest / _NODES)
@@ -213,7 +270,7 @@ class _Planner:
             if not widest or max(widest) <= step * _ROOM:
                 break
             step = max(widest) / _ROOM
-        return Stage(step, self._window(reach, step), tuple(terms))
+        return Stage(step, self.window(reach, step), tuple(terms))
 
     def _is_apart(self, part: int, step: Fraction) -> bool:
         """Whether the part has atoms that miss the grid."""
@@ -226,7 +283,7 @@ class _Planner:
     def _together(self, apart: Sequence[int], step: Fraction) -> Stage:
         """Parts whose atoms miss the grid, on a finer one: together their atoms lie densely."""
         counts = np.asarray([self.drawn.counts[part] for part in apart], dtype=np.float64)
-        reach = self._reach(counts @ self.drawn.cumulants[apart])
+        reach = self.reach(counts @ self.drawn.cumulants[apart])
         nodes = (reach[1] - reach[0]) / float(step)
         finer = math.floor(math.log2(max(_LATTICE / 4 / max(nodes, 1.0), 1.0)))
 
@@ -244,36 +301,36 @@ class _Planner:
         spacing = _spacing(curve)
         whole = curve.atomic or curve.atoms is not None
         if spacing is not None and (spacing / step).denominator == 1 and whole:
-            return [(self._leaf(part, step), count)]
+            return [(self.leaf(part, step), count)]
         if spacing is not None and (spacing / step).denominator != 1:
             alone = self._lattice(part, count, spacing, step, whole=whole)
             if alone is not None:
                 return [(alone, 1)]
         if count <= _DIRECT:
-            return [(self._leaf(part, step), count)]
+            return [(self.leaf(part, step), count)]
         levels = math.ceil(math.log(count) / math.log(_DIRECT))
         outer = min(math.ceil(count ** (1 / levels)), count)
         inner = count // outer
         heights = inner * self.drawn.cumulants[part]
-        reach = self._reach(heights)
+        reach = self.reach(heights)
         finer = math.floor(math.log2(max(float(step) * self.grid / (reach[1] - reach[0]), 1.0)))
         low, high = self.drawn.ranges[part]
         finest = math.floor(math.log2(max(float(step) * _NODES / max(high - low, 1e-300), 1.0)))
         finer = min(finer, finest)
         if finer < 1:
-            return [(self._leaf(part, step), count)]
+            return [(self.leaf(part, step), count)]
         below = step / 2**finer
-        stage = Stage(below, self._window(reach, below), tuple(self._terms(part, inner, below)))
+        stage = Stage(below, self.window(reach, below), tuple(self._terms(part, inner, below)))
         terms: list[tuple[Term, int]] = [(stage, outer)]
         if count > outer * inner:
-            terms.append((self._leaf(part, step), count - outer * inner))
+            terms.append((self.leaf(part, step), count - outer * inner))
         return terms
 
     def _lattice(
         self, part: int, count: int, spacing: Fraction, step: Fraction, *, whole: bool
     ) -> Stage | None:
         """The part summed on its own lattice, or on a finer one that holds its atoms."""
-        reach = self._reach(count * self.drawn.cumulants[part])
+        reach = self.reach(count * self.drawn.cumulants[part])
         width = reach[1] - reach[0]
         if whole and width / spacing <= _LATTICE:
             own = spacing
@@ -281,9 +338,9 @@ class _Planner:
             own = spacing / math.ceil(spacing / Fraction(max(float(step), width / self.grid)))
         else:
             return None
-        return Stage(own, self._window(reach, own), tuple(self._terms(part, count, own)))
+        return Stage(own, self.window(reach, own), tuple(self._terms(part, count, own)))
 
-    def _leaf(self, part: int, step: Fraction) -> Leaf:
+    def leaf(self, part: int, step: Fraction) -> Leaf:
         """A sixteenth of the range is left free below, for the lower law."""
         curve, count = self.parts[part]
         low, high = self.drawn.ranges[part]
@@ -294,7 +351,7 @@ class _Planner:
         first, last = math.floor((low - margin) / step) - 2, math.ceil(high / step) + 1
         return Leaf(part, max(first, last - LARGEST), last)
 
-    def _reach(self, heights: Array) -> tuple[float, float, float, float]:
+    def reach(self, heights: Array) -> tuple[float, float, float, float]:
         """Bottom and top of a window for the law of these cumulants, and orders for both."""
         orders, tilt = self.drawn.orders, self.tilt
         height = float(np.interp(tilt, orders, heights))
@@ -311,7 +368,7 @@ class _Planner:
             reach = 100.0 / max(top - bottom, 1e-9)
         return bottom, max(top, bottom + 1e-9), higher, lower
 
-    def _window(self, reach: tuple[float, float, float, float], step: Fraction) -> Window:
+    def window(self, reach: tuple[float, float, float, float], step: Fraction) -> Window:
         bottom, top, higher, lower = reach
         first, last = math.floor(bottom / step) - 2, math.ceil(top / step) + 2
         most = min(LARGEST, max(_WIDER * self.grid, _LATTICE))

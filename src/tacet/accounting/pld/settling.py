@@ -183,13 +183,15 @@ def _moved(
     if side < 0:
         # at each node: what gathering masses from below lacks, what those from above have over
         high, low = values + doubt, np.maximum(values - doubt, 0.0)
-        need = high * rise * up * np.expm1(rest)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite doubt about nothing
+            need = np.nan_to_num(high * rise * up * np.expm1(rest), nan=0.0, posinf=math.inf)
         lacking = np.bincount(cells + 1, weights=need, minlength=count)
         gain = low * fall * down * -np.expm1(-offsets)
         over = np.bincount(cells, weights=gain, minlength=count) * (1 - 4 * charge)
         share = np.divide(over, lacking, out=np.ones_like(over), where=lacking > over)
         up = up * np.maximum(share * (1 - 4 * charge), 0.0)[cells + 1]
         down = 1 - up
+    rise = np.where(values != 0, rise, 0.0)
     right = np.bincount(cells + 1, weights=values * rise * up, minlength=count)
     left = np.bincount(cells, weights=values * fall * down, minlength=count)
     return _Moved(first, np.asarray(right + left, dtype=np.float64), charge)

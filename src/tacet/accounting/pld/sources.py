@@ -11,10 +11,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacet.accounting.profiles.atoms import Atoms, lattice_of
 from tacet.accounting.profiles.boxes import Array, Box, running_sum
+from tacet.accounting.profiles.chords import chords_above, falls, minorant
 from tacet.accounting.profiles.curves import Curve
 from tacet.errors import InvalidParameter
 
@@ -168,17 +169,9 @@ def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[Curve, Curve]:
     infinity_above = Fraction(float(values[-1]))
     known = places, x[1:], values[1:]
     return (
-        Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=_chords(*known)),
+        Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=chords_above(*known)),
         Curve(evaluate=evaluate, infinity_above=infinity_above, atoms=_below_chords(*known)),
     )
-
-
-def _chords(places: Array, x: Array, values: Array) -> Atoms:
-    """The law whose profile is the broken line through (0, 1) and the points, rounded up."""
-    left, right = _falls(x, values)
-    masses = (np.maximum(left - right, 0.0) + 16 * _U * (left + right)) * x
-    last = float(values[-1])
-    return Atoms(losses=places, masses=masses, infinity_above=last, trust=16 * _U)
 
 
 def _below_chords(places: Array, x: Array, values: Array) -> Atoms:
@@ -187,7 +180,7 @@ def _below_chords(places: Array, x: Array, values: Array) -> Atoms:
     The points are lowered by as much as the chords beside them can be too high, the first one to
     1 - x, the last one to 0; their convex minorant is taken.
     """
-    left, right = _falls(x, values)
+    left, right = falls(x, values)
     kinks = np.maximum(left - right, 0.0) + 16 * _U * (left + right)
     one, two = kinks[:-1], kinks[1:]
     both = one + two
@@ -198,30 +191,10 @@ def _below_chords(places: Array, x: Array, values: Array) -> Atoms:
     lowered[0] = min(float(lowered[0]), -math.expm1(float(places[0])) * (1 - 16 * _U))
     lowered[-1] = 0.0
     lowered = np.maximum(lowered, 0.0)
-    kept = _hull(np.append(0.0, x), np.append(1.0, lowered))[1:] - 1
-    left, right = _falls(x[kept], lowered[kept])
+    kept = minorant(np.append(0.0, x), np.append(1.0, lowered))[1:] - 1
+    left, right = falls(x[kept], lowered[kept])
     masses = np.maximum(left - right - 16 * _U * (left + right), 0.0) * x[kept]
     return Atoms(losses=places[kept], masses=masses * (1 - 16 * _U), trust=16 * _U)
-
-
-def _falls(x: Array, values: Array) -> tuple[Array, Array]:
-    """Minus the slopes of the broken line from (0, 1), before and after each point."""
-    slopes = -np.diff(np.append(1.0, values)) / np.diff(np.append(0.0, x))
-    return slopes, np.append(slopes[1:], 0.0)
-
-
-def _hull(x: Array, values: Array) -> NDArray[np.int64]:
-    """The corners of the convex minorant of points, x ascending; both ends are corners."""
-    kept: list[int] = []
-    for index in range(len(x)):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            line = (values[b] - values[a]) * (x[index] - x[a])
-            if line < (values[index] - values[a]) * (x[b] - x[a]):
-                break
-            kept.pop()
-        kept.append(index)
-    return np.asarray(kept, dtype=np.int64)
 
 
 def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:

@@ -7,18 +7,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from tacet.accounting.pld.combining import combined
 from tacet.accounting.pld.convolution import Side, Sum, Tilted, tilted, total
 from tacet.accounting.pld.grid import law_above, law_below
-from tacet.accounting.pld.parts import Part
 from tacet.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch
 from tacet.accounting.pld.settling import settled_atoms, settled_sum
 from tacet.accounting.profiles.curves import Curve, nothing
 
-__all__ = ["Question", "Sums"]
+__all__ = ["Part", "Question", "Sums"]
+
+
+class Part(NamedTuple):
+    """One pair, `times` times: a curve nowhere below its profile, one nowhere above it.
+
+    None stands for no loss at all.
+    """
+
+    above: Curve | None
+    below: Curve | None
+    times: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ def allocated(tails: Tails, *, remove: bool) -> Curve:
         # the average ratio is no riskier than one
         found = np.fmin(found, (tails.forward if remove else tails.backward)(epsilon).upper)
         plain = np.maximum(-np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300, 0.0)
-        return Box(plain, np.clip(found * (1 + 32 * _U) + 1e-300, plain, 1.0))
+        return Box(plain, np.clip(found * (1 + 32 * _U) + 1e-307, plain, 1.0))
 
     return Curve(
         evaluate=evaluate,

@@ -22,7 +22,8 @@ class Atoms:
     """Finite losses and their masses under P, and the mass of infinite loss.
 
     error: of any loss, absolute; trust: of any mass, relative; infinity_above: where the mass of
-    infinite loss is not known, its upper bound; spacing: see `lattice_of`.
+    infinite loss is not known, its upper bound; spacing: see `lattice_of`; lower: whether the law
+    stands for another one from below, not from above.
     """
 
     losses: Array = field(repr=False)
@@ -32,6 +33,7 @@ class Atoms:
     error: float = 0.0
     trust: float = 0.0
     spacing: Fraction | None = None
+    lower: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:

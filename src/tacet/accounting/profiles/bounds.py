@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
@@ -19,6 +20,7 @@ from tacet.accounting.profiles import amplified, curves, noises
 from tacet.accounting.profiles.allocated import Tails, allocated
 from tacet.accounting.profiles.boxes import Array, Box
 from tacet.accounting.profiles.curves import Curve
+from tacet.accounting.profiles.replaced import two_steps
 from tacet.checks import exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.events import (
@@ -50,11 +52,14 @@ from tacet.privacy.events import (
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Direction", "concentrated_cost", "curve_of", "profile_bounds"]
+__all__ = ["CurveOf", "Direction", "concentrated_cost", "curve_of", "profile_bounds"]
 
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: P saw the unit, Q did not; add: the other way round. Guarantees need both."""
+CurveOf: TypeAlias = Callable[[Event, Direction, Neighbors], Curve]
+"""One direction's profile; raises UnsupportedEvent where none is known."""
 
+_WAYS = (True, False)
 _LARGEST_TABLE = 50_000
 """Discrete Gaussians beyond this sigma are bounded by their zCDP, not tabulated."""
 
@@ -92,14 +97,28 @@ def profile_bounds(
 
 
 def curve_of(
-    event: Event, *, direction: Direction = "remove", neighbors: Neighbors = AddRemove
+    event: Event,
+    *,
+    direction: Direction = "remove",
+    neighbors: Neighbors = AddRemove,
+    inside: CurveOf | None = None,
 ) -> Curve:
-    """The profile of one direction of an event as a Curve; see profile_bounds."""
+    """The profile of one direction of an event as a Curve; see profile_bounds.
+
+    inside: the curves of compositions, selections and shuffled events, wherever they stand in the
+    event; None: these are refused.
+    """
     if direction not in ("remove", "add"):
         raise InvalidParameter("direction", direction, expected="'remove' or 'add'")
+
+    def part(one: Event, *, remove: bool, neighbors: Neighbors = neighbors) -> Curve:
+        asked: Direction = "remove" if remove else "add"
+        return curve_of(one, direction=asked, neighbors=neighbors, inside=inside)
+
+    remove = direction == "remove"
     match event:
-        case Gaussian() | Repeated() | Composed():
-            return curves.gaussian(_gaussian_sum(event))
+        case Gaussian() | Repeated() | Composed() if (square := _gaussian_sum(event)) is not None:
+            return curves.gaussian(square)
         case Laplace(noise_multiplier=m):
             return curves.laplace(1 / exact("noise_multiplier", m))
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
@@ -117,84 +136,98 @@ def curve_of(
             return curves.approximate(exact("epsilon", epsilon), exact("delta", delta))
         case ZeroConcentrated(rho=rho, delta=delta):
             return curves.zero_concentrated(exact("rho", rho), exact("delta", delta))
-        case PoissonSampled(event=inner, rate=rate):
-            if neighbors is ReplaceOne:
-                raise UnsupportedEvent(
-                    event,
-                    kind="a privacy profile under ReplaceOne",
-                    try_instead="Poisson sampling is priced under AddRemove or ZeroOut.",
-                )
-            curve = curve_of(inner, direction=direction, neighbors=neighbors)
+        case PoissonSampled(event=Pure(epsilon=epsilon), rate=rate) if neighbors is ReplaceOne:
+            return noises.replaced_response(exact("epsilon", epsilon), exact("rate", rate))
+        case PoissonSampled(event=inner, rate=rate) if neighbors is ReplaceOne:
+            forward, backward = (part(inner, remove=way, neighbors=AddRemove) for way in _WAYS)
             share = exact("rate", rate)
-            if direction == "remove":
-                return amplified.poisson_sampled_remove(curve, share)
-            return amplified.poisson_sampled_add(curve, share)
+            reached = None
+            if not _opposite(inner):
+                reached = amplified.poisson_sampled_remove(forward.attained or forward, share)
+            return two_steps(forward, backward, share, attained=reached)
+        case PoissonSampled(event=inner, rate=rate):
+            sampled = amplified.poisson_sampled_remove if remove else amplified.poisson_sampled_add
+            return sampled(part(inner, remove=remove), exact("rate", rate))
+        case FixedSizeSampled() | ReplacementSampled() if neighbors is AddRemove:
+            raise UnsupportedEvent(
+                event,
+                kind="a privacy profile under AddRemove",
+                try_instead="Samples of a fixed size are priced under ReplaceOne and ZeroOut.",
+            )
         case FixedSizeSampled(event=inner, size=size, population=population):
-            if neighbors is not ReplaceOne:
-                raise UnsupportedEvent(
-                    event,
-                    kind=f"a privacy profile under {neighbors}",
-                    try_instead="Fixed-size sampling is priced under ReplaceOne.",
-                )
-            forward, backward = _replaced(inner, 1)
-            return amplified.fixed_size_sampled(forward, backward, Fraction(size, population))
+            moved = _replaced(inner, 1, inside)
+            share = Fraction(size, population)
+            if neighbors is ReplaceOne:
+                return amplified.fixed_size_sampled(*moved, share)
+            forward, backward = (part(inner, remove=way) for way in _WAYS)
+            return amplified.fixed_size_zeroed(moved, (forward, backward), share, remove=remove)
         case RandomAllocation(event=inner, steps=steps, uses=1) if steps > 1:
             if neighbors is ReplaceOne:
-                raise UnsupportedEvent(
-                    event,
-                    kind="a privacy profile under ReplaceOne",
-                    try_instead="Random allocation is priced under AddRemove or ZeroOut.",
-                )
-            return allocated(_tails(inner, steps, neighbors), remove=direction == "remove")
+                forward, backward = (part(event, remove=way, neighbors=AddRemove) for way in _WAYS)
+                return two_steps(forward, backward, Fraction(1), attained=curves.nothing())
+            return allocated(_tails(inner, steps, neighbors, inside), remove=remove)
         case ReplacementSampled(event=inner, size=size, population=population):
-            if neighbors is not ReplaceOne:
-                raise UnsupportedEvent(
-                    event,
-                    kind=f"a privacy profile under {neighbors}",
-                    try_instead="Draws with replacement are priced under ReplaceOne.",
-                )
-            return noises.with_replacement(
-                functools.partial(_replaced, inner), size=size, population=population
-            )
+            # an empty contribution is one of those by which a unit's may be replaced
+            group = functools.partial(_replaced, inner, inside=inside)
+            return noises.with_replacement(group, size=size, population=population)
         case Staircase() | TruncatedLaplace():
             return _of_law(event)
         case GaussianMixture() | MatrixMechanism() | TreeAggregation() if neighbors is ReplaceOne:
-            return curve_of(under_replacement(event), direction=direction, neighbors=neighbors)
+            return part(under_replacement(event), remove=remove)
         case GaussianMixture(noise_multiplier=m, shifts=shifts, weights=weights):
-            moved = [exact("shifts", shift) for shift in shifts]
+            places = [exact("shifts", shift) for shift in shifts]
             shares = [exact("weights", weight) for weight in weights]
-            if not any(shift and share for shift, share in zip(moved, shares, strict=True)):
+            if not any(shift and share for shift, share in zip(places, shares, strict=True)):
                 return curves.nothing()
             return noises.gaussian_mixture(
-                moved,
-                shares,
-                noise=exact("noise_multiplier", m),
-                remove=direction == "remove",
+                places, shares, noise=exact("noise_multiplier", m), remove=remove
             )
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation() | RandomAllocation():
-            return curve_of(plain(event), direction=direction, neighbors=neighbors)
-        case Shuffled():
+            return part(plain(event), remove=remove)
+        case (
+            Gaussian()
+            | Repeated()
+            | Composed()
+            | Shuffled()
+            | NegativeBinomialTries()
+            | PoissonTries()
+        ):
+            if inside is not None:
+                return inside(event, direction, neighbors)
             raise UnsupportedEvent(
                 event,
-                kind="a privacy profile",
-                try_instead="Shuffling is priced by its own theorem.",
-            )
-        case NegativeBinomialTries() | PoissonTries():
-            raise UnsupportedEvent(
-                event,
-                kind="a privacy profile",
-                try_instead="Price its parts as events of another kind.",
+                kind="a closed privacy profile",
+                try_instead="Compose privacy loss distributions, or ask the accountant.",
             )
         case _ as unreachable:
             assert_never(unreachable)
 
 
 @functools.lru_cache(maxsize=8)
-def _tails(event: Event, steps: int, neighbors: Neighbors) -> Tails:
+def _tails(event: Event, steps: int, neighbors: Neighbors, inside: CurveOf | None) -> Tails:
     """Remembered: they hold large tables."""
-    forward = curve_of(event, direction="remove", neighbors=neighbors)
-    backward = curve_of(event, direction="add", neighbors=neighbors)
+    forward = curve_of(event, direction="remove", neighbors=neighbors, inside=inside)
+    backward = curve_of(event, direction="add", neighbors=neighbors, inside=inside)
     return Tails.of(forward, backward, steps)
+
+
+def _opposite(event: Event) -> bool:
+    """Whether two units may move the event so that each likelihood is large where the other is not.
+
+    Noise about a number is moved up by one unit, down by another; of promises anything is possible.
+    """
+    return isinstance(
+        event,
+        Gaussian
+        | GaussianMixture
+        | Laplace
+        | DiscreteGaussian
+        | DiscreteLaplace
+        | TruncatedLaplace
+        | Pure
+        | Approximate
+        | ZeroConcentrated,
+    )
 
 
 def concentrated_cost(event: Event) -> Fraction | None:
@@ -219,15 +252,23 @@ def _tabulated(sigma: Fraction, sensitivity: Fraction) -> bool:
     return sensitivity * sensitivity < 2 and sigma <= _LARGEST_TABLE
 
 
-def _replaced(event: Event, units: int) -> tuple[Curve, Curve]:
+def _replaced(event: Event, units: int, inside: CurveOf | None = None) -> tuple[Curve, Curve]:
     """Both directions of an event inside a sample, that many units replaced at once."""
     if isinstance(event, Staircase):
         curve = _of_law(event, replaced=units)
         return curve, curve
-    pair = under_replacement(event, units=units)
+    try:
+        pair = under_replacement(event, units=units)
+    except UnsupportedEvent:
+        if units > 1:
+            raise
+        forward = curve_of(event, direction="remove", inside=inside)
+        backward = curve_of(event, direction="add", inside=inside)
+        curve = two_steps(forward, backward, Fraction(1), attained=forward.attained or forward)
+        return curve, curve
     return (
-        curve_of(pair, direction="remove", neighbors=ReplaceOne),
-        curve_of(pair, direction="add", neighbors=ReplaceOne),
+        curve_of(pair, direction="remove", neighbors=ReplaceOne, inside=inside),
+        curve_of(pair, direction="add", neighbors=ReplaceOne, inside=inside),
     )
 
 
@@ -239,21 +280,19 @@ def _of_law(event: Event, *, replaced: int = 0) -> Curve:
     return noises.edged(law)
 
 
-def _gaussian_sum(event: Event) -> Fraction:
-    """The sum of mu^2 = 1 / noise_multiplier^2 of a composition of Gaussian events."""
+def _gaussian_sum(event: Event) -> Fraction | None:
+    """The sum of mu^2 = 1 / noise_multiplier^2 of Gaussian events alone; None for others."""
     match event:
         case Gaussian(noise_multiplier=m):
             return 1 / exact("noise_multiplier", m) ** 2
         case Repeated(event=one, count=count):
-            return count * _gaussian_sum(one)
+            alone = _gaussian_sum(one)
+            return None if alone is None else count * alone
         case Composed(parts=parts):
-            return sum((_gaussian_sum(part) for part in parts), start=Fraction(0))
+            found = [square for part in parts if (square := _gaussian_sum(part)) is not None]
+            return sum(found, start=Fraction(0)) if len(found) == len(parts) else None
         case _:
-            raise UnsupportedEvent(
-                event,
-                kind="a closed profile as a part of a composition",
-                try_instead="Compose privacy loss distributions.",
-            )
+            return None
 
 
 def _discrete_gaussian(sigma: Fraction, sensitivity: Fraction) -> Curve:

@@ -56,6 +56,10 @@ class Box:
 
     def __mul__(self, other: Box | float) -> Box:
         right = _as_box(other)
+        if np.all(right.lower >= 0):
+            return _scaled(self, right)
+        if np.all(self.lower >= 0):
+            return _scaled(right, self)
         corners = [(a, b) for a in (self.lower, self.upper) for b in (right.lower, right.upper)]
         low = np.minimum.reduce([_times(a, b, toward=-math.inf) for a, b in corners])
         return Box(low, np.maximum.reduce([_times(a, b, toward=math.inf) for a, b in corners]))
@@ -66,10 +70,9 @@ class Box:
         """The quotient by a box of positive numbers."""
         right = _as_box(other)
         with np.errstate(over="ignore", under="ignore"):
-            quotients = [
-                a / b for a in (self.lower, self.upper) for b in (right.lower, right.upper)
-            ]
-        return _next(np.minimum.reduce(quotients), np.maximum.reduce(quotients))
+            low = self.lower / np.where(self.lower >= 0, right.upper, right.lower)
+            high = self.upper / np.where(self.upper >= 0, right.lower, right.upper)
+        return _next(low, high)
 
     def exp(self) -> Box:
         """The exponential of these numbers."""
@@ -176,6 +179,17 @@ def _times(left: Array, right: Array, *, toward: float) -> Array:
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         product = np.nextafter(left * right, toward)
     return np.where((left == 0) | (right == 0), 0.0, product)
+
+
+def _scaled(left: Box, right: Box) -> Box:
+    """The product by a box of numbers that are 0 or above."""
+    smaller = np.where(left.lower >= 0, right.lower, right.upper)
+    larger = np.where(left.upper >= 0, right.upper, right.lower)
+    low, high = (
+        _times(left.lower, smaller, toward=-math.inf),
+        _times(left.upper, larger, toward=math.inf),
+    )
+    return Box(low, high)
 
 
 def _next(lower: Array, upper: Array) -> Box:

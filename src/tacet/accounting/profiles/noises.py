@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tacet.accounting.amplification.sampling import draws
+from tacet.accounting.amplification import sampling
 from tacet.accounting.contour.laws import Edged, Finite
 from tacet.accounting.profiles import amplified
 from tacet.accounting.profiles.boxes import Array, Box, box
-from tacet.accounting.profiles.curves import Curve
+from tacet.accounting.profiles.curves import Curve, nothing
 from tacet.accounting.profiles.normal import gaussian_profile
 from tacet.privacy.enclosure import context, mpf
 
-__all__ = ["edged", "finite", "gaussian_mixture", "with_replacement"]
+__all__ = ["edged", "finite", "gaussian_mixture", "replaced_response", "with_replacement"]
 
 _HALVINGS = 64
 _STEPS = 14
@@ -49,8 +49,26 @@ def finite(law: Finite) -> Curve:
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
         infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
+        spacing=_common(losses),
         atomic=True,
     )
+
+
+def replaced_response(pure: Fraction, rate: Fraction) -> Curve:
+    """A pure mechanism on a Poisson sample, one unit replaced by another.
+
+    pure: under add/remove.
+
+    Bound       both sides, of the worst such mechanism.
+    Source      sampling.replaced_response; docs/proofs/amplification.md, Section 6.
+    """
+    largest, top, middle = sampling.replaced_response(pure, rate=rate)
+    if largest == 0:
+        return nothing()
+    mp = context()
+    loss = Fraction(int(mp.ldexp(largest, 200)), 1 << 200)
+    masses = {loss: top, Fraction(0): middle, -loss: top * mp.exp(-largest)}
+    return finite(Finite(masses=masses, infinite=mp.mpf(0)))
 
 
 def edged(law: Edged) -> Curve:
@@ -79,6 +97,8 @@ def edged(law: Edged) -> Curve:
         evaluate=evaluate,
         infinity=Fraction(float(failed.lower)),
         infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
+        spacing=law.edge,
+        peak=Fraction(float((rest * atom).lower)),
     )
 
 
@@ -164,7 +184,7 @@ def with_replacement(
                 no pair of tables need reach the sum, as each k has its own best event.
     Source      Balle, Barthe, Gaboardi 2018, Theorem 10; docs/proofs/contour.md, section 13.
     """
-    weights, rest, rate = draws(size, population)
+    weights, rest, rate = sampling.draws(size, population)
     several = [
         (_boxed(weight), group(k)) for k, weight in enumerate(weights, start=1) if weight > 0
     ]
@@ -188,6 +208,13 @@ def with_replacement(
     )
     infinite = min(Fraction(1), rate * Fraction(above * (1 + 1e-9)))
     return Curve(evaluate=evaluate, infinity_above=infinite)
+
+
+def _common(losses: Sequence[Fraction]) -> Fraction | None:
+    """The greatest number of which all losses are whole multiples; None where all are 0."""
+    denominator = math.lcm(*(loss.denominator for loss in losses))
+    whole = math.gcd(*(int(loss * denominator) for loss in losses))
+    return Fraction(whole, denominator) if whole else None
 
 
 def _bracket(
