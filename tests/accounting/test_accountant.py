@@ -175,7 +175,16 @@ TREES: list[tuple[Event, Neighbors]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "neighbors"), TREES)
+LONG = (12, 13, 14, 15, 17)  # of fixed size, or replaced on a sample
+
+
+@pytest.mark.parametrize(
+    ("event", "neighbors"),
+    [
+        pytest.param(*tree, marks=pytest.mark.slow if place in LONG else ())
+        for place, tree in enumerate(TREES)
+    ],
+)
 def test_engines_agree_within_what_they_prove(event: Event, neighbors: Neighbors) -> None:
     found = findings(event, delta=1e-5, neighbors=neighbors)
     assert found
@@ -221,6 +230,7 @@ def test_a_fixed_size_sample_of_all_is_replacement_of_one() -> None:
     assert delta(laplace, epsilon=0, neighbors=ReplaceOne) <= twice * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_replacement_costs_more_than_adding_or_removing() -> None:
     for event in (SAMPLED * 10, Pure(epsilon=1).poisson_sampled(rate=0.1) * 3):
         alone = epsilon(event, delta=1e-6)

@@ -341,7 +341,13 @@ LARGE: dict[str, Event] = {
 }
 
 
-@pytest.mark.parametrize("kind", LARGE)
+LONG = {"many samples", "many pairs"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if kind in LONG else ()) for kind in LARGE],
+)
 def test_large_and_small_numbers_have_answers_that_hold_together(kind: str) -> None:
     event = LARGE[kind]
     for delta in (0, 1e-300, 1e-5, 0.999):

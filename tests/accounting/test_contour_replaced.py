@@ -120,6 +120,7 @@ def binomial(size: int, population: int, kept: int) -> tuple[list[Any], Any]:
     return [mass / rate for mass in masses], rate
 
 
+@pytest.mark.slow
 def test_gaussian_with_replacement_holds_long_sums() -> None:
     size, population, count, delta = 5, 100, 300, 1e-5
     weights, rate = binomial(size, population, 5)

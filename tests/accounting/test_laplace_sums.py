@@ -67,7 +67,11 @@ def by_contour(scales: list[float], epsilon: float, *, c: float, x: float) -> An
 
 @pytest.mark.parametrize(
     ("low", "high", "count", "delta"),
-    [(10.0, 200.0, 1000, 1e-6), (1.0, 20.0, 300, 1e-10), (1.0, 20.0, 200, 1e-5)],
+    [
+        pytest.param(10.0, 200.0, 1000, 1e-6, marks=pytest.mark.slow),
+        (1.0, 20.0, 300, 1e-10),
+        (1.0, 20.0, 200, 1e-5),
+    ],
 )
 def test_many_different_scales_hold_long_arithmetic(
     low: float, high: float, count: int, delta: float

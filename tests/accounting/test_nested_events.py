@@ -117,7 +117,7 @@ def test_samples_of_compositions_cost_less_than_what_was_known() -> None:
     assert epsilon(alone, delta=1e-6) < epsilon(small, delta=1e-6) < 3 * epsilon(alone, delta=1e-6)
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", [AddRemove, pytest.param(ReplaceOne, marks=pytest.mark.slow)])
 def test_samples_in_samples_are_samples_of_the_product(neighbors: object) -> None:
     base = Laplace(noise_multiplier=2.0) + Pure(epsilon=0.2)
     twice = base.poisson_sampled(rate=0.5).poisson_sampled(rate=0.2) * 5

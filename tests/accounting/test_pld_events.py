@@ -127,7 +127,10 @@ def test_coins_that_share_no_lattice_against_all_their_sums(delta: float) -> Non
     "event",
     [
         Pure(epsilon=0) * 3 + Approximate(epsilon=0, delta=1),
-        RandomizedResponse(epsilon=30, categories=1000) * 4 + Laplace(noise_multiplier=0.1),
+        pytest.param(
+            RandomizedResponse(epsilon=30, categories=1000) * 4 + Laplace(noise_multiplier=0.1),
+            marks=pytest.mark.slow,
+        ),
         Laplace(noise_multiplier=2).poisson_sampled(rate=1e-12) * 10**6,
         DiscreteGaussian(sigma=Fraction(1, 10), sensitivity=1) * 5,
         Gaussian(noise_multiplier=0.3).poisson_sampled(rate=1e-9) * 10**9,

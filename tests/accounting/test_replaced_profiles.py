@@ -172,7 +172,17 @@ EVENTS: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: str(event)[:30])
+QUICK = (Laplace, TruncatedLaplace, Approximate)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(event, marks=() if isinstance(event, QUICK) else pytest.mark.slow)
+        for event in EVENTS
+    ],
+    ids=lambda event: str(event)[:30],
+)
 def test_every_event_on_a_poisson_sample_is_priced_under_replacement(event: Event) -> None:
     sampled = event.poisson_sampled(rate=0.05) * 10
     found = epsilon_interval(sampled, delta=1e-5, neighbors=ReplaceOne)

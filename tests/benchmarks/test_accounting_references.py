@@ -124,6 +124,7 @@ def test_too_small_a_delta_has_no_epsilon() -> None:
     assert module("accounting_references").homogeneous(part, 0.001).value == MP.inf
 
 
+@pytest.mark.slow
 def test_the_least_noise_gives_the_epsilon_back() -> None:
     part = {"kind": "sampled_gaussian", "rate": 0.1, "noise": 0.0, "count": 20}
     references = module("accounting_references")

@@ -102,12 +102,18 @@ def test_values_of_closed_forms(
     [
         (SAMPLED, "add-remove"),
         (SAMPLED, "zero-out"),
-        ("laplace(noise_multiplier=x).poisson_sampled(rate=0.1)", "replace-one"),
+        pytest.param(
+            "laplace(noise_multiplier=x).poisson_sampled(rate=0.1)",
+            "replace-one",
+            marks=pytest.mark.slow,
+        ),
         ("gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * n", "add-remove"),
         ("gaussian(noise_multiplier=1).poisson_sampled(rate=q) * 100", "add-remove"),
         ("laplace(noise_multiplier=1).fixed_size_sampled(size=m, population=1000)", "replace-one"),
         ("laplace(noise_multiplier=1).fixed_size_sampled(size=9, population=m)", "zero-out"),
-        ("pure(epsilon=x).shuffled(count=10000)", "replace-one"),
+        pytest.param(
+            "pure(epsilon=x).shuffled(count=10000)", "replace-one", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_value_meets_the_target_and_its_neighbour_does_not(

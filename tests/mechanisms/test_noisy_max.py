@@ -79,6 +79,7 @@ def test_orders_have_the_exact_law(name: str) -> None:
     assert accepted(seen, order_law([s / 3.6 for s in SCORES], name, 2)) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_gaps_have_the_exact_law() -> None:
     coarse = NoisyMaxWithGap(grid_log2=2, **GIVEN)  # the gap in units of the scale, rounded

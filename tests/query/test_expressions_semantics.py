@@ -177,7 +177,7 @@ def same(found: _Cell, expected: _Cell) -> bool:
 
 @pytest.mark.parametrize("kind", ["number", "truth", "word"])
 @seed(50)
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=60, deadline=None, database=None)
 @given(data=st.data())
 def test_the_engine_agrees_with_the_reference(
     table: duckdb.DuckDBPyConnection, kind: str, data: st.DataObject

@@ -162,7 +162,10 @@ _DEEP = {
 }
 
 
-@pytest.mark.parametrize("name", _DEEP)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if "power" in name else ()) for name in _DEEP],
+)
 def test_the_deepest_expressions_still_run(connections: _Connections, name: str) -> None:
     found = parse(_DEEP[name], columns=COLUMNS)
     assert len(found.sql) < 150 * len(_DEEP[name]) + 1_000  # guards double nothing at any level

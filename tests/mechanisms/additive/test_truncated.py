@@ -76,8 +76,8 @@ def test_the_folklore_bound_is_caught() -> None:
         delta = Fraction(1, 1000)
         for epsilon, private in ((1, True), (2, False), (8, False)):
             bound = Fraction(1 + math.log(500)).limit_denominator(10**6) / epsilon
-            one = law(Fraction(0), scale=Fraction(1, epsilon), bound=bound, grid=Fraction(1, 512))
-            two = law(Fraction(1), scale=Fraction(1, epsilon), bound=bound, grid=Fraction(1, 512))
+            one = law(Fraction(0), scale=Fraction(1, epsilon), bound=bound, grid=Fraction(1, 128))
+            two = law(Fraction(1), scale=Fraction(1, epsilon), bound=bound, grid=Fraction(1, 128))
             promise = events.Approximate(epsilon=epsilon, delta=delta)
             caught = exceeds(promise, [(one, two)], epsilons=(float(epsilon),))
             assert bool(caught) is not private
