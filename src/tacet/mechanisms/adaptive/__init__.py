@@ -1,0 +1,52 @@
+"""Mechanisms whose error follows the data that is there, not the worst that could be.
+
+What is asked is a statistic, such as ``Median(lower=0, upper=120)``; loaded when first named.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.statistics import (
+        DistinctCount,
+        KthLargest,
+        Maximum,
+        Mean,
+        Median,
+        Minimum,
+        Mode,
+        OrderStatistic,
+        Quantile,
+        Statistic,
+        Sum,
+        Variance,
+    )
+
+__all__ = [
+    "DistinctCount",
+    "KthLargest",
+    "Maximum",
+    "Mean",
+    "Median",
+    "Minimum",
+    "Mode",
+    "OrderStatistic",
+    "Quantile",
+    "Statistic",
+    "Sum",
+    "Variance",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tacet.mechanisms.adaptive' has no attribute {name!r}")
+    return getattr(importlib.import_module("tacet.mechanisms.adaptive.statistics"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
