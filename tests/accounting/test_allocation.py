@@ -33,7 +33,8 @@ from tacet.accounting.divergences.allocated import (
     whole_moments,
 )
 from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.divergences.events import renyi, rho
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.explanation import explain
 from tacet.accounting.matrices import plain
 from tacet.accounting.prices import price

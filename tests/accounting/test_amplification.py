@@ -46,7 +46,7 @@ from tacet.accounting.amplification.shuffling import (
     lower_delta_of_shuffled_response,
 )
 from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.events import (

@@ -16,7 +16,7 @@ from tests.accounting.long_contours import MP
 
 from tacet.accounting.accountant import delta_interval, epsilon_interval, renyi, rho
 from tacet.accounting.amplification.sampling import draws
-from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.explanation import explain
 from tacet.accounting.prices import approx_dp_price, gdp_price, pure_price, renyi_price, zcdp_price
 from tacet.accounting.profiles.bounds import Direction, profile_bounds

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from tacet.accounting import accountant, selection, tries
 from tacet.accounting.accountant import delta, epsilon
 from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.divergences.events import renyi, rho
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.prices import price
 from tacet.accounting.selection import (
     failure_of_negative_binomial_tries,

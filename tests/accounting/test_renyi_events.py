@@ -23,8 +23,9 @@ from tacet.accounting.divergences.closed import (
     renyi_of_randomized_response,
     renyi_of_sampled_pure,
 )
-from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.divergences.events import renyi, rho
 from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.prices import price
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
@@ -332,9 +333,9 @@ def test_masses_are_charged_beside_the_rest() -> None:
     assert rest == (Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1)
     mass, rest = approximate.without_mass(sampled_keys, ReplaceOne)
     assert mass > Fraction("4e-8")
-    known = events.pure_epsilon((Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1))
+    known = pure_epsilon((Pure(epsilon=0.1) * 2).poisson_sampled(rate=0.1))
     assert known is not None
-    assert events.pure_epsilon(rest) == pytest.approx(2 * known, rel=1e-12)
+    assert pure_epsilon(rest) == pytest.approx(2 * known, rel=1e-12)
     with pytest.raises(UnsupportedEvent):
         approximate.without_mass(
             ZeroConcentrated(rho=0.1, delta=1e-7).poisson_sampled(rate=0.1), ReplaceOne

@@ -17,7 +17,7 @@ from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interva
 from tacet.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.divergences.closed import renyi_of_replaced_pure
-from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.pld.distribution import PrivacyLossDistribution
 from tacet.accounting.pld.sources import finite_pair
 from tacet.accounting.profiles.bounds import curve_of

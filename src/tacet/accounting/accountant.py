@@ -17,7 +17,8 @@ from fractions import Fraction
 from tacet.accounting import prices
 from tacet.accounting.amplification.relations import check_relation
 from tacet.accounting.arguments import Events, delta_argument, epsilon_argument, joined
-from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.divergences.events import renyi, rho
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.engines import only_gaussian
 from tacet.accounting.findings import (
     CLOSE,

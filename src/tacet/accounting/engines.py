@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -29,14 +28,13 @@ from tacet.errors import UnsupportedEvent
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Composed, Event, Gaussian, Repeated
 from tacet.privacy.neighbors import Neighbors
+from tacet.privacy.rounding import float_above, float_below
 
 __all__ = [
     "Engine",
     "Measure",
     "by_loss_grids",
     "engines_of",
-    "float_above",
-    "float_below",
     "only_gaussian",
 ]
 
@@ -153,23 +151,3 @@ def only_gaussian(event: Event) -> bool:
             return all(map(only_gaussian, parts))
         case _:
             return isinstance(event, Gaussian)
-
-
-def float_above(value: Fraction) -> float:
-    """The least float that is not below a number.
-
-    Bound       upper.
-    Source      Fraction compares exactly.
-    """
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def float_below(value: Fraction) -> float:
-    """The greatest float that is not above a non-negative number.
-
-    Bound       lower.
-    Source      Fraction compares exactly.
-    """
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)

@@ -14,7 +14,7 @@ from tacet.accounting.accountant import Finding, epsilon, findings
 from tacet.accounting.amplification.relations import check_relation
 from tacet.accounting.amplification.sampling import sampling_worth
 from tacet.accounting.arguments import Events, joined
-from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.prices import gdp_price
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent

@@ -18,20 +18,19 @@ from tacet.accounting.amplification import events as rewritten
 from tacet.accounting.amplification.relations import holds_sample
 from tacet.accounting.derived import Intervals, derived_bounds
 from tacet.accounting.divergences import approximate as by_renyi
-from tacet.accounting.divergences.events import checked_pure_epsilon
+from tacet.accounting.divergences.pure import checked_pure_epsilon
 from tacet.accounting.engines import (
     Engine,
     Measure,
     by_loss_grids,
     engines_of,
-    float_above,
-    float_below,
 )
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event, RandomAllocation, Shuffled
 from tacet.privacy.neighbors import Neighbors
+from tacet.privacy.rounding import float_above, float_below
 
 __all__ = ["CLOSE", "NARROW", "Finding", "Findings", "delta_findings", "epsilon_findings"]
 

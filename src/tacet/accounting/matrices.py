@@ -35,7 +35,7 @@ from tacet.privacy.events import (
     TreeAggregation,
     compose,
 )
-from tacet.privacy.rounding import root_down, root_up
+from tacet.privacy.rounding import float_above, root_down, root_up
 
 __all__ = [
     "largest_squared_column",
@@ -199,7 +199,7 @@ def squared_matrix_sensitivity(
         above[i, : i + 1] = [float(exact("encoder", c)) for c in row]
         filled = np.flatnonzero(above[i])
         bands = max(bands, i + 1 - int(filled[0])) if len(filled) else bands
-    squares = np.array([_above(c) for c in _columns(rows)])
+    squares = np.array([float_above(c) for c in _columns(rows)])
     slack = 1 + Fraction(8 * turns + 64) * Fraction(_U)
     if bands <= separation:
         return Fraction(_best_pattern(squares, turns, separation)) * slack
@@ -392,8 +392,3 @@ def _row_sums(gram: _Array, turns: int, separation: int) -> _Array:
         if i < steps:
             found[i] = best[:, i]
     return found
-
-
-def _above(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -30,6 +30,7 @@ from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.gaussian_table import LARGEST_SIGMA, cumulative_bounds
+from tacet.privacy.rounding import float_above
 
 __all__ = [
     "confident",
@@ -134,8 +135,8 @@ def on_grid_width(width: Fraction, *, grid_log2: int, on_grid: bool) -> float:
     step = Fraction(2) ** grid_log2
     if on_grid:
         # The error is j steps where |Z| < (j + 1/2) steps.
-        return _float_up(max(math.ceil(width / step - Fraction(1, 2)), 0) * step)
-    return _float_up(width + step / 2)
+        return float_above(max(math.ceil(width / step - Fraction(1, 2)), 0) * step)
+    return float_above(width + step / 2)
 
 
 def _minus_log(value: Fraction) -> Fraction:
@@ -185,8 +186,3 @@ def _fraction(value: Any) -> Fraction:
     sign, mantissa, exponent, _ = value
     magnitude = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
     return -magnitude if sign else magnitude
-
-
-def _float_up(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -8,7 +8,17 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["GRID_BITS", "grid_down", "grid_sum_up", "grid_up", "root_down", "root_near", "root_up"]
+__all__ = [
+    "GRID_BITS",
+    "float_above",
+    "float_below",
+    "grid_down",
+    "grid_sum_up",
+    "grid_up",
+    "root_down",
+    "root_near",
+    "root_up",
+]
 
 GRID_BITS = 80
 """Irrational numbers in guarantees are whole multiples of 2^-GRID_BITS."""
@@ -46,6 +56,26 @@ def grid_sum_up(values: Iterable[Fraction]) -> Fraction:
     """
     whole = sum(-((-value.numerator << GRID_BITS) // value.denominator) for value in values)
     return Fraction(whole, _GRID)
+
+
+def float_above(value: Fraction) -> float:
+    """The least float that is not below a number.
+
+    >>> float_above(Fraction(1, 10)), float_above(Fraction(1, 3)) > Fraction(1, 3)
+    (0.1, True)
+    """
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_below(value: Fraction) -> float:
+    """The greatest float that is not above a number.
+
+    >>> float_below(Fraction(1, 10)) < 0.1
+    True
+    """
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def root_up(square: Fraction) -> float:

@@ -13,7 +13,7 @@ from tacet.accounting.amplification.shuffling import (
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
-from tacet.accounting.divergences.events import pure_epsilon
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.rewriting import with_parts
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import TypeAlias
 
 from tacet.accounting import prices
-from tacet.accounting.divergences.events import pure_epsilon, renyi, rho
+from tacet.accounting.divergences.events import renyi, rho
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.additive import share

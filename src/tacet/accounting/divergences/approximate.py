@@ -16,8 +16,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tacet.accounting.amplification.relations import under_replacement
-from tacet.accounting.divergences.events import pure_epsilon, renyi
+from tacet.accounting.divergences.events import renyi
 from tacet.accounting.divergences.noises import approximate_of_truncated
+from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.accounting.tries import without_failure
 from tacet.checks import exact
 from tacet.errors import UnsupportedEvent
@@ -41,6 +42,7 @@ from tacet.privacy.events import (
     compose,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.privacy.rounding import float_above
 
 __all__ = ["delta_from_renyi", "epsilon_from_renyi", "without_mass"]
 
@@ -95,8 +97,7 @@ def delta_from_renyi(event: Event, *, epsilon: Fraction, neighbors: Neighbors) -
         for alpha in _near(found)
     )
     total = conversions.delta_of_mixture(min(least, 1.0), part=min(mass, Fraction(1)))
-    nearest = float(total)
-    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
+    return float_above(total)
 
 
 def without_mass(event: Event, neighbors: Neighbors) -> tuple[Fraction, Event]:

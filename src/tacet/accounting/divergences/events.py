@@ -13,7 +13,6 @@ from typing import Any, Literal, assert_never
 from tacet.accounting.amplification.relations import check_relation, under_replacement
 from tacet.accounting.amplification.sampling import (
     approx_dp_of_sample,
-    pure_of_replaced_sample,
 )
 from tacet.accounting.arguments import Events, alpha_argument, joined
 from tacet.accounting.divergences.allocated import (
@@ -30,6 +29,7 @@ from tacet.accounting.divergences.closed import (
 )
 from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
 from tacet.accounting.divergences.noises import renyi_of_gaussian_mixture, renyi_of_replacement
+from tacet.accounting.divergences.pure import pure_of
 from tacet.accounting.divergences.sampled import (
     LARGEST_ORDER,
     renyi_at_large_orders,
@@ -37,9 +37,9 @@ from tacet.accounting.divergences.sampled import (
     renyi_of_poisson,
 )
 from tacet.accounting.matrices import plain
-from tacet.accounting.prices import pure_alone, renyi_price, zcdp_price
+from tacet.accounting.prices import renyi_price, zcdp_price
 from tacet.accounting.profiles.bounds import curve_of, profile_bounds
-from tacet.accounting.tries import pure_of_tries, renyi_of_tries
+from tacet.accounting.tries import renyi_of_tries
 from tacet.checks import Number, exact
 from tacet.errors import UnsupportedEvent
 from tacet.privacy import conversions
@@ -72,11 +72,10 @@ from tacet.privacy.events import (
     ZeroConcentrated,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.privacy.rounding import grid_sum_up, root_down
+from tacet.privacy.rounding import float_above, root_down
 
-__all__ = ["checked_pure_epsilon", "pure_epsilon", "renyi", "rho"]
+__all__ = ["renyi", "rho"]
 
-_SEVERAL = 64
 _LEAST_ORDER = 1 + Fraction(1, 2**60)
 _NOTHING = Pure(epsilon=0)
 _STRETCHES = [1 + Fraction(2) ** k for k in range(-4, 5)]
@@ -104,7 +103,7 @@ def renyi(events: Events, *, alpha: Number, neighbors: Neighbors = AddRemove) ->
     order = max(alpha_argument(alpha), _LEAST_ORDER)
     event = joined(events)
     check_relation(_NOTHING if event is None else event, neighbors)
-    return 0.0 if event is None else _up(_divergence(event, order, neighbors))
+    return 0.0 if event is None else float_above(_divergence(event, order, neighbors))
 
 
 def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
@@ -126,34 +125,7 @@ def rho(events: Events, *, neighbors: Neighbors = AddRemove) -> float:
     """
     event = joined(events)
     check_relation(_NOTHING if event is None else event, neighbors)
-    return 0.0 if event is None else _up(_rho(event, neighbors))
-
-
-def pure_epsilon(events: Events, *, neighbors: Neighbors = AddRemove) -> float | None:
-    r"""The epsilon for which the events together are epsilon-DP, or None where they are not pure.
-
-    Statement   sums over compositions; log(1 + rate (e^epsilon - 1)) for a sample; shuffling
-                amplifies no pure guarantee.
-    Bound       upper, rounded up.
-    Source      pure_price; approx_dp_of_sample.
-
-    >>> from tacet.privacy.events import Gaussian, Pure
-    >>> pure_epsilon(Pure(epsilon=1.0) * 3), pure_epsilon(Gaussian(noise_multiplier=1.0))
-    (3.0, None)
-    """
-    event = joined(events)
-    check_relation(_NOTHING if event is None else event, neighbors)
-    return 0.0 if event is None else checked_pure_epsilon(event, neighbors)
-
-
-def checked_pure_epsilon(event: Event, neighbors: Neighbors) -> float | None:
-    """`pure_epsilon` of an event whose numbers and relation have been checked.
-
-    Bound       upper, rounded up.
-    Source      as pure_epsilon.
-    """
-    found = _pure(event, neighbors)
-    return None if found is None else _up(found)
+    return 0.0 if event is None else float_above(_rho(event, neighbors))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -209,7 +181,7 @@ def _divergence(event: Event, alpha: Fraction, neighbors: Neighbors) -> Fraction
                 event,
                 lambda inner: _divergence(one, inner, neighbors),
                 alpha=alpha,
-                pure=_pure(one, neighbors),
+                pure=pure_of(one, neighbors),
                 delta=functools.partial(_known_delta, one, neighbors=neighbors),
             )
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
@@ -227,18 +199,20 @@ def _poisson(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     if rate == 1:
         return whole
     noise = _one_gaussian(event)
-    found = [renyi_at_large_orders(_up(whole), rate=rate, alpha=alpha)]
+    found = [renyi_at_large_orders(float_above(whole), rate=rate, alpha=alpha)]
     if noise is not None:
         found.append(renyi_of_sampled_gaussian(noise, rate=rate, alpha=alpha))
     if isinstance(event, GaussianMixture):
         found.append(renyi_of_gaussian_mixture(event, rate=rate, alpha=alpha))
-    epsilon = _pure(event, AddRemove)
+    epsilon = pure_of(event, AddRemove)
     if epsilon is not None:
         found.append(renyi_of_sampled_pure(epsilon, rate=rate, alpha=alpha))
     if alpha <= LARGEST_ORDER and noise is None:
         found.append(
             renyi_of_poisson(
-                lambda k: _up(_divergence(event, Fraction(k), AddRemove)), rate=rate, alpha=alpha
+                lambda k: float_above(_divergence(event, Fraction(k), AddRemove)),
+                rate=rate,
+                alpha=alpha,
             )
         )
     return Fraction(min(found))
@@ -269,7 +243,9 @@ def _allocation_moments(event: Event, steps: int, order: int) -> list[Any]:
 @functools.lru_cache(maxsize=64)
 def _moments_up_to(event: Event, steps: int, largest: int) -> list[Any]:
     return whole_moments(
-        lambda n: _up(_divergence(event, Fraction(n), AddRemove)), steps=steps, largest=largest
+        lambda n: float_above(_divergence(event, Fraction(n), AddRemove)),
+        steps=steps,
+        largest=largest,
     )
 
 
@@ -300,16 +276,16 @@ def _of_two_steps(
 def _fixed_size(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
     """Under replacement, of an event whose numbers speak of replacement already."""
     whole = _divergence(event, alpha, ReplaceOne)
-    epsilon = _pure(event, ReplaceOne)
-    found = [_up(whole)]
+    epsilon = pure_of(event, ReplaceOne)
+    found = [float_above(whole)]
     if epsilon is not None:
         amplified, _ = approx_dp_of_sample(epsilon, delta=0, rate=rate)
         found.append(conversions.renyi_from_pure(amplified, alpha=alpha))
     if alpha <= LARGEST_ORDER:
         found.append(
             renyi_of_fixed_size(
-                lambda k: _up(_divergence(event, Fraction(k), ReplaceOne)),
-                largest=math.inf if epsilon is None else _up(epsilon),
+                lambda k: float_above(_divergence(event, Fraction(k), ReplaceOne)),
+                largest=math.inf if epsilon is None else float_above(epsilon),
                 rate=rate,
                 alpha=alpha,
             )
@@ -319,13 +295,13 @@ def _fixed_size(event: Event, rate: Fraction, alpha: Fraction) -> Fraction:
 
 def _drawn(event: ReplacementSampled, alpha: Fraction) -> Fraction:
     """Under replacement, on draws with replacement."""
-    epsilon = _pure(event, ReplaceOne)
+    epsilon = pure_of(event, ReplaceOne)
     found = [] if epsilon is None else [conversions.renyi_from_pure(epsilon, alpha=alpha)]
     one = event.event
-    alone = _pure(under_replacement(one), ReplaceOne)
+    alone = pure_of(under_replacement(one), ReplaceOne)
     known = renyi_of_replacement(
         lambda order, k: _divergence(under_replacement(one, units=k), order, ReplaceOne),
-        largest=math.inf if alone is None else _up(alone * event.size),
+        largest=math.inf if alone is None else float_above(alone * event.size),
         alpha=alpha,
         size=event.size,
         population=event.population,
@@ -368,7 +344,7 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
         case MatrixMechanism() | CyclicPoissonSampled() | TreeAggregation():
             return _rho(plain(event), neighbors)
         case NegativeBinomialTries() | PoissonTries():
-            epsilon = _pure(event, neighbors)
+            epsilon = pure_of(event, neighbors)
             if epsilon is None:
                 return zcdp_price(event).rho  # refuses it
             return Fraction(conversions.zcdp_from_pure(epsilon))
@@ -377,14 +353,14 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
                 _rho(under_replacement(one) if neighbors is ReplaceOne else one, neighbors) * uses
             )
         case ReplacementSampled(event=one, size=size):
-            epsilon = _pure(event, neighbors)
+            epsilon = pure_of(event, neighbors)
             if epsilon is not None:
                 return Fraction(conversions.zcdp_from_pure(epsilon))
             return _rho(under_replacement(one, units=size), neighbors)
         case PoissonSampled(event=one) | FixedSizeSampled(event=one):
             replaced = neighbors is ReplaceOne or isinstance(event, FixedSizeSampled)
             whole = _rho(under_replacement(one) if replaced else one, neighbors)
-            epsilon = _pure(event, neighbors)
+            epsilon = pure_of(event, neighbors)
             if epsilon is None:
                 return whole
             return min(whole, Fraction(conversions.zcdp_from_pure(epsilon)))
@@ -399,53 +375,6 @@ def _rho(event: Event, neighbors: Neighbors) -> Fraction:
             return price.rho
 
 
-def _pure(event: Event, neighbors: Neighbors) -> Fraction | None:
-    match event:
-        case Repeated(event=one, count=count):
-            alone = _pure(one, neighbors)
-            return None if alone is None else alone * count
-        case Composed(parts=parts):
-            known = []
-            for part in parts:
-                if (epsilon := _pure(part, neighbors)) is None:
-                    return None
-                known.append(epsilon)
-            # the common denominator of many may have thousands of digits
-            return sum(known, start=Fraction(0)) if len(known) <= _SEVERAL else grid_sum_up(known)
-        case Shuffled(event=one):
-            return _pure(one, neighbors)
-        case PoissonSampled(event=one, rate=rate):
-            alone = _pure(one, AddRemove)
-            if alone is None or neighbors is not ReplaceOne:
-                return None if alone is None else _sampled(alone, exact("rate", rate))
-            return Fraction(pure_of_replaced_sample(alone, rate=exact("rate", rate)))
-        case RandomAllocation(event=one, uses=uses):
-            alone = _pure(one, AddRemove)
-            times = 2 * uses if neighbors is ReplaceOne else uses
-            return None if alone is None else alone * times
-        case FixedSizeSampled(event=one, size=size, population=population):
-            alone = _pure_of_two(one)
-            return None if alone is None else _sampled(alone, Fraction(size, population))
-        case ReplacementSampled(event=one, size=size, population=population):
-            # the draws are changed one after the other, each like a sample of one
-            alone = _pure_of_two(one)
-            return None if alone is None else _sampled(alone, Fraction(1, population)) * size
-        case NegativeBinomialTries(event=one) | PoissonTries(event=one):
-            alone = _pure(one, neighbors)
-            return None if alone is None else pure_of_tries(event, alone)
-        case _:
-            return pure_alone(event)
-
-
-def _pure_of_two(event: Event) -> Fraction | None:
-    """Inside a sample of fixed size, under replacement: as one unit leaves and another comes."""
-    try:
-        return _pure(under_replacement(event), ReplaceOne)
-    except UnsupportedEvent:
-        alone = _pure(event, AddRemove)
-        return None if alone is None else 2 * alone
-
-
 def _known_delta(event: Event, epsilon: float, *, neighbors: Neighbors) -> float:
     """Delta from the event's profile, 1 where it has none."""
     directions: tuple[Literal["remove", "add"], ...] = ("remove", "add")
@@ -456,12 +385,3 @@ def _known_delta(event: Event, epsilon: float, *, neighbors: Neighbors) -> float
         )
     except UnsupportedEvent:
         return 1.0
-
-
-def _sampled(epsilon: Fraction, rate: Fraction) -> Fraction:
-    return Fraction(approx_dp_of_sample(epsilon, delta=0, rate=rate)[0])
-
-
-def _up(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from tacet.privacy.conversions.arguments import Real, cached, order
 from tacet.privacy.enclosure import context, float_up, mpf
+from tacet.privacy.rounding import float_above
 
 __all__ = ["renyi_of_sampled_gaussian"]
 
@@ -64,18 +65,13 @@ def renyi_of_sampled_gaussian(noise_multiplier: Real, *, rate: Real, alpha: Real
     if q >= 1 - 1e-9 or sigma < 1e-3 or sigma > 1e8:
         return float_up(mpf(a) / (2 * mpf(sigma) ** 2))
     found = 0.0
-    for exponent in (_above(a), -_above(b)):
+    for exponent in (float_above(a), -float_above(b)):
         plan = _plan(q, sigma, exponent)
         if plan is None:
             return math.inf
         above = _moment_above_one(plan)
         found = max(found, float_up(context().log1p(above) / mpf(b)))
     return found
-
-
-def _above(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from tacet.accounting.contour.parts import flatten
 from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.events import checked_pure_epsilon, renyi
+from tacet.accounting.divergences.events import renyi
+from tacet.accounting.divergences.pure import checked_pure_epsilon
 from tacet.accounting.pld.nested import curve_of_sum
 from tacet.accounting.pld.selected import selected
 from tacet.accounting.pld.stages import Part

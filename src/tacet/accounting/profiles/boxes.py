@@ -19,6 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tacet.privacy.rounding import float_above, float_below
+
 __all__ = ["Array", "Box", "box", "choose", "down", "running_sum", "up"]
 
 Array: TypeAlias = NDArray[np.float64]
@@ -122,13 +124,11 @@ def box(value: float | Fraction | Array) -> Box:
         array = np.asarray(value, dtype=np.float64)
         return Box(array, array)
     try:
-        nearest = float(value)
+        lower, upper = float_below(value), float_above(value)
     except OverflowError:
         largest = np.asarray(np.finfo(np.float64).max)
         infinite = np.asarray(math.inf)
         return Box(largest, infinite) if value > 0 else Box(-infinite, -largest)
-    lower = nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
-    upper = nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
     return Box(np.asarray(lower), np.asarray(upper))
 
 

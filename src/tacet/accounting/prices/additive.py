@@ -1,9 +1,4 @@
-"""Prices: what an event costs in the unit of an account, exact or rounded up to 2^-80.
-
-The five kinds add, so a composition costs the sum of its parts; only (epsilon, delta) may do
-better by way of a concentrated kind, at a delta fixed beforehand. Floats in events mean the
-decimals they print as. Sampled and shuffled events have no additive price here.
-"""
+"""What an event costs in the kinds that add: pure, zCDP, Gaussian and Renyi DP."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -12,7 +7,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
-from tacet.accounting.arguments import Events, priceable, spendable_delta
 from tacet.accounting.divergences.noises import (
     approximate_of_truncated,
     gdp_of_staircase,
@@ -23,7 +17,7 @@ from tacet.accounting.divergences.noises import (
 from tacet.accounting.matrices import plain
 from tacet.accounting.tries import pure_of_tries, renyi_of_tries
 from tacet.checks import Number, exact
-from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.errors import UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.events import (
     Approximate,
@@ -51,16 +45,13 @@ from tacet.privacy.events import (
     TreeAggregation,
     TruncatedLaplace,
     ZeroConcentrated,
-    compose,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
 from tacet.privacy.relations import gdp_of, renyi_of, zcdp_of
-from tacet.privacy.rounding import grid_up, root_up
+from tacet.privacy.rounding import grid_up
 
 __all__ = [
-    "approx_dp_price",
     "gdp_price",
-    "price",
     "pure_alone",
     "pure_price",
     "renyi_price",
@@ -68,48 +59,6 @@ __all__ = [
 ]
 
 _Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
-
-
-def price(
-    event: Events,
-    kind: type[_Kind],
-    *,
-    delta: Number | None = None,
-    alpha: Number | None = None,
-) -> _Kind:
-    """The cost of an event as a guarantee of the given kind, the least this package can prove.
-
-    event: one, or several that are composed; kind: the class, such as ZCDP; delta: for ApproxDP
-    only, the delta that may be spent; alpha: for RenyiDP only, the order.
-    Raises UnsupportedEvent where no theorem here gives a price, InvalidParameter for an alpha or
-    delta that is missing or too small.
-
-    Bound       upper; exact where rational, else rounded up to a multiple of 2^-80.
-    Source      those of the functions for each kind.
-
-    >>> price(Gaussian(noise_multiplier=2.0) * 4, ZCDP)
-    ZCDP(rho=0.5)
-    >>> price(Laplace(noise_multiplier=10), PureDP)
-    PureDP(epsilon=0.1)
-    """
-    whole = priceable(event)
-    cost: Guarantee
-    if kind is PureDP:
-        cost = pure_price(whole)
-    elif kind is ApproxDP:
-        cost = approx_dp_price(whole, delta=delta)
-    elif kind is ZCDP:
-        cost = zcdp_price(whole)
-    elif kind is GDP:
-        cost = gdp_price(whole)
-    elif kind is not RenyiDP:
-        raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")
-    elif alpha is None:
-        raise InvalidParameter("alpha", alpha, expected="the order of the Renyi account, above 1")
-    else:
-        cost = renyi_price(whole, alpha=alpha)
-    assert isinstance(cost, kind)
-    return cost
 
 
 def pure_price(event: Event) -> PureDP:
@@ -286,73 +235,6 @@ def renyi_price(event: Event, *, alpha: Number) -> RenyiDP:
             assert_never(unreachable)
 
 
-def approx_dp_price(event: Event, *, delta: Number | None = None) -> ApproxDP:
-    """The least epsilon of an event at most at `delta`, with the delta that it takes.
-
-    Tried are: the plain sum of pure and approximate parts; all parts by Gaussian DP; all by
-    zCDP; and the plain sum for the parts that have one with the others by GDP or zCDP. Without
-    delta only the plain sum is tried.
-
-    Bound       upper, rounded up.
-    Source      Dwork, Kenthapadi, et al. 2006 (sum); Balle and Wang 2018 (GDP); Canonne, Kamath,
-                Steinke 2020 (zCDP).
-
-    >>> approx_dp_price(Gaussian(noise_multiplier=1.0), delta=1e-6)
-    ApproxDP(epsilon=4.88655411747, delta=1e-06)
-    """
-    parts = event.parts if isinstance(event, Composed) else (event,)
-    plain = [part for part in parts if _plain(part) is not None]
-    others = [part for part in parts if _plain(part) is None]
-    total = sum((cost for part in plain if (cost := _plain(part))), start=ApproxDP(0, 0))
-    if delta is None:
-        if others:
-            raise _wants_delta(compose(others), delta)
-        return total
-    limit = spendable_delta(delta)
-    candidates = _by_concentration(event, limit)
-    if total.delta <= limit:
-        if others:
-            candidates += [
-                ApproxDP(total.epsilon + cost.epsilon, limit)
-                for cost in _by_concentration(compose(others), limit - total.delta)
-            ]
-        else:
-            candidates.append(total)
-    if not candidates:
-        raise _wants_delta(event, delta)
-    return min(candidates, key=lambda cost: (cost.epsilon, cost.delta))
-
-
-def _by_concentration(event: Event, delta: Fraction) -> list[ApproxDP]:
-    """The event at exactly `delta`, by Gaussian DP and by zCDP, as far as these exist."""
-    found = []
-    concentrated = zcdp_price(event)  # whatever has a price in GDP has one in zCDP
-    rest = conversions.delta_of_part(delta, part=concentrated.delta)
-    if rest:
-        epsilon = conversions.approx_dp_from_zcdp(concentrated.rho, delta=rest)
-        found.append(ApproxDP(grid_up(epsilon), delta))
-    try:
-        gaussian = gdp_price(event)
-    except UnsupportedEvent:
-        return found
-    rest = conversions.delta_of_part(delta, part=gaussian.delta)
-    if rest:
-        epsilon = conversions.approx_dp_from_gdp(root_up(gaussian.mu_squared), delta=rest)
-        found.append(ApproxDP(grid_up(epsilon), delta))
-    return found
-
-
-def _plain(event: Event) -> ApproxDP | None:
-    """(epsilon, delta) of a part that has them without a choice of delta, else None."""
-    alone, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
-    if isinstance(alone, Approximate):
-        return ApproxDP(exact("epsilon", alone.epsilon), exact("delta", alone.delta)) * count
-    if isinstance(alone, TruncatedLaplace):
-        return ApproxDP(*approximate_of_truncated(alone)) * count
-    epsilon = pure_alone(alone)
-    return None if epsilon is None else ApproxDP(epsilon * count, 0)
-
-
 def pure_alone(event: Event) -> Fraction | None:
     """The pure epsilon of an event that is no composition; None where none is known here.
 
@@ -400,11 +282,6 @@ def _known(guarantee: _Kind | None) -> _Kind:
     """A conversion from pure or approximate DP, which always exists."""
     assert guarantee is not None
     return guarantee
-
-
-def _wants_delta(event: Event, delta: Number | None) -> InvalidParameter | UnsupportedEvent:
-    zcdp_price(event)  # raises UnsupportedEvent for events that no delta would help
-    return InvalidParameter("delta", delta, expected="a larger one: these events spend delta")
 
 
 def _no_additive_price(event: Event, *, kind: str) -> UnsupportedEvent:
