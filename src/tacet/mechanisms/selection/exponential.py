@@ -23,10 +23,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacet import checks
 from tacet.bits import RandomBits, SecureBits
+from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.refine import LazyUniform, exp_bounds
 from tacet.mechanisms.selection.contest import leaders
+from tacet.mechanisms.selection.losses import odds_loss
 from tacet.mechanisms.selection.scores import (
     Floats,
     Real,
@@ -129,6 +132,27 @@ class Exponential:
             logs -= top
             logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
         return logs.reshape(array.shape)
+
+    def loss_bound(
+        self, confidence: Number, *, candidates: int, weights: ArrayLike | None = None
+    ) -> float:
+        """How far below the best score the chosen one lies, at most, whatever the scores are.
+
+        With probability `confidence` or more, in the unit of the scores, rounded up; the least
+        number of which that is true. weights: as for `release`; the best is then the best of the
+        candidates whose weight is not 0.
+        Source: docs/proofs/noisy_max.md, section 4.
+
+        >>> choice = Exponential(epsilon=1, sensitivity=1)
+        >>> round(choice.loss_bound(0.95, candidates=1000), 3)
+        19.702
+        """
+        others = Fraction(checks.positive_integer(candidates=candidates) - 1)
+        given = _weights(weights, candidates)
+        if given is not None:
+            exact = [Fraction(weight) for weight in given.tolist() if weight]
+            others = sum(exact) / min(exact) - 1
+        return odds_loss(1 / self.factor, confidence=confidence, odds=others)
 
 
 def choose(

@@ -25,9 +25,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
+from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.rounded import floor_log2
 from tacet.mechanisms.selection.exponential import choose
+from tacet.mechanisms.selection.losses import odds_loss
 from tacet.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from tacet.privacy import events
 
@@ -113,6 +115,29 @@ class PiecewiseConstantExponential:
         piece = int(choose(row[None, :], counts, factor=factor, bits=source)[0])
         step = int(starts[piece]) + source.below(int(counts[piece]))
         return float(np.ldexp(float(step), self.grid_log2))
+
+    def loss_bound(self, confidence: Number, *, width: Real = 0) -> float:
+        """How far below the best score that of the chosen point lies, at most.
+
+        width: the length of a stretch of the interval on which the score is surely the best, 0
+        for a single point of the grid. Whatever the scores are otherwise, with probability
+        `confidence` or more, in the unit of the scores, rounded up.
+        Source: docs/proofs/noisy_max.md, section 4.
+
+        >>> median = PiecewiseConstantExponential(epsilon=1, sensitivity=1, lower=0, upper=10)
+        >>> [round(median.loss_bound(0.95, width=width), 2) for width in (0, 0.01)]
+        [61.79, 19.7]
+        """
+        lower, upper = self._interval()
+        stretch = checks.exact("width", width)
+        if not 0 <= stretch <= upper - lower:
+            raise InvalidParameter("width", width, expected="from 0 to the length of the interval")
+        step = Fraction(2) ** self.grid_log2
+        points = floor(upper / step) - ceil(lower / step) + 1
+        # A stretch without one of its ends may hold no more than this.
+        best = max(floor(stretch / step), 1)
+        factor = factor_of(self.epsilon, self.sensitivity, monotone=self.monotone)
+        return odds_loss(1 / factor, confidence=confidence, odds=Fraction(points, best) - 1)
 
     def _interval(self) -> tuple[Fraction, Fraction]:
         return checks.exact("lower", self.lower), checks.exact("upper", self.upper)

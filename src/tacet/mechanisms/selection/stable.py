@@ -55,10 +55,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
+from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.intervals import confident
 from tacet.mechanisms.keys.partitions import PartitionSelection
 from tacet.mechanisms.selection.scores import Real, check_selection, exact_score, one_row
 from tacet.privacy import events
+from tacet.privacy.rounding import float_above
 
 __all__ = ["StableSelection"]
 
@@ -134,9 +137,29 @@ class StableSelection:
             raise InvalidParameter("lead", lead, expected="a number, 0 or above")
         return self.rule.probability(min(self._level(gap), self.rule.sure_from))
 
+    def lead_bound(self, confidence: Number) -> float:
+        """A leader ahead by more is told with probability `confidence` or more; rounded up.
+
+        No smaller number would do, but for the rounding. What is told is always a candidate of
+        the best score, so there is no loss to bound.
+
+        >>> leader = StableSelection(epsilon=1, delta=1e-6, sensitivity=1)
+        >>> leader.lead_bound(0.95)
+        30.0
+        """
+        wanted, rule = confident(confidence), self.rule
+        low, high = 1, max(rule.sure_from, 1)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if rule.probability(middle) >= wanted else (middle + 1, high)
+        return float_above((low - 1) * self._step())
+
     def _level(self, gap: Fraction) -> int:
-        step = checks.exact("sensitivity", self.sensitivity) * (1 if self.monotone else 2)
-        return max(ceil(gap / step), 1)
+        return max(ceil(gap / self._step()), 1)
+
+    def _step(self) -> Fraction:
+        """By how much a lead can move."""
+        return checks.exact("sensitivity", self.sensitivity) * (1 if self.monotone else 2)
 
 
 def _largest_but(row: NDArray[Any], best: int) -> Fraction:

@@ -42,9 +42,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
+from tacet.checks import Number
 from tacet.mechanisms.arrays import float_multiples
 from tacet.mechanisms.rounded import grid_ratio
 from tacet.mechanisms.selection.contest import difference_in_steps, leaders
+from tacet.mechanisms.selection.losses import noisy_max_loss
 from tacet.mechanisms.selection.noisy_max import check_noise
 from tacet.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from tacet.privacy import events
@@ -119,6 +121,19 @@ class TopK:
         )
         return np.array([entrant.index for entrant in first], dtype=np.int64)
 
+    def loss_bound(self, confidence: Number, *, candidates: int) -> float:
+        """How far the worst of the chosen lies below the `count`-th best score, at most.
+
+        Whatever the scores are, with probability `confidence` or more, in the unit of the scores,
+        rounded up.
+        Source: docs/proofs/noisy_max.md, section 4.
+
+        >>> best = TopK(epsilon=3, sensitivity=1, count=3)
+        >>> round(best.loss_bound(0.95, candidates=1000), 3)
+        20.962
+        """
+        return _loss_bound(self, self.noise, confidence, candidates)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMaxWithGap:
@@ -166,6 +181,10 @@ class NoisyMaxWithGap:
         """
         indices, gaps = _with_gaps(self, 1, scores, bits or _SECURE)
         return int(indices[0]), float(gaps[0])
+
+    def loss_bound(self, confidence: Number, *, candidates: int) -> float:
+        """How far below the best score the chosen one lies; see `PermuteAndFlip.loss_bound`."""
+        return _loss_bound(self, "exponential", confidence, candidates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +234,10 @@ class TopKWithGaps:
         """
         return _with_gaps(self, self.count, scores, bits or _SECURE)
 
+    def loss_bound(self, confidence: Number, *, candidates: int) -> float:
+        """How far the chosen lie below the `count`-th best score; see `TopK.loss_bound`."""
+        return _loss_bound(self, "exponential", confidence, candidates)
+
 
 def _set_up(mechanism: NoisyMaxWithGap | TopKWithGaps) -> None:
     """Check the numbers of a mechanism that is being made, and fix its grid."""
@@ -237,6 +260,21 @@ def _scale(mechanism: TopK | NoisyMaxWithGap | TopKWithGaps) -> Fraction:
         mechanism.epsilon,
         mechanism.sensitivity,
         monotone=mechanism.monotone,
+        count=_count(mechanism),
+    )
+
+
+def _loss_bound(
+    mechanism: TopK | NoisyMaxWithGap | TopKWithGaps,
+    noise: Kind,
+    confidence: Number,
+    candidates: int,
+) -> float:
+    return noisy_max_loss(
+        noise,
+        mechanism.scale,
+        confidence=confidence,
+        candidates=candidates,
         count=_count(mechanism),
     )
 
