@@ -37,6 +37,7 @@ __all__ = [
     "minus_log_bounds",
     "normal_bounds",
     "signed_uniform",
+    "turned_bounds",
 ]
 
 _GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
@@ -176,13 +177,23 @@ def normal_bounds(
         return None
     shortest = math.isqrt(2 * low << places)
     longest = math.isqrt(2 * high << places) + 1
+    return turned_bounds((shortest, longest), angle, places)
+
+
+def turned_bounds(
+    length: tuple[int, int], angle: LazyUniform, places: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Integers around both coordinates, times 2^(2 places), of a vector at a uniform angle.
+
+    length: integers around the vector's length times 2^places.
+    """
     turn = from_man_exp(angle.value, 1 - angle.length)
     # The unread bits of the angle move it by less than 2 pi 2^-length.
     slack = (7 << (places - angle.length)) + 3
     pair = []
     for part in mpf_cos_sin_pi(turn, places + _GUARD):
         middle = _fixed(part, places)
-        corners = [r * (middle + d) for r in (shortest, longest) for d in (-slack, slack)]
+        corners = [r * (middle + d) for r in length for d in (-slack, slack)]
         pair.append((min(corners), max(corners)))
     return pair[0], pair[1]
 
