@@ -18,15 +18,18 @@ from tacet.accounting import accountant
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.pld import combining
 from tacet.accounting.pld.convolution import Side
-from tacet.accounting.pld.distribution import PrivacyLossDistribution, worst_epsilon
+from tacet.accounting.pld.distribution import PrivacyLossDistribution, worst_epsilon, worst_tradeoff
 from tacet.accounting.pld.search import largest_holding, least_holding
 from tacet.accounting.pld.settling import settled_atoms
 from tacet.accounting.profiles.atoms import Atoms, lattice_of
+from tacet.accounting.profiles.bounds import Direction
+from tacet.errors import InvalidParameter
 from tacet.privacy.events import (
     DiscreteGaussian,
     Event,
     Gaussian,
     Laplace,
+    RandomizedResponse,
     compose,
 )
 from tacet.privacy.neighbors import ReplaceOne
@@ -349,3 +352,26 @@ def test_searches_end_on_the_safe_side() -> None:
     assert least_holding(lambda _: 0.75, 0.5) == math.inf
     assert least_holding(lambda x: 1.0 if x < 2 else 0.0, 0.0) == pytest.approx(2.0, rel=1e-9)
     assert largest_holding(lambda _: 0.0, 0.5, below=3.0) == 0.0
+
+
+def test_the_curve_holds_the_best_test_of_five_responses() -> None:
+    """Neyman and Pearson: reject where most answers are true, evenly among one number of them."""
+    response = RandomizedResponse(epsilon=1.0, categories=2) * 5
+    directions: tuple[Direction, ...] = ("remove", "add")
+    losses = [PrivacyLossDistribution.from_event(response, direction=one) for one in directions]
+    curve = worst_tradeoff(losses, points=200)
+    true = math.e / (1 + math.e)
+    numbers = [(k, math.comb(5, k)) for k in range(5, -1, -1)]
+    for alpha in (0.0, 0.001, 0.01, 0.1, 0.3, 0.6, 1.0):
+        power, left = 0.0, alpha
+        for k, ways in numbers:
+            alarm = ways * (1 - true) ** k * true ** (5 - k)
+            share = min(left / alarm, 1.0)
+            power += share * ways * true**k * (1 - true) ** (5 - k)
+            left -= share * alarm
+        found = curve.beta_interval(alpha=alpha)
+        assert found.lower <= 1 - power + 1e-12
+        assert 1 - power <= found.upper + 1e-12
+        assert found.width < 5e-3
+    with pytest.raises(InvalidParameter, match="points"):
+        worst_tradeoff(losses, points=1)

@@ -11,7 +11,6 @@ end is a proved one, or 0.
 from __future__ import annotations
 
 import math
-import numbers
 from fractions import Fraction
 
 from tacet.accounting import prices
@@ -29,6 +28,7 @@ from tacet.accounting.findings import (
     epsilon_findings,
 )
 from tacet.accounting.stand_ins import lower_stand_in, upper_stand_in
+from tacet.accounting.tradeoffs import check_points, sampled_curve
 from tacet.checks import Number
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.estimates import Interval
@@ -161,12 +161,7 @@ def tradeoff(
     >>> round(tradeoff(Gaussian(noise_multiplier=1.0)).advantage, 6)
     0.382925
     """
-    if (
-        isinstance(points, bool)
-        or not isinstance(points, numbers.Integral)
-        or not 2 <= points <= 10_000
-    ):
-        raise InvalidParameter("points", points, expected="a whole number from 2 to 10000")
+    check_points(points)
     event = together(events, neighbors)
     if event is None:
         return TradeoffCurve.of_guarantee(PureDP(0))
@@ -180,13 +175,11 @@ def tradeoff(
     largest = epsilon_interval(event, delta=Fraction(1, 10**9), neighbors=neighbors).upper
     pure = pure_epsilon(event, neighbors=neighbors)
     largest = min(largest, 700.0, math.inf if pure is None else pure)
-    grid = [largest * (place / (points - 1)) ** 1.5 for place in range(points)]
-    found = [(at, delta_interval(event, epsilon=Fraction(at), neighbors=neighbors)) for at in grid]
-    promised = [(at, interval.upper) for at, interval in found]
-    if pure is not None:
-        promised.append((pure, 0.0))
-    return TradeoffCurve.of_profile(
-        promised, attained=[(at, interval.lower) for at, interval in found]
+    return sampled_curve(
+        lambda at: delta_interval(event, epsilon=at, neighbors=neighbors),
+        largest=largest,
+        pure=pure,
+        points=points,
     )
 
 
