@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.grids import geometric_grid
+    from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
     from tacet.mechanisms.additive.multivariate import MultivariateGaussian
@@ -77,6 +79,7 @@ __all__ = [
     "PiecewiseConstantExponential",
     "RandomizedResponse",
     "ReportNoisyMax",
+    "ShiftedInverse",
     "Sparse",
     "SquareRootToeplitz",
     "StableSelection",
@@ -93,6 +96,7 @@ __all__ = [
     "clipping_sensitivity",
     "fixed_point_sensitivity",
     "fixed_point_sum",
+    "geometric_grid",
 ]
 
 _HOMES = {
@@ -126,6 +130,7 @@ _HOMES = {
     "RAPPOR": "response.unary",
     "RandomizedResponse": "response.categorical",
     "ReportNoisyMax": "selection.noisy_max",
+    "ShiftedInverse": "adaptive.shifted_inverse",
     "Sparse": "sparse_vector.threshold",
     "SquareRootToeplitz": "correlated.square_root",
     "StableSelection": "selection.stable",
@@ -142,6 +147,7 @@ _HOMES = {
     "clipping_sensitivity": "clipping",
     "fixed_point_sensitivity": "sums",
     "fixed_point_sum": "sums",
+    "geometric_grid": "adaptive.grids",
 }
 
 

@@ -1,0 +1,99 @@
+"""Exact laws of the searches over removal losses, written from their descriptions alone.
+
+Nothing here knows how a mechanism draws or what it claims; noise is given by its distribution.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Law = dict[int, float]
+
+
+def ascending(
+    losses: Sequence[int], *, target: int, threshold_scale: float, query_scale: float
+) -> Law:
+    """The first point, but the last, where -loss + nu >= -target + rho, geometric noises.
+
+    query_scale 2 s and threshold_scale s shift the target by the difference of their means.
+    """
+    p, q = math.exp(-1 / threshold_scale), math.exp(-1 / query_scale)
+    shift = round(q / (1 - q) - p / (1 - p))
+    rho = np.arange(math.ceil(60 * threshold_scale))
+    left = (1 - p) * p**rho
+    found: Law = {}
+    for index, loss in enumerate(losses[:-1]):
+        needed = np.maximum(rho - target + shift + loss, 0)
+        found[index] = math.fsum(left * q**needed)
+        left = left * (1 - q**needed)
+    found[len(losses) - 1] = math.fsum(left)
+    return found
+
+
+def exponential(losses: Sequence[int], *, target: int, epsilon: float) -> Law:
+    """P(i) proportional to exp(-epsilon max(l_i - t, t - l_{i-1}) / 2), infinite at both ends."""
+    last = len(losses) - 1
+    costs = [
+        max(
+            losses[i] - target if i < last else -math.inf,
+            target - losses[i - 1] if i else -math.inf,
+        )
+        for i in range(len(losses))
+    ]
+    weights = [math.exp(-epsilon * (cost - min(costs)) / 2) for cost in costs]
+    return {i: weight / math.fsum(weights) for i, weight in enumerate(weights)}
+
+
+def halving(
+    losses: Sequence[int],
+    *,
+    target: int,
+    at_most: Callable[[int], float],
+    low: int = -1,
+) -> tuple[Law, int]:
+    """The answers of a binary search, at_most(k) = P(X <= k), and its questions at worst.
+
+    low: -1; planted fault, as published: 0, so that the first point is never the answer.
+    """
+    found: Law = {}
+    most = 0
+
+    def walk(begin: int, end: int, chance: float, asked: int) -> None:
+        nonlocal most
+        if end - begin <= 1:
+            found[end] = found.get(end, 0.0) + chance
+            most = max(most, asked)
+            return
+        middle = (begin + end) // 2
+        below = at_most(target - losses[middle])
+        walk(begin, middle, chance * below, asked + 1)
+        walk(middle, end, chance * (1 - below), asked + 1)
+
+    walk(low, len(losses) - 1, 1.0, 0)
+    return found, most
+
+
+def discrete_laplace_at_most(scale: float) -> Callable[[int], float]:
+    q = math.exp(-1 / scale)
+    return lambda k: 1 - q ** (k + 1) / (1 + q) if k >= 0 else q**-k / (1 + q)
+
+
+def discrete_gaussian_at_most(sigma: float) -> Callable[[int], float]:
+    reach = math.ceil(40 * sigma)
+    weights = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(-reach, reach + 1)]
+    sums = np.cumsum(weights) / math.fsum(weights)
+    return lambda k: float(sums[min(max(k + reach, 0), 2 * reach)])
+
+
+def excess(one: Law, other: Law, *, epsilon: float) -> float:
+    """The hockey-stick divergence at epsilon: the least delta for this pair, in one direction."""
+    keys = one.keys() | other.keys()
+    gaps = [one.get(key, 0.0) - math.exp(epsilon) * other.get(key, 0.0) for key in keys]
+    return math.fsum(max(gap, 0.0) for gap in gaps)

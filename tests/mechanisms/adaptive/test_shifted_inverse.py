@@ -1,0 +1,368 @@
+"""The shifted inverse: exact laws of all solvers against their events, ranks, planted faults."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.mechanisms.adaptive.removal_laws import (
+    Law,
+    ascending,
+    discrete_gaussian_at_most,
+    discrete_laplace_at_most,
+    excess,
+    exponential,
+    halving,
+)
+
+import tacet
+from tacet import accounting
+from tacet.bits import ScriptedBits, SeededBits
+from tacet.errors import InvalidParameter
+from tacet.mechanisms.adaptive.grids import geometric_grid, rising
+from tacet.mechanisms.adaptive.removal import removal_losses
+from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
+from tacet.mechanisms.adaptive.statistics import DistinctCount, KthLargest, Maximum, Sum
+from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from tacet.privacy import events
+
+GRID = (0, 1, 2, 4, 6, 11)
+TOTAL = Sum(lower=0, upper=None)
+STATISTICS: list[Any] = [
+    TOTAL,
+    Maximum(lower=0, upper=9),
+    KthLargest(k=2, lower=0, upper=9),
+    DistinctCount(),
+]
+SLACK = 1e-9
+
+
+def made(**changed: Any) -> ShiftedInverse:
+    given: dict[str, Any] = {"statistic": TOTAL, "epsilon": 1, "grid": GRID, "target": 2}
+    return ShiftedInverse(**(given | changed))
+
+
+def law_of(mechanism: ShiftedInverse, losses: Sequence[int]) -> Law:
+    """The law that the documentation of a solver gives."""
+    target = mechanism.target
+    if mechanism.solver == "exponential":
+        assert mechanism.epsilon is not None
+        return exponential(losses, target=target, epsilon=float(mechanism.epsilon))
+    if mechanism.solver == "binary search":
+        match mechanism.noise:
+            case DiscreteGaussian(sigma=sigma):
+                at_most = discrete_gaussian_at_most(float(sigma))
+            case DiscreteLaplace(scale=scale):
+                at_most = discrete_laplace_at_most(float(scale))
+            case None:
+                assert mechanism.epsilon is not None
+                at_most = discrete_laplace_at_most(3 / float(mechanism.epsilon))
+        return halving(losses, target=target, at_most=at_most)[0]
+    assert mechanism.epsilon is not None
+    epsilon = float(mechanism.epsilon)
+    one_way = mechanism.neighbors is tacet.AddRemove or mechanism.statistic is not None
+    if one_way and not mechanism.bounded_range:
+        return ascending(
+            losses, target=target, threshold_scale=2 / epsilon, query_scale=2 / epsilon
+        )
+    share = 1 / (1 + round(16 * 2 ** (2 / 3)) / 16)
+    return ascending(
+        losses,
+        target=target,
+        threshold_scale=1 / (epsilon * share),
+        query_scale=2 / (epsilon * (1 - share)),
+    )
+
+
+def loss_pairs(
+    statistic: Any, *, replaced: bool, domain: Sequence[int] = (0, 1, 3, 5), most: int = 4
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Losses of neighbouring data sets, each pair in both orders."""
+    seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+    grid = rising(GRID)
+    for size in range(most + 1):
+        for x in itertools.combinations_with_replacement(domain, size):
+            for person in domain:
+                here = (*x, 0) if replaced else x
+                others = [(*x, other) for other in domain] if replaced else [here]
+                for other in others:
+                    there = (*x, person)
+                    pair = tuple(
+                        tuple(removal_losses(statistic, np.array(d, dtype=int), grid=grid).tolist())
+                        for d in (other, there)
+                    )
+                    seen.add((pair[0], pair[1]))
+                    seen.add((pair[1], pair[0]))
+    for one, two in sorted(seen):
+        if one != two:
+            yield list(one), list(two)
+
+
+SOLVERS: list[dict[str, Any]] = [
+    {},
+    {"bounded_range": True},
+    {"solver": "exponential"},
+    {"solver": "binary search"},
+    {
+        "solver": "binary search",
+        "epsilon": None,
+        "noise": DiscreteGaussian(sigma=2, l2_sensitivity=1),
+    },
+]
+
+
+# ---- the guarantee, exactly
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_neighbours_differ_by_no_more_than_the_event(
+    statistic: Any, solver: dict[str, Any], replaced: bool
+) -> None:
+    neighbors = tacet.ReplaceOne if replaced else tacet.AddRemove
+    mechanism = made(statistic=statistic, neighbors=neighbors, **solver)
+    curve = {e: accounting.delta(mechanism.event, epsilon=e) for e in (0.0, 0.3, 0.7, 1.0)}
+    pairs = list(loss_pairs(statistic, replaced=replaced, most=3 if replaced else 4))
+    laws = {tuple(one): law_of(mechanism, one) for one, _ in pairs}
+    widest = 0.0
+    for one, two in pairs:
+        here, there = laws[tuple(one)], laws[tuple(two)]
+        for epsilon, delta in curve.items():
+            assert excess(here, there, epsilon=epsilon) <= delta + SLACK
+        ratios = [math.log(here[k] / there[k]) for k in here]
+        widest = max(widest, max(ratios) - min(ratios))
+        if mechanism.bounded_range or mechanism.solver == "exponential":
+            assert max(ratios) - min(ratios) <= 1 + SLACK
+    assert widest > 0.4
+
+
+def falling(points: int, most: int) -> Iterator[tuple[int, ...]]:
+    for losses in itertools.product(range(most, -1, -1), repeat=points):
+        if all(one >= two for one, two in itertools.pairwise(losses)):
+            yield losses
+
+
+def test_any_losses_under_replacement_get_the_noise_of_the_general_case() -> None:
+    # Losses that move by one either way, as those of an arbitrary function may.
+    mechanism = made(statistic=None, neighbors=tacet.ReplaceOne)
+    assert mechanism.event == events.Pure(epsilon=1)
+    laws = {losses: law_of(mechanism, losses) for losses in falling(6, 5)}
+    one_way = {
+        losses: ascending(losses, target=2, threshold_scale=2, query_scale=2) for losses in laws
+    }
+    worst, planted = 0.0, 0.0
+    for one, two in itertools.permutations(laws, 2):
+        if all(abs(a - b) <= 1 for a, b in zip(one, two, strict=True)):
+            worst = max(worst, *(math.log(laws[one][k] / laws[two][k]) for k in range(6)))
+            planted = max(planted, *(math.log(one_way[one][k] / one_way[two][k]) for k in range(6)))
+    assert 0.6 < worst <= 1 + SLACK
+    assert planted > 1.04  # the noise for losses that move one way
+
+
+# ---- the published binary search
+
+
+def test_the_checker_catches_the_published_binary_search() -> None:
+    noise = DiscreteLaplace(scale=1, l1_sensitivity=1)
+    mechanism = made(solver="binary search", epsilon=None, noise=noise, target=0)
+    assert mechanism.event == events.DiscreteLaplace(scale=1, sensitivity=1) * 3
+    at_most = discrete_laplace_at_most(1.0)
+    # One person more than nobody, whom every point has to lose: losses 1 against 0. A published
+    # search ends at the last point after three questions; it never ends at the first.
+    (one, most), (none, _) = (
+        halving([loss] * 6, target=1, at_most=at_most, low=0) for loss in (1, 0)
+    )
+    assert most == 3
+    assert 0 not in one
+    assert math.isclose(max(math.log(one[k] / none[k]) for k in one), 3.0)
+    assert excess(one, none, epsilon=math.log2(6)) > 1e-3  # what it counts: not private
+    assert excess(one, none, epsilon=3.0) < 1e-12
+    # The one in use answers with every point, and with three questions at worst.
+    law, most = halving([1] * 6, target=4, at_most=at_most)
+    assert set(law) == set(range(6))
+    assert most == 3
+    draws = {mechanism.release_losses([0] * 6, bits=SeededBits(n)).index for n in range(40)}
+    assert 0 in draws
+
+
+@pytest.mark.parametrize("points", range(2, 34))
+def test_a_binary_search_asks_no_more_than_it_pays_for(points: int) -> None:
+    mechanism = made(solver="binary search", grid=range(points), statistic=None, epsilon=1)
+    paid = math.ceil(math.log2(points))
+    each = events.DiscreteLaplace(scale=paid, sensitivity=1)
+    assert mechanism.event == each * paid
+    _, most = halving([0] * points, target=2, at_most=discrete_laplace_at_most(1.0))
+    assert most == paid
+
+
+# ---- the law of what is drawn
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_draws_have_the_exact_law(solver: dict[str, Any]) -> None:
+    mechanism, losses, count = made(**solver), [9, 6, 4, 3, 1, 0], 6_000
+    bits = SeededBits(77)
+    drawn = np.bincount(
+        [mechanism.release_losses(losses, bits=bits).index for _ in range(count)], minlength=6
+    )
+
+    def accepted(law: Law) -> float:
+        expected = np.array([law[k] for k in range(6)]) * count
+        return float(stats.chi2.sf(((drawn - expected) ** 2 / expected).sum(), 5))
+
+    assert accepted(law_of(mechanism, losses)) > 1e-8
+    assert accepted(law_of(made(**(solver | {"target": 3})), losses)) < 1e-9
+
+
+def test_a_release_is_the_answer_to_its_losses() -> None:
+    values = [3, 1, 1, 5]
+    losses = removal_losses(TOTAL, values, grid=rising(GRID))
+    for solver in SOLVERS:
+        mechanism = made(**solver)
+        for seed in range(5):
+            here = mechanism.release(values, bits=SeededBits(seed))
+            assert here == mechanism.release_losses(losses, bits=SeededBits(seed))
+            assert here.value == GRID[here.index]
+            assert here.reached == (here.index < 5)
+
+
+# ---- the rank guarantee
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_ranks_hold_with_the_stated_confidence(solver: dict[str, Any], confidence: float) -> None:
+    mechanism = made(target=None, confidence=confidence, grid=range(40), **solver)
+    miss = (1 - confidence) / 2
+    reach, deep = mechanism.people, 3 * mechanism.people + 40
+    if mechanism.solver == "binary search":
+        noise: Any = mechanism.noise
+        at_most = (
+            discrete_laplace_at_most(6.0)
+            if noise is None
+            else discrete_gaussian_at_most(noise.sigma)
+        )
+    for zeros in (1, 7, 20, 39):
+        for jump in (
+            [deep] * (40 - zeros),
+            list(range(40 - zeros, 0, -1)),
+            [reach + 1] * (40 - zeros),
+        ):
+            losses = jump + [0] * zeros
+            law = (
+                halving(losses, target=mechanism.target, at_most=at_most)[0]
+                if mechanism.solver == "binary search"
+                else law_of(mechanism, losses)
+            )
+            above = sum(p for k, p in law.items() if k > 0 and losses[k - 1] == 0)
+            below = sum(p for k, p in law.items() if losses[k] > reach)
+            assert above <= miss + SLACK
+            assert below <= miss + SLACK
+
+
+def test_the_default_target_is_the_least_for_its_confidence() -> None:
+    for epsilon, target in ((1, 6), (0.1, 60), (3, 2)):
+        mechanism = made(target=None, epsilon=epsilon)
+        assert mechanism.target == target
+        losses = [10**6] * 5 + [0] * 2000
+        law = ascending(
+            losses, target=target - 1, threshold_scale=2 / epsilon, query_scale=2 / epsilon
+        )
+        assert sum(p for k, p in law.items() if k > 5) > 0.025
+
+
+def test_a_small_target_lowers_the_confidence_that_is_told() -> None:
+    assert made(target=None).release([1], bits=SeededBits(1)).confidence == 0.95
+    told = made(target=2).release([1], bits=SeededBits(1)).confidence
+    law = ascending([10**6] * 5 + [0] * 2000, target=2, threshold_scale=2, query_scale=2)
+    assert 0 <= 0.975 - sum(p for k, p in law.items() if k > 5) - told < 1e-6
+    assert made(target=0, solver="exponential").release([1]).confidence == 0.0
+
+
+@pytest.mark.statistical
+def test_a_sum_without_bounds_is_within_six_percent() -> None:
+    draws = np.random.default_rng(5).lognormal(10, 1.5, 10_000)
+    mechanism = made(grid=geometric_grid(1, 10**12), target=None)
+    bits = SeededBits(9)
+    errors = [mechanism.release(draws, bits=bits).value / draws.sum() - 1 for _ in range(101)]
+    # With these bits the median is -3 %.
+    assert -0.06 < float(np.median(errors)) < 0
+
+
+def test_people_above_every_point_are_told() -> None:
+    released = made(target=None).release([100] * 300, bits=SeededBits(2))
+    assert (released.value, released.reached) == (11.0, False)
+    assert "the end of the grid" in str(released)
+    assert "underestimate by design" in str(released)
+
+
+# ---- what is refused, before any bit is drawn
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("epsilon", {"epsilon": 0}),
+        ("epsilon", {"epsilon": None}),
+        ("epsilon", {"epsilon": math.nan}),
+        ("grid", {"grid": [3, 2]}),
+        ("grid", {"grid": [-1, 2]}),
+        ("neighbors", {"neighbors": tacet.ZeroOut}),
+        ("solver", {"solver": "descending"}),
+        ("target", {"target": -1}),
+        ("target", {"target": 2.5}),
+        ("confidence", {"confidence": 1}),
+        ("statistic", {"statistic": Sum(lower=-1, upper=1)}),
+        ("bounded_range", {"bounded_range": True, "solver": "exponential"}),
+        (
+            "bounded_range",
+            {"bounded_range": True, "statistic": None, "neighbors": tacet.ReplaceOne},
+        ),
+        ("noise", {"noise": DiscreteLaplace(scale=1, l1_sensitivity=1)}),
+        (
+            "noise",
+            {
+                "noise": DiscreteLaplace(scale=1, l1_sensitivity=2),
+                "solver": "binary search",
+                "epsilon": None,
+            },
+        ),
+        (
+            "epsilon",
+            {"noise": DiscreteLaplace(scale=1, l1_sensitivity=1), "solver": "binary search"},
+        ),
+    ],
+)
+def test_bad_parameters_are_named(name: str, changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match=name):
+        made(**changed)
+
+
+def test_bad_data_is_refused_by_shape_and_dtype_alone() -> None:
+    nothing = ScriptedBits([])
+    for values in ([[1.0]], ["a"], np.array([1j])):
+        with pytest.raises(InvalidParameter, match="values"):
+            made().release(values, bits=nothing)
+    for losses in ([1, 0], [1.0] * 6, [[0] * 6]):
+        with pytest.raises(InvalidParameter, match="losses"):
+            made().release_losses(losses, bits=nothing)
+    with pytest.raises(InvalidParameter, match="release_losses"):
+        made(statistic=None).release([1], bits=nothing)
+
+
+def test_losses_that_rise_or_are_negative_are_made_to_fall() -> None:
+    mechanism = made(epsilon=Fraction(3, 10))
+    for seed in range(20):
+        odd = mechanism.release_losses([9, -5, 3, 2, 2**62, 0], bits=SeededBits(seed))
+        even = mechanism.release_losses([9, 0, 0, 0, 0, 0], bits=SeededBits(seed))
+        assert odd == even
