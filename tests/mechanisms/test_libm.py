@@ -105,3 +105,12 @@ def test_the_whole_standard_noise_is_within_its_bound(count: int) -> None:
 def test_the_square_root_is_correctly_rounded() -> None:
     at = points(300, 75)
     assert largest_error(np.sqrt, mp.sqrt, at) <= 2.0**-53
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_expm1_below_zero_is_as_exact_as_assumed(count: int) -> None:
+    drawn = SeededBits(77).words(count // 3)
+    at = -np.ldexp(1 + drawn * 2.0**-64, (drawn % np.uint64(90)).astype(np.int64) - 85)
+    assert largest_error(np.expm1, mp.expm1, at) < ALLOWED
+    for size in (1, 2, 3, 7):
+        assert largest_error(np.expm1, mp.expm1, at[:size]) < ALLOWED

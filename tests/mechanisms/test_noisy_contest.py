@@ -226,3 +226,89 @@ def test_a_difference_beside_an_edge_reads_on() -> None:
         first = leaders(row, factor=FACTOR, noise="exponential", count=2, bits=bits)
         told = difference_in_steps(first[0], first[1], steps=Fraction(1))
         assert told == (4 if side > 0 else 3)
+
+
+COPIES = np.array([1, 2, 7, 2**20, 2**53, 3, 10**15, 1])
+
+
+def largest_of(copies: int, level: mpf) -> mpf:
+    return -mp.log(-mp.expm1(-level / copies))
+
+
+def test_one_that_stands_for_many_has_the_largest_of_their_noises() -> None:
+    with mp.workprec(300):
+        for kind in ("integers", "floats", "fractions", "equal"):
+            row = one_row(SCORES[kind])
+            for seed in range(10):
+                words = SeededBits(seed).words(8).view(np.int64)
+                found = [
+                    mpf((FACTOR * Fraction(score)).numerator)
+                    / (FACTOR * Fraction(score)).denominator
+                    + largest_of(int(copies), ideal("exponential", int(word)))
+                    for score, word, copies in zip(row.tolist(), words, COPIES, strict=True)
+                ]
+                told = leaders(
+                    row,
+                    factor=FACTOR,
+                    noise="exponential",
+                    count=8,
+                    bits=SeededBits(seed),
+                    copies=COPIES,
+                )
+                assert [e.index for e in told] == sorted(range(8), key=lambda k: -found[k])
+
+
+def test_refining_those_that_stand_for_many_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = one_row(SeededBits(5).words(40) * 2.0**-60)
+    copies = (SeededBits(6).words(40) >> np.uint64(20)).astype(np.int64) + 1
+
+    def told(seed: int) -> list[int]:
+        found = leaders(
+            row,
+            factor=FACTOR,
+            noise="exponential",
+            count=5,
+            bits=SeededBits(seed),
+            copies=copies,
+        )
+        return [entrant.index for entrant in found]
+
+    fast = [told(seed) for seed in range(30)]
+    monkeypatch.setattr(contest, "_SLACK", 1e9)
+    assert [told(seed) for seed in range(30)] == fast
+    monkeypatch.undo()
+    monkeypatch.setattr(contest, "_TAIL", 0.0)
+    assert [told(seed) for seed in range(30)] == fast
+    monkeypatch.undo()
+    monkeypatch.setattr(contest, "CHUNK", 7)
+    assert [told(seed) for seed in range(30)] == fast
+
+
+@pytest.mark.parametrize("copies", [1, 2, 1000, 2**40, 2**53])
+def test_the_float_of_the_largest_is_as_exact_as_the_cut_assumes(copies: int) -> None:
+    drawn = np.concatenate(
+        [
+            SeededBits(8).words(400),
+            SeededBits(9).words(400) >> np.uint64(20),
+            2**63 - 1 - (SeededBits(10).words(100) >> np.uint64(22)),  # U near 1
+        ]
+    ).view(np.int64)
+    found, wild = contest._standard("exponential", drawn, np.full(drawn.size, copies))
+    sure = np.setdiff1d(np.arange(drawn.size), wild)
+    assert sure.size > 840
+    with mp.workprec(300):
+        for k in sure.tolist():
+            for more in (0, 2**64 - 1):
+                truth = largest_of(copies, ideal("exponential", int(drawn[k]), more))
+                assert abs(mpf(float(found[k])) - truth) < contest._SLACK / 4
+
+
+def test_the_largest_of_many_where_no_end_is_known_yet() -> None:
+    for places in (64, 200):
+        assert contest._largest_bounds(0, None, places, 5) == (0, None)
+        low, high = contest._largest_bounds(0, 4, places, 5)
+        assert high is None
+        assert low is not None
+        assert low > 0

@@ -1,11 +1,12 @@
 r"""Who has the largest score plus noise, exactly, among up to millions of candidates.
 
 Candidate i gets v_i = factor s_i + ln w_i + X_i, X_i independent standard noise: Laplace, Gumbel or
-exponential, ideal and continuous, so that no two are equal. float64 says who may be in front,
+exponential, ideal and continuous, so that no two are equal. A candidate may stand for many alike
+(the points of an interval, say): its noise is then the largest of so many. float64 says who may be in front,
 with a proved bound on its error; those few are compared in exact arithmetic, with as many more
 bits of their noise as that takes, and only if float64 leaves their order open. The order told is
 therefore that of the ideal v_i, whatever the scores. The bounds are derived in
-docs/proofs/noisy_max.md, section 1.
+docs/proofs/noisy_max.md, sections 1 and 4.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.certified import CHUNK
-from tacet.mechanisms.refine import minus_log_bounds, signed_uniform
+from tacet.mechanisms.refine import exp_bounds, minus_log_bounds, signed_uniform
 from tacet.mechanisms.selection.scores import Floats, exact_score, exponents
 
 __all__ = ["NOISES", "Entrant", "Noise", "difference_in_steps", "leaders"]
@@ -43,19 +44,27 @@ _BLOCK: Final = 1 << 9
 class Entrant:
     """One candidate in front, with the bits of its noise that have been read."""
 
-    __slots__ = ("_base", "_noise", "_sign", "_uniform", "_weight", "index")
+    __slots__ = ("_base", "_copies", "_noise", "_sign", "_uniform", "_weight", "index")
 
     def __init__(
-        self, index: int, word: int, *, base: Fraction, weight: Fraction, noise: Noise, bits: Any
+        self,
+        index: int,
+        word: int,
+        *,
+        base: Fraction,
+        weight: Fraction,
+        copies: int,
+        noise: Noise,
+        bits: Any,
     ) -> None:
         self.index = index
-        self._base, self._weight, self._noise = base, weight, noise
+        self._base, self._weight, self._copies, self._noise = base, weight, copies, noise
         self._sign, self._uniform = signed_uniform(word, bits)
 
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
         """Ends between which its value lies; None where the bits read so far set none."""
         places = self._uniform.places
-        ends = [*_noise_bounds(self._noise, self._sign, self._uniform, places)]
+        ends = [*_noise_bounds(self._noise, self._sign, self._uniform, places, self._copies)]
         if self._weight != 1:
             low, high = _log_bounds(self._weight, places)
             ends = [
@@ -80,11 +89,13 @@ def leaders(
     count: int,
     bits: RandomBits,
     weights: NDArray[Any] | None = None,
+    copies: NDArray[np.int64] | None = None,
 ) -> list[Entrant]:
     """The candidates with the `count` largest values, the largest first.
 
     scores: one row of `scores.score_rows`, at least `count` long; weights: exact, above 0, one
-    for each candidate; all 1 by default.
+    for each candidate; all 1 by default. copies, with exponential noise only: how many candidates
+    each one stands for, 1 or more; its noise is the largest of theirs.
     """
     # Scores count from the count-th largest, so that values near the last place are near 0.
     reference = _largest(scores, count)
@@ -95,7 +106,8 @@ def leaders(
     for start in range(0, scores.size, CHUNK):
         part = scores[start : start + CHUNK]
         drawn = bits.words(part.size).view(np.int64)
-        value, wild = _standard(noise, drawn)
+        many = None if copies is None else copies[start : start + CHUNK]
+        value, wild = _standard(noise, drawn, many)
         value += exponents(part, reference, factor=factor)
         if weights is not None:
             value += _logarithms(weights[start : start + CHUNK])
@@ -116,6 +128,7 @@ def leaders(
             int(words[k]),
             base=factor * (exact_score(scores[indices[k]]) - level),
             weight=Fraction(1) if weights is None else exact_score(weights[indices[k]]),
+            copies=1 if copies is None else int(copies[indices[k]]),
             noise=noise,
             bits=bits,
         )
@@ -153,7 +166,9 @@ def _largest(scores: NDArray[Any], count: int) -> NDArray[Any]:
 
 
 @np.errstate(divide="ignore")  # ln 0 is refined
-def _standard(noise: Noise, words: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+def _standard(
+    noise: Noise, words: NDArray[np.int64], copies: NDArray[np.int64] | None = None
+) -> tuple[Floats, NDArray[np.int64]]:
     """Standard noise, each within 2^-26 of the truth, and the indices where it is not."""
     signed = np.multiply(words, 2.0**-63)
     level = np.abs(signed)
@@ -163,8 +178,14 @@ def _standard(noise: Noise, words: NDArray[np.int64]) -> tuple[Floats, NDArray[n
         wild = np.flatnonzero(level < _TAIL).astype(np.int64, copy=False)
     if noise == "laplace":
         return np.copysign(level, signed, out=level), wild
-    if noise == "gumbel" and level.max() > _HEAD:
+    if (noise == "gumbel" or copies is not None) and level.max() > _HEAD:
         wild = np.flatnonzero((level < _TAIL) | (level > _HEAD)).astype(np.int64, copy=False)
+    if copies is not None:
+        # Of N alike the largest is -ln(1 - U^(1/N)), in law.
+        np.expm1(np.divide(level, copies, out=level), out=level)
+        np.negative(level, out=level)
+        np.log(level, out=level)
+        return np.negative(level, out=level), wild
     np.negative(level, out=level)
     if noise == "gumbel":
         np.log(level, out=level)
@@ -234,12 +255,12 @@ def _above(low: Fraction | None, high: Fraction | None) -> bool:
 
 
 def _noise_bounds(
-    noise: Noise, sign: int, uniform: Any, places: int
+    noise: Noise, sign: int, uniform: Any, places: int, copies: int
 ) -> tuple[int | None, int | None]:
     """Integers with low <= X 2^places <= high, None where there is no such end yet."""
     low, high = minus_log_bounds(uniform, places)
     if noise == "exponential":
-        return low, high
+        return (low, high) if copies == 1 else _largest_bounds(low, high, places, copies)
     if noise == "laplace":
         return (low, high) if sign > 0 else (None if high is None else -high, -low)
     # The Gumbel number -ln L falls as L = -ln U rises.
@@ -247,6 +268,20 @@ def _noise_bounds(
         None if high is None else -_log_bounds(Fraction(high, 1 << places), places)[1],
         None if low == 0 else -_log_bounds(Fraction(low, 1 << places), places)[0],
     )
+
+
+def _largest_bounds(
+    low: int, high: int | None, places: int, copies: int
+) -> tuple[int | None, int | None]:
+    """The same for -ln(1 - e^(-L / copies)), L the number between low and high; it falls in L."""
+    finer = places + copies.bit_length() + _GUARD
+    unit = 1 << finer
+    share = unit - exp_bounds(Fraction(-low, copies << places), finer)[1]
+    last = None if share <= 0 else -_log_bounds(Fraction(share, unit), places)[0]
+    if high is None:
+        return 0, last
+    share = unit - exp_bounds(Fraction(-high, copies << places), finer)[0]
+    return max(-_log_bounds(Fraction(share, unit), places)[1], 0), last
 
 
 def _log_bounds(number: Fraction, places: int) -> tuple[int, int]:
