@@ -84,7 +84,7 @@ def test_pieces_hold_the_points_from_their_edge_on() -> None:
         ([5e-324, 1e-300, 1.0], [1, 0, 3, 13]),
         ([-5e-324, -1e-300, 1.0], [0, 0, 4, 13]),
     ):
-        starts, found = quarter._points(np.array(edges))
+        starts, found = quarter._pieces(np.array(edges), len(edges) + 1)
         assert found.tolist() == counts
         assert found.sum() == 17
         assert (np.diff(starts) >= 0).all()

@@ -140,7 +140,7 @@ def test_points_of_the_best_stretch_count() -> None:
     # Every half-open stretch of length 1.1 holds at least four points.
     for low in np.arange(0, 8, 0.05):
         edges = [low, low + 1.1]
-        _, counts = coarse._points(np.array(edges))
+        _, counts = coarse._pieces(edges, 3)
         assert counts[1] >= 4
     wrong: list[Any] = [-1, 11, math.nan, None]
     for other in wrong:

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.inverse import InverseSensitivity
     from tacet.mechanisms.adaptive.grids import geometric_grid
     from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from tacet.mechanisms.additive.bounded import BoundedLaplace
@@ -65,6 +66,7 @@ __all__ = [
     "GaussianAboveThreshold",
     "Geometric",
     "HadamardResponse",
+    "InverseSensitivity",
     "KNorm",
     "Laplace",
     "LocalHashing",
@@ -114,6 +116,7 @@ _HOMES = {
     "GaussianAboveThreshold": "sparse_vector.gaussian",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
+    "InverseSensitivity": "adaptive.inverse",
     "KNorm": "additive.norms",
     "Laplace": "additive.real",
     "LocalHashing": "response.hashing",

@@ -33,7 +33,7 @@ from tacet.mechanisms.selection.losses import odds_loss
 from tacet.mechanisms.selection.scores import Real, check_selection, factor_of, one_row
 from tacet.privacy import events
 
-__all__ = ["PiecewiseConstantExponential"]
+__all__ = ["PiecewiseConstantExponential", "pieces_of_steps"]
 
 _SECURE = SecureBits()
 _POINTS_LOG2: Final = 40  # the default grid divides the interval about so many times
@@ -109,7 +109,7 @@ class PiecewiseConstantExponential:
         dtype.
         """
         row = one_row(scores)
-        starts, counts = self._points(_edges(edges, pieces=row.size))
+        starts, counts = self._pieces(edges, row.size)
         factor = factor_of(self.epsilon, self.sensitivity, monotone=self.monotone)
         source = bits or _SECURE
         piece = int(choose(row[None, :], counts, factor=factor, bits=source)[0])
@@ -142,21 +142,35 @@ class PiecewiseConstantExponential:
     def _interval(self) -> tuple[Fraction, Fraction]:
         return checks.exact("lower", self.lower), checks.exact("upper", self.upper)
 
-    def _points(self, edges: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first grid point of each piece, and how many it holds, in steps."""
+    def _pieces(self, edges: ArrayLike, pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         lower, upper = self._interval()
         step = Fraction(2) ** self.grid_log2
-        first = ceil(lower / step)
-        beyond = floor(upper / step) + 1
-        inner = np.nan_to_num(edges, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        with np.errstate(over="ignore", under="ignore"):
-            scaled = np.ldexp(inner, -self.grid_log2)
-        # Tiny positive edges must not vanish before the ceiling.
-        scaled[(scaled == 0) & (inner > 0)] = 0.5
-        steps = np.clip(np.ceil(scaled), first, beyond).astype(np.int64)
-        np.maximum.accumulate(steps, out=steps)
-        ends = np.concatenate([[first], steps, [beyond]]).astype(np.int64)
-        return ends[:-1], np.diff(ends)
+        return pieces_of_steps(
+            edges,
+            pieces,
+            first=ceil(lower / step),
+            last=floor(upper / step),
+            grid_log2=self.grid_log2,
+        )
+
+
+def pieces_of_steps(
+    edges: ArrayLike, pieces: int, *, first: int, last: int, grid_log2: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first point of each piece in steps of 2^grid_log2, and how many points it holds.
+
+    edges: as for `PiecewiseConstantExponential.release`, one fewer than there are pieces; points
+    are the steps from first to last.
+    """
+    inner = np.nan_to_num(_edges(edges, pieces=pieces), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.ldexp(inner, -grid_log2)
+    # Tiny positive edges must not vanish before the ceiling.
+    scaled[(scaled == 0) & (inner > 0)] = 0.5
+    steps = np.clip(np.ceil(scaled), first, last + 1).astype(np.int64)
+    np.maximum.accumulate(steps, out=steps)
+    ends = np.concatenate([[first], steps, [last + 1]]).astype(np.int64)
+    return ends[:-1], np.diff(ends)
 
 
 def _is_whole(value: object) -> bool:

@@ -1,0 +1,105 @@
+"""Which losses a statistic has: one arm a family."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacet.errors import InvalidParameter
+from tacet.mechanisms.adaptive.losses import ranks, sums
+from tacet.mechanisms.adaptive.losses.grid import Grid
+from tacet.mechanisms.adaptive.losses.modes import behind_the_mode
+from tacet.mechanisms.adaptive.losses.runs import Runs, Steps
+from tacet.mechanisms.adaptive.records import clamped
+from tacet.mechanisms.adaptive.statistics import (
+    KthLargest,
+    Maximum,
+    Mean,
+    Median,
+    Minimum,
+    Mode,
+    OrderStatistic,
+    Quantile,
+    RankStatistic,
+    Sum,
+)
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["Known", "check_statistic", "grid_of", "moves_one_way", "runs_of"]
+
+Known: TypeAlias = RankStatistic | Mean | Sum | Mode
+"""The statistics that have losses here."""
+
+
+def check_statistic(statistic: object) -> None:
+    """Refuse what has no losses here."""
+    if not isinstance(statistic, Known):
+        raise InvalidParameter(
+            "statistic",
+            statistic,
+            expected="an order statistic, quantile, minimum, maximum, mean, sum or mode of "
+            "tacet.mechanisms.adaptive; else release_losses takes your own losses",
+        )
+    if isinstance(statistic, Sum) and statistic.upper is None:
+        raise InvalidParameter("statistic", statistic, expected="a sum with an upper bound")
+
+
+def grid_of(statistic: Known, log2: int | None, *, answers: tuple[Fraction, Fraction]) -> Grid:
+    """The grid of the answers, whose step is also that of the values."""
+    if isinstance(statistic, Mode):
+        return Grid(0, len(statistic.categories) - 1, 0)
+    low, high = Fraction(statistic.lower), Fraction(statistic.upper or 0)
+    values = Grid.within(low, high, None, reach=max(map(abs, answers)))
+    if log2 is not None:
+        values = Grid.within(low, high, log2, reach=max(map(abs, answers)))
+    return Grid.within(*answers, values.log2)
+
+
+def moves_one_way(statistic: Known, neighbors: Neighbors) -> bool:
+    """Whether all losses, up to a number that all share, move one way between two neighbours."""
+    return isinstance(statistic, Mode) and neighbors is AddRemove
+
+
+def runs_of(
+    statistic: Known, values: ArrayLike, *, neighbors: Neighbors, grid: Grid, most: int
+) -> Runs:
+    """The loss of every step of the grid. Private."""
+    if isinstance(statistic, Mode):
+        return behind_the_mode(statistic.counts(values))
+    step = Fraction(2) ** grid.log2
+    low, high = Fraction(statistic.lower), Fraction(statistic.upper or 0)
+    inner = Grid(ceil(low / step), floor(high / step), grid.log2)
+    steps = np.sort(inner.steps(clamped(values, lower=float(low), upper=float(high))))
+    replace = neighbors is ReplaceOne
+    if isinstance(statistic, Sum):
+        return sums.total(steps, values=inner, grid=grid, most=most, replace=replace)
+    if isinstance(statistic, Mean):
+        middle = (low + high) / 2
+        return sums.mean(steps, grid=grid, most=most, replace=replace, empty=middle)
+    if replace:
+        return ranks.rank_among(statistic.place(steps.size), steps, grid=grid, most=most)
+    return _rank_added_or_removed(statistic, steps, grid=grid, most=most)
+
+
+def _rank_added_or_removed(
+    statistic: RankStatistic, steps: Steps, *, grid: Grid, most: int
+) -> Runs:
+    match statistic:
+        case OrderStatistic(rank=rank):
+            return ranks.fixed_rank(rank, steps, grid=grid, most=most)
+        case Minimum():
+            return ranks.fixed_rank(0, steps, grid=grid, most=most)
+        case KthLargest(k=k):
+            return ranks.from_the_top(k, steps, grid=grid, most=most)
+        case Maximum():
+            return ranks.from_the_top(1, steps, grid=grid, most=most)
+        case Quantile(q=q):
+            return ranks.quantile(Fraction(q), steps, grid=grid, most=most)
+        case Median():
+            return ranks.quantile(Fraction(1, 2), steps, grid=grid, most=most)

@@ -1,0 +1,286 @@
+"""Losses of the inverse sensitivity against enumeration of all small tables."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tacet.mechanisms.adaptive.inverse import InverseSensitivity
+from tacet.mechanisms.adaptive.statistics import (
+    KthLargest,
+    Maximum,
+    Mean,
+    Median,
+    Minimum,
+    Mode,
+    OrderStatistic,
+    Quantile,
+    Sum,
+)
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+SIZE = 4  # of the tables whose losses are looked at
+BEYOND = 11  # of the tables that changes may lead to
+Ints = NDArray[np.int64]
+
+
+@cache
+def tables(domain: tuple[float, ...], largest: int) -> tuple[tuple[float, ...], ...]:
+    return tuple(
+        table
+        for size in range(largest + 1)
+        for table in itertools.combinations_with_replacement(domain, size)
+    )
+
+
+@cache
+def histograms(domain: tuple[float, ...], largest: int) -> Ints:
+    return np.array([[t.count(v) for v in domain] for t in tables(domain, largest)])
+
+
+def distances(table: tuple[float, ...], domain: tuple[float, ...], neighbors: Neighbors) -> Ints:
+    """How many changes lead from the table to each of all tables; -1 where none do."""
+    all_ = histograms(domain, BEYOND)
+    own = np.array([table.count(v) for v in domain])
+    apart = np.abs(all_ - own).sum(axis=1)
+    if neighbors is ReplaceOne:
+        apart = np.where(all_.sum(axis=1) == len(table), apart // 2, -1)
+    return np.asarray(apart, dtype=np.int64)
+
+
+def enumerated(
+    table: tuple[float, ...],
+    answers: Any,
+    domain: tuple[float, ...],
+    neighbors: Neighbors,
+    points: Any,
+    *,
+    wanted: Callable[[Any, Any], Any],
+) -> list[float]:
+    """For each point the least distance to a table whose answer is wanted there."""
+    apart = distances(table, domain, neighbors)
+    found = []
+    for point in points:
+        hits = apart[(apart >= 0) & wanted(answers, point)]
+        found.append(int(hits.min()) if hits.size else math.inf)
+    return found
+
+
+def exact(table: Any, answers: Any, domain: Any, neighbors: Neighbors, points: Any) -> list[float]:
+    return enumerated(table, answers, domain, neighbors, points, wanted=np.equal)
+
+
+def passing(
+    table: Any, answers: Any, domain: Any, neighbors: Neighbors, points: Any
+) -> list[float]:
+    up = enumerated(table, answers, domain, neighbors, points, wanted=np.greater_equal)
+    down = enumerated(table, answers, domain, neighbors, points, wanted=np.less_equal)
+    return [max(pair) for pair in zip(up, down, strict=True)]
+
+
+def check(
+    statistic: Any,
+    neighbors: Neighbors,
+    *,
+    truth: Callable[..., list[float]],
+    grid_log2: int = 0,
+    answers: Any = None,
+    size: int = SIZE,
+) -> None:
+    step = 2.0**grid_log2
+    domain = tuple(
+        k * step
+        for k in range(
+            math.ceil(statistic.lower / Fraction(step)),
+            math.floor(statistic.upper / Fraction(step)) + 1,
+        )
+    )
+    mechanism = InverseSensitivity(
+        epsilon=1,
+        statistic=statistic,
+        neighbors=neighbors,
+        grid_log2=grid_log2,
+        answers=answers,
+    )
+    low, high = answers or (statistic.lower, statistic.upper)
+    points = np.arange(math.ceil(low / Fraction(step)), math.floor(high / Fraction(step)) + 1)
+    # The statistic itself, rounded to the grid, of every table there is.
+    whole = [
+        math.floor(Fraction(statistic.value(table)) / Fraction(step) + Fraction(1, 2))
+        for table in tables(domain, BEYOND)
+    ]
+    reached = np.clip(np.array(whole), points[0], points[-1])
+    most = mechanism._most()
+    for table in tables(domain, size):
+        runs = mechanism.losses(table)
+        assert runs.counts.sum() == points.size
+        assert runs.starts.tolist() == (np.cumsum(runs.counts) - runs.counts + points[0]).tolist()
+        found = [runs.loss(int(point)) for point in points]
+        expected = [min(x, most) for x in truth(table, reached, domain, neighbors, points)]
+        assert found == expected, (statistic, neighbors, table)
+        if neighbors is AddRemove:
+            # No farther table than those looked at could have been nearer.
+            assert all(x <= BEYOND - len(table) or x == most for x in expected)
+
+
+QUANTILES = [Fraction(k, w) for w in (2, 3, 4, 5, 7) for k in range(1, w) if math.gcd(k, w) == 1]
+RANKS: list[Any] = [
+    Median(lower=0, upper=3),
+    Minimum(lower=0, upper=3),
+    Maximum(lower=0, upper=3),
+    *(OrderStatistic(rank=k, lower=-1, upper=2) for k in (0, 1, 3, 6)),
+    *(KthLargest(k=k, lower=0, upper=3) for k in (1, 2, 3, 6)),
+    *(Quantile(q=q, lower=0, upper=3) for q in QUANTILES if q.denominator < 7),
+]
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("statistic", RANKS, ids=repr)
+def test_losses_of_ranks_are_exact(statistic: Any, neighbors: Neighbors) -> None:
+    check(statistic, neighbors, truth=exact)
+
+
+@pytest.mark.parametrize("q", [q for q in QUANTILES if q.denominator == 7], ids=str)
+def test_losses_of_odd_quantiles_are_exact(q: Fraction) -> None:
+    check(Quantile(q=q, lower=0, upper=2), AddRemove, truth=exact, size=3)
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize(
+    ("lower", "upper", "grid"), [(0, 3, 0), (-2, 1, 0), (0, 1, -2), (-3, 0, 0)]
+)
+def test_losses_of_means(lower: int, upper: int, grid: int, neighbors: Neighbors) -> None:
+    truth = exact if neighbors is ReplaceOne else passing
+    mean = Mean(lower=lower, upper=upper)
+    check(mean, neighbors, truth=truth, grid_log2=grid, size=4 if grid == 0 else 3)
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize(
+    ("lower", "upper", "answers"),
+    [(0, 3, (0, 9)), (-2, 1, (-5, 4)), (-3, -1, (-7, 0)), (1, 3, (0, 10)), (0, 2, (3, 6))],
+)
+def test_losses_of_sums(lower: int, upper: int, answers: Any, neighbors: Neighbors) -> None:
+    total = Sum(lower=lower, upper=upper)
+    # Every sum between two that k replaced records lead to can be reached.
+    truth = exact if neighbors is ReplaceOne else passing
+    check(total, neighbors, truth=truth, answers=answers, size=3)
+
+
+def test_losses_of_modes_count_how_far_they_are_behind() -> None:
+    domain = (0, 1, 2)
+    mode = Mode(categories=domain)
+    added = InverseSensitivity(epsilon=1, statistic=mode)
+    assert added.factor == 1
+    assert InverseSensitivity(epsilon=1, statistic=mode, neighbors=ReplaceOne).factor == Fraction(
+        1, 2
+    )
+    counts = histograms(domain, BEYOND)
+    for table in tables(domain, 5):
+        runs = added.losses(np.array(table, dtype=np.int64))
+        apart = distances(table, domain, AddRemove)
+        for category in domain:
+            is_mode = counts[:, category] == counts.max(axis=1)
+            assert runs.loss(category) == apart[is_mode].min()
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        *(rank for rank in RANKS if max(getattr(rank, "k", 0), getattr(rank, "rank", 0)) < 4),
+        Mean(lower=-1, upper=2),
+        Sum(lower=-1, upper=2),
+        Mode(categories=(0, 1, 2)),
+    ],
+    ids=repr,
+)
+def test_losses_move_by_one_at_most_and_no_less_would_do(
+    statistic: Any, neighbors: Neighbors
+) -> None:
+    domain = tuple(range(-1, 3)) if not isinstance(statistic, Mode) else (0, 1, 2)
+    mechanism = InverseSensitivity(
+        epsilon=1,
+        statistic=statistic,
+        neighbors=neighbors,
+        grid_log2=0,
+        answers=(-5, 9) if isinstance(statistic, Sum) else None,
+    )
+    grid = mechanism._grid()
+    points = range(grid.first, grid.last + 1)
+
+    def losses(table: Any) -> Ints:
+        runs = mechanism.losses(np.array(table, dtype=np.int64))
+        return np.array([runs.loss(point) for point in points])
+
+    known = {table: losses(table) for table in tables(domain, 4)}
+    ranges = set()
+    for table, own in known.items():
+        for other, its in known.items():
+            added = len(other) == len(table) + 1 and not _without(table, other)
+            replaced = len(other) == len(table) and len(_without(table, other)) == 1
+            if added if neighbors is AddRemove else replaced:
+                moves = own - its
+                ranges.add(int(moves.max() - moves.min()))
+                if not isinstance(statistic, Mode):
+                    assert np.abs(moves).max() <= 1
+    # The exponent per unit of loss, times the range of the moves, is epsilon.
+    assert max(ranges) == 1 / mechanism.factor
+
+
+def _without(table: tuple[float, ...], other: tuple[float, ...]) -> list[float]:
+    rest = list(table)
+    for value in other:
+        if value in rest:
+            rest.remove(value)
+    return rest
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("epsilon", [0.5, 20, 100])
+def test_losses_end_at_a_public_number(epsilon: float, neighbors: Neighbors) -> None:
+    generator = np.random.default_rng(4)
+    for statistic in (
+        Median(lower=0, upper=1000),
+        Quantile(q=0.9, lower=0, upper=1000),
+        Quantile(q="0.123456789012345678", lower=0, upper=1000),
+        OrderStatistic(rank=7, lower=0, upper=1000),
+        KthLargest(k=3, lower=0, upper=1000),
+        Mean(lower=0, upper=1000),
+    ):
+        few = InverseSensitivity(
+            epsilon=epsilon, statistic=statistic, neighbors=neighbors, grid_log2=0
+        )
+        many = InverseSensitivity(
+            epsilon=0.05, statistic=statistic, neighbors=neighbors, grid_log2=0
+        )
+        most = few._most()
+        assert most == math.ceil((math.log(1001) + 45) * 2 / epsilon)
+        for count in (0, 1, 50, 400):
+            values = generator.integers(0, 1001, count)
+            found, whole = few.losses(values), many.losses(values)
+            for point in range(1001):
+                assert found.loss(point) == min(whole.loss(point), most)
+
+
+def test_bounds_that_are_no_points_of_the_grid() -> None:
+    mechanism = InverseSensitivity(epsilon=1, statistic=Median(lower=0.3, upper=4.7), grid_log2=0)
+    for table in ([], [0.0], [9.0], [0.3, 4.7, 4.7], [math.nan], [math.inf, -math.inf, -0.0]):
+        runs = mechanism.losses(table)
+        assert runs.starts[0] == 1
+        assert runs.counts.sum() == 4
+        assert runs.losses.min() == 0
+    assert mechanism.losses([math.nan]).loss(1) == 0
+    assert mechanism.losses([math.inf]).loss(4) == 0
+    assert mechanism.losses([2.4, 2.6, 3.1]).loss(3) == 0
+    assert mechanism.losses([2.4, 2.6, 3.1]).loss(2) == 1
