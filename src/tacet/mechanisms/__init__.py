@@ -12,8 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet.mechanisms.adaptive.inverse import InverseSensitivity
     from tacet.mechanisms.adaptive.grids import geometric_grid
+    from tacet.mechanisms.adaptive.inverse import InverseSensitivity
     from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
