@@ -12,8 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.found_clipping import FoundClipping
     from tacet.mechanisms.adaptive.grids import geometric_grid
     from tacet.mechanisms.adaptive.inverse import InverseSensitivity
+    from tacet.mechanisms.adaptive.race_to_the_top import RaceToTheTop
     from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
@@ -62,6 +64,7 @@ __all__ = [
     "DiscreteLaplace",
     "Duchi",
     "Exponential",
+    "FoundClipping",
     "Gaussian",
     "GaussianAboveThreshold",
     "Geometric",
@@ -79,6 +82,7 @@ __all__ = [
     "PermuteAndFlip",
     "Piecewise",
     "PiecewiseConstantExponential",
+    "RaceToTheTop",
     "RandomizedResponse",
     "ReportNoisyMax",
     "ShiftedInverse",
@@ -112,6 +116,7 @@ _HOMES = {
     "DiscreteLaplace": "additive.integer",
     "Duchi": "response.numbers",
     "Exponential": "selection.exponential",
+    "FoundClipping": "adaptive.found_clipping",
     "Gaussian": "additive.real",
     "GaussianAboveThreshold": "sparse_vector.gaussian",
     "Geometric": "additive.integer",
@@ -131,6 +136,7 @@ _HOMES = {
     "Piecewise": "response.numbers",
     "PiecewiseConstantExponential": "selection.piecewise",
     "RAPPOR": "response.unary",
+    "RaceToTheTop": "adaptive.race_to_the_top",
     "RandomizedResponse": "response.categorical",
     "ReportNoisyMax": "selection.noisy_max",
     "ShiftedInverse": "adaptive.shifted_inverse",

@@ -63,21 +63,24 @@ def geometric_grid(
         value = min(value * factor, beyond)
 
 
-def rising(grid: Iterable[Number], *, least: Fraction | None = None) -> tuple[Fraction, ...]:
+def rising(
+    grid: Iterable[Number], *, least: Fraction | None = None, argument: str = "grid"
+) -> tuple[Fraction, ...]:
     """The points of a grid, exactly: two or more, each above the one before it.
 
-    least: what the first point must reach. Raises InvalidParameter for another grid.
+    least: what the first point must reach; argument: what a caller knows the grid by. Raises
+    InvalidParameter for another grid.
     """
-    points = tuple(checks.exact("grid", point) for point in grid)
+    points = tuple(checks.exact(argument, point) for point in grid)
     if len(points) < 2 or len(points) > _MOST_POINTS + 2:
-        raise InvalidParameter("grid", len(points), expected="from 2 points to 2^22 of them")
+        raise InvalidParameter(argument, len(points), expected="from 2 points to 2^22 of them")
     if any(one >= two for one, two in itertools.pairwise(points)):
-        raise InvalidParameter("grid", points[:3], expected="points in strictly rising order")
+        raise InvalidParameter(argument, points[:3], expected="points in strictly rising order")
     if max(-points[0], points[-1]) > _LARGEST:
-        raise InvalidParameter("grid", points[-1], expected="points from -2^1000 to 2^1000")
+        raise InvalidParameter(argument, points[-1], expected="points from -2^1000 to 2^1000")
     if least is not None and points[0] < least:
         raise InvalidParameter(
-            "grid",
+            argument,
             points[0],
             expected=f"a first point of {least} or more, what there is without data",
         )

@@ -40,7 +40,7 @@ from tacet.mechanisms.adaptive.statistics import (
 from tacet.mechanisms.rounded import floor_log2
 from tacet.mechanisms.sums import steps_of
 
-__all__ = ["Monotone", "least_value", "removal_losses", "totals_unit_log2"]
+__all__ = ["Monotone", "least_value", "people_above", "removal_losses", "totals_unit_log2"]
 
 Monotone: TypeAlias = Maximum | KthLargest | Sum | DistinctCount
 """The statistics that a person can only raise."""
@@ -68,9 +68,9 @@ def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: Sequence[Fra
     """
     match statistic:
         case Maximum():
-            return _above(clamped_values(statistic, values), grid)
+            return people_above(clamped_values(statistic, values), grid)
         case KthLargest(k=k):
-            return np.maximum(_above(clamped_values(statistic, values), grid) - (k - 1), 0)
+            return np.maximum(people_above(clamped_values(statistic, values), grid) - (k - 1), 0)
         case Sum():
             return _total(clamped_values(statistic, values), grid)
         case DistinctCount():
@@ -106,8 +106,8 @@ def totals_unit_log2(grid: Sequence[Fraction]) -> int:
     return floor_log2(grid[-1]) - 60
 
 
-def _above(values: Floats, grid: Sequence[Fraction]) -> Integers:
-    """How many values are above each point."""
+def people_above(values: Floats, grid: Sequence[Fraction]) -> Integers:
+    """How many values are above each point of a rising grid. NOT private."""
     # A float is above y where it is above the largest float that is at most y.
     edges = np.array([_float_down(point) for point in grid])
     # edges[first - 1] < value <= edges[first]: above all points before `first`.
