@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
     from tacet.query.aggregates.answers import Assume
     from tacet.query.aggregates.counts import count, count_people
+    from tacet.query.aggregates.found import find_bounds
     from tacet.query.aggregates.moments import mean
     from tacet.query.aggregates.quantiles import median, quantile
     from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tacet.query.engines.sources import Csv
     from tacet.query.release import Release
     from tacet.query.session import Session
-    from tacet.query.units import Person, Row
+    from tacet.query.units import Person, Row, auto
 
 __all__ = [
     "GDP",
@@ -48,10 +49,12 @@ __all__ = [
     "Text",
     "ZeroOut",
     "accounting",
+    "auto",
     "count",
     "count_people",
     "errors",
     "events",
+    "find_bounds",
     "ledger",
     "mean",
     "mechanisms",
@@ -69,6 +72,7 @@ _HOMES = {
     "tacet.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
     "tacet.query.aggregates.answers": ["Assume"],
     "tacet.query.aggregates.counts": ["count", "count_people"],
+    "tacet.query.aggregates.found": ["find_bounds"],
     "tacet.query.aggregates.moments": ["mean"],
     "tacet.query.aggregates.quantiles": ["median", "quantile"],
     "tacet.query.aggregates.sums": ["sum"],
@@ -76,7 +80,7 @@ _HOMES = {
     "tacet.query.engines.sources": ["Csv"],
     "tacet.query.release": ["Release"],
     "tacet.query.session": ["Session"],
-    "tacet.query.units": ["Person", "Row"],
+    "tacet.query.units": ["Person", "Row", "auto"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,8 +13,9 @@ from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.sums import Sum
 from tacet.query.compile import compile_query
+from tacet.query.exact import exact_of
 from tacet.query.plan import Query
-from tacet.query.session import Session, _exact
+from tacet.query.session import Session
 from tacet.query.units import Unit
 
 __all__ = ["asked", "exact", "opened"]
@@ -49,7 +50,7 @@ def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[An
     tallies = session._engine.run(statement, measures=len(query.measures))
     answers: dict[str, list[Any]] = {}
     for name, aggregate in query.aggregates.items():
-        found = _exact(query, name, tallies)
+        found = exact_of(query, name, tallies)
         if isinstance(aggregate, Quantile):
             assert found.histogram is not None
             answers[name] = [

@@ -14,10 +14,10 @@ from tests.query.neighbor_tables import statement_of
 
 import tacet
 from tacet.bits import SeededBits
+from tacet.query.exact import exact_of
 from tacet.query.explanation import Explanation
 from tacet.query.plan import Aggregate
 from tacet.query.release import Release
-from tacet.query.session import _exact
 
 __all__ = ["Asked", "ask", "repeated", "sums_of", "values_of"]
 
@@ -92,7 +92,7 @@ def ask(
             return Asked(release, promise, {})
         statement = statement_of(session, query, salt=int(release.salt, 16))
         tallies = session._engine.run(statement, measures=len(query.measures))
-        exact = {name: _exact(query, name, tallies) for name in query.aggregates}
+        exact = {name: exact_of(query, name, tallies) for name in query.aggregates}
     return Asked(release, promise, exact)
 
 

@@ -27,9 +27,11 @@ from tests.query.neighbor_tables import (
 import tacet
 from tacet.privacy.neighbors import Neighbors
 from tacet.query.aggregates.quantiles import Selection
+from tacet.query.aggregates.totals import FoundClipping
 from tacet.query.allocation import allocate
 from tacet.query.noise import AdditiveNoise
 from tacet.query.plan import Aggregate, Query
+from tacet.query.search import Search
 
 __all__ = ["EVERY", "UNITS", "Moves", "moves_of", "open_session", "rows_of_others", "sweep"]
 
@@ -109,12 +111,39 @@ def moves_of(
                 for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))
             )
             continue
+        if isinstance(noise, FoundClipping | Search):
+            pieces = list(zip(before[name], after[name], strict=True))
+            found |= _climbing(name, noise, pieces, pairs=pairs or 1)
+            continue
         ((x,), (y,)) = before[name], after[name]
         for norm, other in (("l1", noise), ("l2", concentrated[name])):
             assert isinstance(other, AdditiveNoise)
             moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=noise.unit_log2)
             told_exactly = sensitivity_of(other.mechanism)
             found[name, norm] = moved / (told_exactly**2 if norm == "l2" else told_exactly)
+    return found
+
+
+def _climbing(
+    name: str, noise: FoundClipping | Search, pieces: list[tuple[Any, Any]], *, pairs: int
+) -> Moves:
+    """How far people on ladders move: in how many parts, by how much, and in which directions."""
+    search = noise.search if isinstance(noise, FoundClipping) else noise
+    ladders = len(pieces) // 2 if isinstance(noise, FoundClipping) else len(pieces)
+    moves = [(y - x).reshape(pairs, -1, x.shape[-1]) for x, y in pieces]
+    counts = np.concatenate(moves[:ladders], axis=1)
+    # Each ladder of `runs` is paid for by itself; those of two signs are paid for together.
+    felt = [m.any(axis=2).sum(axis=1).max() for m in moves[:ladders]]
+    parts = int(max(felt) if search.runs > 1 else counts.any(axis=2).sum(axis=1).max())
+    up, down = np.maximum(counts, 0).max(axis=2), np.maximum(-counts, 0).max(axis=2)
+    found = {
+        (name, "parts"): Fraction(parts, search.hits),
+        (name, "people"): Fraction(int(np.abs(counts).max())),
+    }
+    if search.mechanism.monotone:
+        found[name, "one direction"] = Fraction(int((up + down).max()))
+    if ladders < len(pieces):
+        found[name, "cut sums"] = Fraction(np.abs(np.concatenate(moves[ladders:], axis=1)).max())
     return found
 
 

@@ -25,13 +25,19 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
+from tacet.query.aggregates.answers import Exact
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
 from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.totals import FoundClipping, Total
 from tacet.query.compile import Statement, compile_query
+from tacet.query.exact import exact_of
 from tacet.query.plan import Aggregate, Query
-from tacet.query.session import Session, _exact
+from tacet.query.scope import Scope
+from tacet.query.search import Search
+from tacet.query.session import Session
 from tacet.query.units import Person
 
 __all__ = ["AGGREGATES", "DERIVED", "PIPELINES", "Pairs", "Recorder", "make_pairs", "vectors"]
@@ -56,6 +62,19 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "sum_text": lambda: tacet.sum("note", -2, 3),
         "sum_expression": lambda: tacet.sum("x * whole - 1", -5, 1),
     },
+    Total: {
+        "total": lambda: tacet.sum("x"),
+        "total_whole": lambda: tacet.sum("whole"),
+        "total_text": lambda: tacet.sum("note"),
+        "total_positive": lambda: tacet.sum("CASE WHEN x > 0 THEN x END"),
+        "total_expression": lambda: tacet.sum("x * whole - 1"),
+    },
+    FoundBounds: {
+        "bounds": lambda: tacet.find_bounds("x"),
+        "bounds_whole": lambda: tacet.find_bounds("whole"),
+        "bounds_text": lambda: tacet.find_bounds("note"),
+    },
+    RowsPerPerson: {"rows_each": lambda: RowsPerPerson(most=5)},
     Mean: {
         "mean_from_zero": lambda: tacet.mean("x", 0, 10),
         "mean_across_zero": lambda: tacet.mean("x", -3, 10),
@@ -254,6 +273,13 @@ class Recorder:
         return np.zeros(len(scores), dtype=np.int64)
 
 
+def empty_scope() -> Scope:
+    """The scope of a table with the columns of the small ones."""
+    table = _arrow([], "integer", text=False)
+    with Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+        return session.table("t").scope
+
+
 def statement_of(session: Session, query: Query, *, salt: int) -> Statement:
     return compile_query(
         query, unit=session.unit, scan=session._engine.scan(query.table), salt=salt
@@ -273,17 +299,35 @@ def vectors(
     found = {}
     for name, aggregate in query.aggregates.items():
         recorder, noise = Recorder(), noises[name]
+        if isinstance(noise, FoundClipping | Search):
+            found[name] = _climbs(exact_of(query, name, tallies), aggregate)
+            continue
         stand_in: Any = recorder
         if isinstance(noise, Selection):
             end = None if noise.end is None else Recorder(factor=noise.end.factor)
             stand_in = _Draws(point=recorder, end=end)
         with contextlib.suppress(_Seen):
-            aggregate.release(_exact(query, name, tallies), stand_in, SeededBits(0))
+            aggregate.release(exact_of(query, name, tallies), stand_in, SeededBits(0))
         kept = recorder.seen
         if isinstance(stand_in, _Draws) and stand_in.end is not None:
             kept = kept + stand_in.end.seen
         dtype = None if isinstance(noise, Selection) else object
         found[name] = [np.array(values, dtype=dtype) for values in kept]
+    return found
+
+
+def _climbs(exact: Exact, aggregate: Aggregate) -> list[NDArray[Any]]:
+    """For each ladder who passes each rung, then the cut sums at some rungs, in units of these."""
+    found: list[NDArray[Any]] = [people.above() for people in exact.people]
+    if isinstance(aggregate, Total):
+        rungs = aggregate.rungs
+        for people in exact.people:
+            cells = len(people.people)
+            sums = [
+                [Fraction(value, rungs[at]) for value in people.clipped(rungs, [at] * cells)]
+                for at in range(0, len(rungs), 9)
+            ]
+            found.append(np.array(sums, dtype=object).T)
     return found
 
 

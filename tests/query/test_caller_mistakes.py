@@ -176,7 +176,7 @@ NUMBERS: dict[str, Mistake] = {
     "half a range": (agg(m=lambda: tacet.mean("age", 0)), MissingBound, "upper", "both a lower"),
     "no range": (agg(m=lambda: tacet.mean("pay")), MissingBound, "lower", "tacet.Bounds(0, 100)"),
     "no range of a quotient": (
-        agg(m=lambda: tacet.sum("pay / age")),
+        agg(m=lambda: tacet.mean("pay / age")),
         MissingBound,
         "lower",
         "every column it is made of",
@@ -225,7 +225,7 @@ NUMBERS: dict[str, Mistake] = {
         ),
         InvalidParameter,
         "q",
-        "fewer keys, or steps=100",
+        "fewer keys, or fewer steps",
     ),
     "the whole share for an interval": (
         agg(q=lambda: tacet.median("age", 0, 9, interval=1)),

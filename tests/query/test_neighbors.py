@@ -55,6 +55,8 @@ def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -
             most[name, norm] = max(most.get((name, norm), Fraction(0)), share)
     # The tables are nasty enough to come near every bound: the test above can fail.
     for (name, norm), share in most.items():
+        if name == "rows_each" and kind in ("one row", "single rows"):
+            continue  # all have as many
         assert share >= (Fraction(1, 4) if norm == "l2" else Fraction(1, 2)), (name, norm)
 
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,13 +12,15 @@ from tacet.errors import InvalidParameter
 from tacet.privacy.events import Event, compose
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.query.aggregates.quantiles import Selection
+from tacet.query.aggregates.totals import FoundClipping
 from tacet.query.noise import AdditiveNoise, Share
 from tacet.query.plan import Query
+from tacet.query.search import Search
 from tacet.query.units import Reach
 
 __all__ = ["Allocation", "allocate"]
 
-Noise = AdditiveNoise | Selection
+Noise = AdditiveNoise | Selection | FoundClipping | Search
 _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 
 
@@ -39,12 +40,7 @@ class Allocation:
     @property
     def event(self) -> Event:
         """What a release costs, to be priced by an accountant."""
-        return compose(
-            [
-                noise.event if isinstance(noise, Selection) else noise.mechanism.event
-                for noise in self.noises.values()
-            ]
-        )
+        return compose([noise.event for noise in self.noises.values()])
 
 
 def allocate(query: Query, request: Guarantee) -> Allocation:
@@ -96,14 +92,7 @@ def _split(query: Query, share: Share, request: Guarantee, reach: Reach) -> Allo
 
 def _loudness(allocation: Allocation) -> float:
     """The sum of the logarithms of all noise scales: less is better."""
-    total = 0.0
-    for noise in allocation.noises.values():
-        if isinstance(noise, AdditiveNoise):
-            # Discrete noise of a tiny scale is 0 but for chances below the least double.
-            total += math.log(max(noise.standard_deviation, sys.float_info.min))
-        else:
-            total -= math.log(float(noise.point.factor))
-    return total
+    return math.fsum(noise.loudness for noise in allocation.noises.values())
 
 
 def _spendable(request: Guarantee) -> None:

@@ -44,12 +44,14 @@ class Statement:
 
     bounded: a SELECT of the rows that count. counts: the SELECT of one line of integers a cell,
     reading a relation named `bounded`. histograms: for each quantile its SELECT of (cell, bin,
-    rows). The integers that may pass 64 bits leave as text.
+    rows). ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
+    integers that may pass 64 bits leave as text.
     """
 
     bounded: str
     counts: str
     histograms: tuple[str, ...]
+    ladders: tuple[str, ...]
 
 
 def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statement:
@@ -70,6 +72,7 @@ def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statemen
             "WHERE bin IS NOT NULL GROUP BY cell, bin"
             for bins in query.bins
         ),
+        ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
     )
 
 

@@ -65,6 +65,7 @@ class Explanation:
                     "standard_error": forecast.standard_error,
                     "half_width": forecast.half_width,
                     "rank_error": forecast.rank_error,
+                    "people_error": forecast.people_error,
                     "table": [list(line) for line in forecast.table],
                     "notes": list(forecast.notes),
                 }
@@ -153,6 +154,11 @@ def _rows(query: Query) -> tuple[str, ...]:
         ids = ", ".join(query.unit.id)
         most = query.unit.max_rows
         lines.append(f"drop rows without {ids} (whether or not there are any)")
+        if query.unit.search is not None:
+            lines.append(
+                f"{most:,} rows of a person: a number that was found privately when the session "
+                f"was opened, for {query.unit.search.budget}"
+            )
         lines.append(
             f"keep at most {most:,} row{'s' if most != 1 else ''} of each person ({ids}), chosen "
             "at random, over all groups together; how many rows go is not known"
@@ -172,6 +178,11 @@ def _errors(forecast: Forecast) -> list[str]:
         lines.append(
             f"rank error: off by at most {forecast.rank_error:,.0f} ranks (rows) with 95% "
             "probability; in units of the column only where its law is assumed"
+        )
+    if forecast.people_error is not None:
+        lines.append(
+            f"people beyond what is found: at most {forecast.people_error:,} in a cell with 95% "
+            "probability; how far beyond is not known"
         )
     if forecast.table and not forecast.assumed_rows:
         lines.append("expected error by rows in the cell: ")

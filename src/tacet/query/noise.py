@@ -11,6 +11,7 @@ ideal normal rounded to whole numbers.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +19,7 @@ from fractions import Fraction
 from tacet.bits import RandomBits
 from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from tacet.mechanisms.rounded import floor_log2
+from tacet.privacy import events
 from tacet.privacy.conversions.gaussian import bounded_range_from_gdp
 from tacet.privacy.guarantees import GDP, ZCDP, PureDP
 from tacet.privacy.rounding import root_down, root_up
@@ -41,6 +43,17 @@ class AdditiveNoise:
     mechanism: Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian
     unit_log2: int
     whole: bool
+
+    @property
+    def event(self) -> events.Event:
+        """What releasing all numbers together costs."""
+        return self.mechanism.event
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        # Discrete noise of a tiny scale is 0 but for chances below the least double.
+        return math.log(max(self.standard_deviation, sys.float_info.min))
 
     @property
     def standard_deviation(self) -> float:

@@ -16,17 +16,20 @@ from typing import Any
 
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.totals import Total
 from tacet.query.columns import MOST_KEYS, Categories, Key, check_keys, plain_key
 from tacet.query.expressions.types import Column, Expression, Kind
+from tacet.query.ladders import Ladder
 from tacet.query.scope import Leaf, Scope
 from tacet.query.units import Person, Unit
 
 __all__ = ["Aggregate", "Derive", "Filter", "Group", "Query", "answer_columns"]
 
-Aggregate = Count | CountPeople | Sum | Mean | Quantile
+Aggregate = Count | CountPeople | Sum | Total | Mean | Quantile | FoundBounds | RowsPerPerson
 """The closed union of what `agg` takes."""
 
 _MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
@@ -176,25 +179,26 @@ class Query:
                 raise InvalidParameter(
                     name,
                     aggregate,
-                    expected="tacet.count(), count_people(), sum(), mean(), median() or quantile()",
+                    expected="tacet.count(), count_people(), sum(), mean(), median(), quantile() "
+                    "or find_bounds()",
                 )
             columns = answer_columns(name)
             if columns & taken:
                 raise InvalidParameter(
                     name,
                     sorted(columns & taken),
-                    expected="a name whose columns (name, name_se, name_low, name_high) no group "
+                    expected="a name whose columns (name, name_se, name_low, ...) no group "
                     "and no other aggregate has",
                 )
             taken |= columns
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
         for name, aggregate in bound.items():
-            steps = (aggregate.steps if isinstance(aggregate, Quantile) else None) or 0
+            steps = self._steps(aggregate)
             if len(self.keys) * (steps + 1) > _MOST_BINS:
                 raise InvalidParameter(
                     name,
                     f"{steps:,} steps for {len(self.keys):,} keys",
-                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or steps=100",
+                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
                 )
         return dataclasses.replace(self, aggregates=bound)
 
@@ -242,6 +246,18 @@ class Query:
         value = self._value(aggregate) if aggregate.input is not None else None
         return aggregate.measures(value, self.unit)
 
+    @property
+    def ladders(self) -> tuple[Ladder, ...]:
+        """The ladders that people climb, each once."""
+        return tuple(dict.fromkeys(x for a in self.aggregates.values() for x in self.ladders_of(a)))
+
+    def ladders_of(self, aggregate: Aggregate) -> tuple[Ladder, ...]:
+        """The ladders that one aggregate reads."""
+        if not isinstance(aggregate, Total | FoundBounds | RowsPerPerson):
+            return ()
+        value = self._value(aggregate) if aggregate.input is not None else None
+        return aggregate.ladders(value, self.unit)
+
     def bin_of(self, aggregate: Quantile) -> int:
         """Which of `bins` a quantile reads."""
         return self.bins.index(aggregate.bins(self._value(aggregate)))
@@ -282,6 +298,16 @@ class Query:
     def _value(self, aggregate: Aggregate) -> str:
         assert aggregate.input is not None
         return f"v{self.inputs.index(aggregate.input.sql)}"
+
+    def _steps(self, aggregate: Aggregate) -> int:
+        """How many integers a cell needs for an aggregate, beyond one."""
+        match aggregate:
+            case Quantile(steps=steps):
+                return steps or 0
+            case Total() | FoundBounds() | RowsPerPerson():
+                return len(aggregate.rungs)
+            case _:
+                return 0
 
     def _open(self, step: str) -> None:
         if self.aggregates:
@@ -334,7 +360,7 @@ class Query:
 
 def answer_columns(name: str) -> set[str]:
     """The columns of a release that belong to the aggregate of this name."""
-    return {f"{name}{suffix}" for suffix in ("", "_se", "_low", "_high")}
+    return {f"{name}{suffix}" for suffix in ("", "_se", "_low", "_high", "_from", "_to")}
 
 
 def _key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:

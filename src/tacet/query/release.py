@@ -15,7 +15,9 @@ from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.totals import Total
 from tacet.query.columns import Key
 from tacet.query.plan import Query
 
@@ -78,7 +80,8 @@ class Release:
         """One dictionary a row.
 
         Group columns, then for each aggregate its value `name`, its standard error `name_se` and
-        interval `name_low`, `name_high` (None where there is none).
+        interval `name_low`, `name_high` (None where there is none); for a sum without bounds also
+        `name_from` and `name_to`, the found levels at which each person's total was cut.
         """
         table = self._table()
         return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
@@ -138,7 +141,9 @@ class Release:
         return "\n".join([*lines, f"spent {self.charge}, left {self.remaining}"])
 
     def _error_columns(self) -> list[str]:
-        return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
+        ends = ("_se", "_low", "_high", "_from", "_to")
+        columns = set(self._table())
+        return [f"{n}{end}" for n in self.answers for end in ends if f"{n}{end}" in columns]
 
     def _table(self, *, errors: bool = True) -> dict[str, Sequence[Any]]:
         table: dict[str, Sequence[Any]] = {
@@ -150,6 +155,8 @@ class Release:
                 table[f"{name}_se"] = list(answer.standard_errors)
                 table[f"{name}_low"] = list(answer.lower)
                 table[f"{name}_high"] = list(answer.upper)
+                if answer.cut is not None:
+                    table[f"{name}_from"], table[f"{name}_to"] = map(list, answer.cut)
             else:
                 table[name] = [
                     f"{_shown(value)}{_margin(value, low, high)}"
@@ -163,6 +170,11 @@ class Release:
         aggregate = self.query.aggregates[name]
         if isinstance(aggregate, Count | CountPeople):
             return 0, float("inf")
+        if isinstance(aggregate, Total):
+            signs = aggregate.signs
+            return float("-inf") if -1 in signs else 0, float("inf") if 1 in signs else 0
+        if isinstance(aggregate, FoundBounds | RowsPerPerson):
+            return float("-inf"), float("inf")
         if aggregate.lower is None or aggregate.upper is None:
             raise InvalidParameter("release", name, expected="an aggregate with bounds")
         lower, upper = float(aggregate.lower), float(aggregate.upper)

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from tacet.query.units import Reach
 
-__all__ = ["Sensitivity", "of_counts", "of_people", "of_ranks", "of_splits", "of_sums"]
+__all__ = ["Sensitivity", "of_counts", "of_people", "of_ranks", "of_splits", "of_sums", "of_totals"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +108,24 @@ def of_ranks(reach: Reach, *, quantile: Fraction) -> Sensitivity:
         move = 2 * r * steepest
     why = f"{_rows(reach)}; each moves a rank by at most max(q, 1 - q), over all groups together"
     return Sensitivity(l1=move, l2_squared=move**2, reason=why)
+
+
+def of_totals(reach: Reach, *, signs: int = 1) -> Sensitivity:
+    """In how many disjoint groups of people, by cell and sign, one unit's change is felt.
+
+    A person's rows in a cell make one number with one sign: r rows fall into at most min(r, cells)
+    cells. Replacement: the old and the new person, each in as many groups.
+    """
+    most = min(reach.rows, reach.cells)
+    if reach.replaced:
+        most = min(2 * most, reach.cells * signs)
+    cells = "1 cell" if most == 1 else f"{most:,} cells"
+    return Sensitivity(
+        l1=Fraction(most),
+        l2_squared=Fraction(most),
+        reason=f"one unit has one number in at most {cells}, whatever its rows are; in each it "
+        "changes a count of people by 1 and a sum of cut numbers by the level at which it is cut",
+    )
 
 
 def _rows(reach: Reach) -> str:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn, Self
-
-import numpy as np
 
 from tacet import checks
 from tacet.accounting.charges import charge, request_price
@@ -23,22 +22,23 @@ from tacet.errors import InvalidParameter, LedgerMismatch
 from tacet.ledger.opening import open_ledger
 from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.answers import Answer, Assume, Exact
+from tacet.query.aggregates.answers import Assume
+from tacet.query.aggregates.found import RowsPerPerson, find_bounds
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.sums import Sum
 from tacet.query.allocation import Allocation, allocate
-from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
+from tacet.query.columns import Bounds, Fact
 from tacet.query.compile import compile_query
-from tacet.query.engines.protocol import Engine, Tallies
+from tacet.query.engines.protocol import Engine
+from tacet.query.exact import answers_of
 from tacet.query.explanation import Explanation, explained, provenance
 from tacet.query.expressions.types import encodable
+from tacet.query.opening import account_name, check_options, check_tables, scopes_of
 from tacet.query.plan import Query
 from tacet.query.release import Release
-from tacet.query.scope import Scope, id_reading, readings
 from tacet.query.select import ordered, question
 from tacet.query.sql.types import Select
-from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Row, Unit
 
 __all__ = ["Session"]
@@ -57,7 +57,8 @@ class Session:
     every entry. bits: `SeededBits` in tests only. memory_limit, threads: of the engine.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas, no rows (data
-    frames are copied).
+    frames are copied), unless the unit's `max_rows` is to be found: that is a question, paid for
+    like any other, and raises what `evaluate` raises.
 
     >>> import tacet
     >>> table = {"id": [1, 1, 2, 3], "age": [30, 30, 41, 62]}
@@ -88,16 +89,16 @@ class Session:
         memory_limit: str = "2GB",
         threads: int | None = None,
     ) -> None:
-        _check_tables(tables)
+        check_tables(tables)
         if not isinstance(unit, Person | Row):
             raise InvalidParameter(
                 "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
             )
-        _check_options(budget, columns, ledger, bits)
+        check_options(budget, columns, ledger, bits)
         for argument, note in (("analyst", analyst), ("purpose", purpose)):
             if note is not None and not (checks.is_text(note) and encodable(note)):
                 raise InvalidParameter(argument, note, expected="text, or None")
-        self.unit = unit
+        self.unit: Unit = unit
         self._closed = False
         self._bits: RandomBits = SecureBits() if bits is None else bits
         self._process = os.getpid()
@@ -107,14 +108,15 @@ class Session:
         self._engine: Engine = DuckDB(tables, memory_limit=memory_limit, threads=threads)
         try:
             facts = dict(columns or {})
-            self._scopes = _scopes(self._engine, unit, facts)
+            self._scopes = scopes_of(self._engine, unit, facts)
             self._owns_ledger = ledger is None or isinstance(ledger, str)
             self._ledger = (
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
             )
-            self._dataset = _account_name(dataset, durable=self._ledger.durable)
-            terms = {"unit": str(unit), "neighbors": str(unit.neighbors)}
+            self._dataset = account_name(dataset, durable=self._ledger.durable)
+            terms = {"unit": unit.terms, "neighbors": str(unit.neighbors)}
             self._budget = self._ledger.open_account(self._dataset, budget, terms).budget
+            self._find_rows()
         except BaseException:
             self._engine.close()
             raise
@@ -203,7 +205,7 @@ class Session:
             query=query,
             groups=tuple(group.label for group in query.groups),
             keys=query.keys,
-            answers=_answers(query, allocation, tallies, self._bits),
+            answers=answers_of(query, allocation, tallies, self._bits),
             request=budget,
             charge=cost,
             remaining=self.remaining,
@@ -212,6 +214,25 @@ class Session:
             salt=f"{salt:032x}",
             reproducible=reproducible,
         )
+
+    def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
+        """Find privately a range that few people have values outside of, and pay for it.
+
+        table: its name, or a question begun with `table` that has no aggregates yet. The bounds
+        are round numbers, and public from now on: write them with an aggregate, or declare them in
+        `columns=` of later sessions. What it does is told by `explain` of the same question,
+        `session.table(...).agg(range=tacet.find_bounds(column))`. Raises as `evaluate` does.
+        """
+        query = table if isinstance(table, Query) else self.table(table)
+        if query.groups:
+            raise InvalidParameter(
+                "table", query, expected="no groups: .agg(range=tacet.find_bounds(...)) takes them"
+            )
+        release = self.evaluate(query.agg(range=find_bounds(column)), budget=budget)
+        (low,), (high,) = release.answers["range"].lower, release.answers["range"].upper
+        assert low is not None
+        assert high is not None
+        return Bounds(low, high)
 
     def sql(
         self,
@@ -256,6 +277,18 @@ class Session:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
+    def _find_rows(self) -> None:
+        """Replace a unit whose `max_rows` is to be found by one that has it."""
+        if not isinstance(self.unit, Person) or self.unit.search is None:
+            return
+        search = self.unit.search
+        found = 1
+        for name in self._scopes:
+            query = self.table(name).agg(rows=RowsPerPerson(most=search.most))
+            release = self.evaluate(query, budget=search.budget * Fraction(1, len(self._scopes)))
+            found = max(found, int(release.answers["rows"].values[0]))
+        self.unit = self.unit.found(found)
+
     def _priced(self, query: Query, budget: Guarantee) -> tuple[Allocation, Guarantee]:
         if not _is_question(query):
             raise InvalidParameter(
@@ -284,32 +317,6 @@ class Session:
             )
 
 
-def _check_tables(tables: Mapping[str, Any]) -> None:
-    expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
-    if not _is_mapping(tables) or len(tables) == 0:
-        raise InvalidParameter("tables", tables, expected=expected)
-    for name in tables:
-        if not checks.is_text(name) or "\x00" in name:
-            raise InvalidParameter("tables", name, expected=expected)
-
-
-def _check_options(budget: object, columns: object, ledger: object, bits: object) -> None:
-    if budget is not None and not isinstance(budget, Guarantee):
-        raise InvalidParameter(
-            "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
-        )
-    if columns is not None and not isinstance(columns, Mapping):
-        raise InvalidParameter(
-            "columns",
-            columns,
-            expected="facts by column name, such as {'age': tacet.Bounds(0, 120)}",
-        )
-    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
-        raise InvalidParameter("ledger", ledger, expected='None or "sqlite:///budget.db"')
-    if bits is not None and not isinstance(bits, RandomBits):
-        raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
-
-
 def _check_assumption(assuming: object, query: Query) -> None:
     if assuming is None:
         return
@@ -328,88 +335,3 @@ def _check_assumption(assuming: object, query: Query) -> None:
 
 def _is_question(value: object) -> bool:
     return isinstance(value, Query) and len(value.aggregates) > 0
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _account_name(dataset: str | None, *, durable: bool) -> str:
-    if dataset is None and durable:
-        raise InvalidParameter(
-            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
-        )
-    if dataset is not None and not (
-        checks.is_text(dataset) and dataset.strip() and encodable(dataset)
-    ):
-        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
-    return "session" if dataset is None else dataset
-
-
-def _scopes(engine: Engine, unit: Unit, facts: Mapping[str, Fact]) -> dict[str, Scope]:
-    every = {name for schema in engine.schema.values() for name in schema}
-    for name, fact in facts.items():
-        if not isinstance(fact, Bounds | Categories | Dates | Text):
-            raise InvalidParameter(
-                f"columns[{name!r}]",
-                fact,
-                expected="tacet.Bounds(0, 120), Categories([...]), Dates() or Text()",
-            )
-        if name not in every:
-            raise InvalidParameter(
-                "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
-            )
-    return {table: _scope(table, schema, unit, facts) for table, schema in engine.schema.items()}
-
-
-def _scope(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
-    ids = {}
-    for name in unit.id if isinstance(unit, Person) else ():
-        if name not in schema:
-            raise InvalidParameter(
-                "unit",
-                name,
-                expected=f"the column that names a person in table {table!r}: {', '.join(schema)}",
-            )
-        ids[name] = id_reading(name, schema[name], sql=identifier(name))
-    return Scope(
-        table=table,
-        leaves={
-            name: readings(name, kind, facts.get(name), sql=identifier(name))
-            for name, kind in schema.items()
-        },
-        ids=ids,
-        derived={},
-        facts={name: fact for name, fact in facts.items() if name in schema},
-    )
-
-
-def _answers(
-    query: Query, allocation: Allocation, tallies: Tallies, bits: RandomBits
-) -> dict[str, Answer]:
-    answers: dict[str, Answer] = {}
-    for name, aggregate in query.aggregates.items():
-        exact = _exact(query, name, tallies)
-        # The noise was made by this very aggregate, a line of `allocate` further up.
-        noise: Any = allocation.noises[name]
-        answers[name] = aggregate.release(exact, noise, bits)
-    return answers
-
-
-def _exact(query: Query, name: str, tallies: Tallies) -> Exact:
-    """The engine's integers by cell, in the order of the public keys; no rows count as 0."""
-    aggregate, cells = query.aggregates[name], len(query.keys)
-    if isinstance(aggregate, Quantile):
-        assert aggregate.steps is not None
-        histogram = np.zeros((cells, aggregate.steps + 1), dtype=np.int64)
-        at, bins, rows = tallies.histograms[query.bin_of(aggregate)]
-        histogram[at, bins] = rows
-        return Exact(histogram=histogram)
-    sums = []
-    for measure in query.measures_of(aggregate):
-        column = [0] * cells
-        found = tallies.sums[query.measures.index(measure)]
-        for cell, value in zip(tallies.cells.tolist(), found, strict=True):
-            column[cell] = value
-        sums.append(column)
-    return Exact(sums=tuple(sums))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.query.ladders import Climbers
 
 __all__ = ["Answer", "Assume", "Exact", "Forecast"]
 
@@ -20,11 +21,13 @@ __all__ = ["Answer", "Assume", "Exact", "Forecast"]
 class Exact:
     """The engine's exact integers for one aggregate; they never leave this process un-noised.
 
-    sums: one list a measure, one integer a cell; histogram: rows by (cell, bin), if asked for.
+    sums: one list a measure, one integer a cell; histogram: rows by (cell, bin), if asked for;
+    people: one for each ladder that was asked about.
     """
 
     sums: tuple[Sequence[int], ...] = ()
     histogram: NDArray[np.int64] | None = None
+    people: tuple[Climbers, ...] = ()
 
     def __repr__(self) -> str:
         return "Exact(...)"
@@ -36,6 +39,7 @@ class Answer:
 
     values: estimates. standard_errors: of the noise, None where the law is not known.
     lower, upper: ends of a 95% interval about the exact answer on the bounded rows, None likewise.
+    cut: where numbers were cut at levels that were found, the lower and the upper of these.
     All are functions of released values and public numbers alone.
     """
 
@@ -43,6 +47,7 @@ class Answer:
     standard_errors: Sequence[float | None]
     lower: Sequence[float | None]
     upper: Sequence[float | None]
+    cut: tuple[Sequence[float], Sequence[float]] | None = None
 
     def picked(self, indices: Sequence[int]) -> Answer:
         """The answers of these cells, in this order."""
@@ -51,6 +56,9 @@ class Answer:
             standard_errors=[self.standard_errors[i] for i in indices],
             lower=[self.lower[i] for i in indices],
             upper=[self.upper[i] for i in indices],
+            cut=None
+            if self.cut is None
+            else ([self.cut[0][i] for i in indices], [self.cut[1][i] for i in indices]),
         )
 
 
@@ -62,7 +70,8 @@ class Forecast:
     standard_error: of the noise in every cell, where it does not depend on the data, or under
     assumptions; half_width: of the 95% interval, likewise. table: (rows in a cell, standard error)
     where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
-    with 95% probability. assumed_rows: the rows that the reader assumed, where an error rests on
+    with 95% probability; people_error: how many people at most pass a found level, likewise.
+    assumed_rows: the rows that the reader assumed, where an error rests on
     it. notes: what else a reader should know.
     """
 
@@ -72,6 +81,7 @@ class Forecast:
     half_width: float | None = None
     table: tuple[tuple[int, float], ...] = ()
     rank_error: float | None = None
+    people_error: int | None = None
     assumed_rows: int | None = None
     notes: tuple[str, ...] = ()
 

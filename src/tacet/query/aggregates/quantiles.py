@@ -75,6 +75,11 @@ class Selection:
         """What all draws together cost."""
         return self.point.event if self.end is None else self.point.event + self.end.event * 2
 
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return -math.log(float(self.point.factor))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile:

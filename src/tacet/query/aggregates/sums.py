@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,6 +20,7 @@ from tacet.query.aggregates.arguments import (
     weight_of,
 )
 from tacet.query.aggregates.counts import released
+from tacet.query.aggregates.totals import Total
 from tacet.query.expressions.types import Expression, Kind
 from tacet.query.noise import AdditiveNoise, Share, additive_noise, grid_unit
 from tacet.query.scope import Scope
@@ -82,9 +84,11 @@ class Sum:
     weight: Fraction
     input: Expression | None = None
 
-    def bound_to(self, scope: Scope) -> Sum:
-        """The same, its column looked up and its bounds known."""
+    def bound_to(self, scope: Scope) -> Sum | Total:
+        """The same, its column looked up and its bounds known; without any, a `Total`."""
         expression = expression_of(self.column, scope)
+        if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
+            return Total.of(self.column, expression, self.weight)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         return dataclasses.replace(self, input=expression, lower=lower, upper=upper)
 
@@ -129,8 +133,11 @@ def sum(  # noqa: A001  # the public word is tacet.sum
 ) -> Sum:
     """Sum a number column, each value clamped to the public range [lower, upper].
 
-    Left out, the bounds are those declared of the column. NULL and NaN count for nothing;
-    infinities are clamped. Weight as in `count`.
+    Left out, the bounds are those declared of the column. Where there are none either, each
+    person's total is cut at a level that is found privately with half of the share, and released
+    beside the sum of cut totals (columns name_from and name_to): a sum without few of the people
+    with the largest totals. With bounds that are near the truth, it is better to write them. NULL
+    and NaN count for nothing; infinities are clamped. Weight as in `count`.
 
     >>> sum("income", 0, 100_000).upper
     Fraction(100000, 1)

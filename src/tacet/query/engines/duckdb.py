@@ -300,22 +300,27 @@ def _csv_scan(source: CsvFile) -> str:
 
 
 def _tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
-    if statement.histograms:
+    if statement.histograms or statement.ladders:
         # One bounded table, read by several counts.
         cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
-        first, rest = statement.counts, statement.histograms
+        first = statement.counts
     else:
-        first, rest = f"WITH bounded AS ({statement.bounded}) {statement.counts}", ()
+        first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
     columns = cursor.execute(first).fetchnumpy()
     cells = _integers(columns["cell"])
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
     histograms = []
-    for query in rest:
+    ladders = []
+    for query in statement.histograms:
         found = cursor.execute(query).fetchnumpy()
         histograms.append(
             (_integers(found["cell"]), _integers(found["bin"]), _integers(found["n"]))
         )
-    return Tallies(cells=cells, sums=sums, histograms=tuple(histograms))
+    for query in statement.ladders:
+        found = cursor.execute(query).fetchnumpy()
+        cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
+        ladders.append((cell, rung, people, _wholes(found["s"])))
+    return Tallies(cells=cells, sums=sums, histograms=tuple(histograms), ladders=tuple(ladders))
 
 
 def _integers(column: Any) -> NDArray[np.int64]:

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from tacet.query.compile import Statement
 
-__all__ = ["Engine", "Tallies"]
+__all__ = ["Climbed", "Engine", "Tallies"]
+
+Climbed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[int]]
+"""Of one ladder: cells, rungs passed, people, and the sums of their numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -22,12 +25,13 @@ class Tallies:
 
     cells: the numbers of the cells that have rows. sums: for each measure its integers, as the
     engine wrote them, aligned with `cells`. histograms: for each set of bins the arrays
-    (cell, bin, rows).
+    (cell, bin, rows); ladders: for each ladder the arrays (cell, bin, people) and the sums.
     """
 
     cells: NDArray[np.int64]
     sums: tuple[list[int], ...]
     histograms: tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]
+    ladders: tuple[Climbed, ...] = ()
 
     def __repr__(self) -> str:
         return "Tallies(...)"

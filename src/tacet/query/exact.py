@@ -1,0 +1,66 @@
+"""From what the engine counted to what each aggregate is given, and to the answers."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tacet.bits import RandomBits
+from tacet.query.aggregates.answers import Answer, Exact
+from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.allocation import Allocation
+from tacet.query.engines.protocol import Climbed, Tallies
+from tacet.query.ladders import Climbers, Ladder
+from tacet.query.plan import Query
+
+__all__ = ["answers_of", "exact_of"]
+
+
+def answers_of(
+    query: Query, allocation: Allocation, tallies: Tallies, bits: RandomBits
+) -> dict[str, Answer]:
+    """The noisy answers by name."""
+    answers: dict[str, Answer] = {}
+    for name, aggregate in query.aggregates.items():
+        exact = exact_of(query, name, tallies)
+        # The noise was made by this very aggregate, a line of `allocate` further up.
+        noise: Any = allocation.noises[name]
+        answers[name] = aggregate.release(exact, noise, bits)
+    return answers
+
+
+def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
+    """The engine's integers by cell, in the order of the public keys; no rows count as 0."""
+    aggregate, cells = query.aggregates[name], len(query.keys)
+    if isinstance(aggregate, Quantile):
+        assert aggregate.steps is not None
+        histogram = np.zeros((cells, aggregate.steps + 1), dtype=np.int64)
+        at, bins, rows = tallies.histograms[query.bin_of(aggregate)]
+        histogram[at, bins] = rows
+        return Exact(histogram=histogram)
+    people = tuple(
+        _climbers(ladder, cells, tallies.ladders[query.ladders.index(ladder)])
+        for ladder in query.ladders_of(aggregate)
+    )
+    sums = []
+    for measure in query.measures_of(aggregate):
+        column = [0] * cells
+        found = tallies.sums[query.measures.index(measure)]
+        for cell, value in zip(tallies.cells.tolist(), found, strict=True):
+            column[cell] = value
+        sums.append(column)
+    return Exact(sums=tuple(sums), people=people)
+
+
+def _climbers(ladder: Ladder, cells: int, tally: Climbed) -> Climbers:
+    """The people of every cell by rungs passed; no people count as 0."""
+    people = np.zeros((cells, len(ladder.rungs) + 1), dtype=np.int64)
+    totals: list[dict[int, int]] = [{} for _ in range(cells)]
+    at, passed, count, sums = tally
+    people[at, passed] = count
+    for cell, rung, total in zip(at.tolist(), passed.tolist(), sums, strict=True):
+        totals[cell][rung] = total
+    return Climbers(people=people, totals=totals)

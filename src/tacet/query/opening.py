@@ -1,0 +1,105 @@
+"""What a session is opened with, checked; and what the columns of its tables mean."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacet import checks
+from tacet.bits import RandomBits
+from tacet.errors import InvalidParameter
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
+from tacet.query.engines.protocol import Engine
+from tacet.query.expressions.types import encodable
+from tacet.query.scope import Scope, id_reading, readings
+from tacet.query.sqltext import identifier
+from tacet.query.units import Person, Unit
+
+__all__ = ["account_name", "check_options", "check_tables", "scopes_of"]
+
+
+def check_tables(tables: Mapping[str, Any]) -> None:
+    """Raise InvalidParameter unless these are named sources."""
+    expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
+    if not _is_mapping(tables) or len(tables) == 0:
+        raise InvalidParameter("tables", tables, expected=expected)
+    for name in tables:
+        if not checks.is_text(name) or "\x00" in name:
+            raise InvalidParameter("tables", name, expected=expected)
+
+
+def check_options(budget: object, columns: object, ledger: object, bits: object) -> None:
+    """Raise InvalidParameter for options of another type."""
+    if budget is not None and not isinstance(budget, Guarantee):
+        raise InvalidParameter(
+            "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
+        )
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidParameter(
+            "columns",
+            columns,
+            expected="facts by column name, such as {'age': tacet.Bounds(0, 120)}",
+        )
+    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
+        raise InvalidParameter("ledger", ledger, expected='None or "sqlite:///budget.db"')
+    if bits is not None and not isinstance(bits, RandomBits):
+        raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def account_name(dataset: str | None, *, durable: bool) -> str:
+    """The account's name in the ledger; InvalidParameter where there must be one and is none."""
+    if dataset is None and durable:
+        raise InvalidParameter(
+            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
+        )
+    if dataset is not None and not (
+        checks.is_text(dataset) and dataset.strip() and encodable(dataset)
+    ):
+        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
+    return "session" if dataset is None else dataset
+
+
+def scopes_of(engine: Engine, unit: Unit, facts: Mapping[str, Fact]) -> dict[str, Scope]:
+    """By table what its columns mean; InvalidParameter for facts that fit no column."""
+    every = {name for schema in engine.schema.values() for name in schema}
+    for name, fact in facts.items():
+        if not isinstance(fact, Bounds | Categories | Dates | Text):
+            raise InvalidParameter(
+                f"columns[{name!r}]",
+                fact,
+                expected="tacet.Bounds(0, 120), Categories([...]), Dates() or Text()",
+            )
+        if name not in every:
+            raise InvalidParameter(
+                "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
+            )
+    return {table: _scope(table, schema, unit, facts) for table, schema in engine.schema.items()}
+
+
+def _scope(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
+    ids = {}
+    for name in unit.id if isinstance(unit, Person) else ():
+        if name not in schema:
+            raise InvalidParameter(
+                "unit",
+                name,
+                expected=f"the column that names a person in table {table!r}: {', '.join(schema)}",
+            )
+        ids[name] = id_reading(name, schema[name], sql=identifier(name))
+    return Scope(
+        table=table,
+        leaves={
+            name: readings(name, kind, facts.get(name), sql=identifier(name))
+            for name, kind in schema.items()
+        },
+        ids=ids,
+        derived={},
+        facts={name: fact for name, fact in facts.items() if name in schema},
+    )

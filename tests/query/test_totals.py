@@ -1,0 +1,455 @@
+"""Sums without bounds, and bounds that are found: exact integers, prices, laws, what is told."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+from tests.query.many_cells import repeated
+from tests.query.neighbor_tables import empty_scope, statement_of
+
+import tacet
+from tacet.accounting.charges import charge
+from tacet.bits import SeededBits
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.totals import FoundClipping, Total
+from tacet.query.engines.duckdb import DuckDB
+from tacet.query.exact import exact_of
+from tacet.query.ladders import Climbers
+from tacet.query.search import search_for
+from tacet.query.units import Reach
+
+VALUES = (None, math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, -1e308, 0.1, -2.5, 7.0, 1e13)
+
+
+def nasty(rows: int = 400) -> pa.Table:
+    source = np.random.default_rng(3)
+    return pa.table(
+        {
+            "id": pa.array(source.integers(0, 60, rows)),
+            "cell": pa.array(source.integers(0, 3, rows)),
+            "x": pa.array([VALUES[i] for i in source.integers(0, len(VALUES), rows)]),
+            "whole": pa.array(source.integers(-(2**62), 2**62, rows)),
+        }
+    )
+
+
+def climbers(table: pa.Table, aggregate: Any, *, unit: Any) -> tuple[Any, tuple[Climbers, ...]]:
+    with tacet.Session({"t": table}, unit=unit, budget=tacet.PureDP(1)) as session:
+        query = session.table("t").group_by("cell", keys=range(4)).agg(a=aggregate)
+        tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
+        return query.aggregates["a"], exact_of(query, "a", tallies).people
+
+
+def totals_by_hand(table: pa.Table, column: str, made: Total, *, person: bool) -> dict[Any, int]:
+    """By cell and person the whole units, by exact arithmetic."""
+    end = made.rungs[-1]
+    found: dict[Any, int] = defaultdict(int)
+    for number, line in enumerate(table.to_pylist()):
+        value = line[column]
+        if value is None or math.isnan(value):
+            continue
+        value = float(value)  # as the engine holds numbers
+        scaled = Fraction(int(math.copysign(end, value)))
+        if math.isfinite(value):
+            scaled = max(
+                min(Fraction(value) / Fraction(2) ** made.unit_log2, Fraction(end)), Fraction(-end)
+            )
+        below = math.floor(scaled)
+        away = scaled - below
+        # The engine rounds halves away from 0.
+        up = away > Fraction(1, 2) or (away == Fraction(1, 2) and scaled > 0)
+        found[line["cell"], line["id"] if person else number] += below + int(up)
+    return found
+
+
+@pytest.mark.parametrize("column", ["x", "whole"])
+@pytest.mark.parametrize("person", [True, False])
+def test_ladders_hold_the_exact_integers_of_every_rung(column: str, *, person: bool) -> None:
+    unit = tacet.Person("id", max_rows=1_000) if person else tacet.Row()
+    table = nasty()
+    made, people = climbers(table, tacet.sum(column), unit=unit)
+    by_hand = totals_by_hand(table, column, made, person=person)
+    assert made.signs == (1, -1)
+    for sign, found in zip(made.signs, people, strict=True):
+        above = found.above()
+        for cell in range(4):
+            own = [max(sign * t, 0) for (where, _), t in by_hand.items() if where == cell]
+            assert above[cell].tolist() == [sum(t > rung for t in own) for rung in made.rungs]
+        for at in range(0, len(made.rungs), 11):
+            cut = [
+                sum(
+                    min(max(sign * t, 0), made.rungs[at])
+                    for (c, _), t in by_hand.items()
+                    if c == cell
+                )
+                for cell in range(4)
+            ]
+            assert found.clipped(made.rungs, [at] * 4) == cut
+
+
+def test_signs_are_those_that_the_range_allows() -> None:
+    scope = empty_scope()
+    for text, signs in (
+        ("x", (1, -1)),
+        ("CASE WHEN x > 0 THEN x END", (1, -1)),
+        ("ABS(x)", (1,)),
+        ("-ABS(x)", (-1,)),
+    ):
+        made = tacet.sum(text).bound_to(scope)
+        assert isinstance(made, Total)
+        assert made.signs == signs
+    # Negative rows of someone whose total is positive lower it, and are no part of the other sign.
+    table = pa.table({"id": [1, 1, 2], "cell": [0, 0, 0], "x": [5.0, -3.0, -4.0]})
+    _, (up, down) = climbers(table, tacet.sum("x"), unit=tacet.Person("id", max_rows=9))
+    made = tacet.sum("x").bound_to(scope)
+    assert isinstance(made, Total)
+    last = [len(made.rungs) - 1] * 4
+    assert up.clipped(made.rungs, last)[0] == 2 * 2**32
+    assert down.clipped(made.rungs, last)[0] == 4 * 2**32
+
+
+# ---- what it costs -------------------------------------------------------------------------------
+
+REACHES = [
+    Reach(rows=r, cells=c, replaced=replaced)
+    for r in (1, 3)
+    for c in (1, 2, 9)
+    for replaced in (False, True)
+]
+BUDGETS = [
+    (tacet.PureDP("0.7"), tacet.PureDP(9)),
+    (tacet.ZCDP("0.3"), tacet.ZCDP(9)),
+    (tacet.GDP("0.9"), tacet.GDP(9)),
+]
+
+
+@pytest.mark.parametrize("reach", REACHES, ids=str)
+@pytest.mark.parametrize(("share", "account"), BUDGETS, ids=str)
+def test_all_parts_that_one_unit_reaches_cost_at_most_the_share(
+    share: Any, account: Any, reach: Reach
+) -> None:
+    for text in ("x", "ABS(x)"):
+        made: Any = tacet.sum(text).bound_to(empty_scope())
+        noise = made.noise(share, reach)
+        felt = min(reach.rows, reach.cells)
+        if reach.replaced:
+            felt = min(2 * felt, reach.cells * len(made.signs))
+        assert noise.hits == noise.search.hits == felt
+        cost = charge(noise.event, share, account)
+        assert cost.additive[0] <= share.additive[0]
+        assert cost.additive[0] >= share.additive[0] * Fraction(3, 5)  # and it is made use of
+        assert noise.search.mechanism.monotone is not reach.replaced
+
+
+def test_the_price_does_not_depend_on_the_level() -> None:
+    made: Any = tacet.sum("x").bound_to(empty_scope())
+    for share, _ in BUDGETS:
+        noise = made.noise(share, Reach(rows=2, cells=5, replaced=False))
+        events = {repr(noise.noise(level).event) for level in (1, 2, 3, 92681, 2**76)}
+        assert len(events) == 1
+
+
+# ---- the law -------------------------------------------------------------------------------------
+
+
+def _chances(above: Sequence[int], search: Any) -> list[float]:
+    """The law of the first rung found, from the definition: one threshold, fresh query noise."""
+    noisy = search.mechanism.comparison
+    step = 2.0**noisy.grid_log2
+    s_t, s_q = float(noisy.threshold_scale) * step, float(noisy.query_scale) * step
+    grid = np.arange(200_000) * (s_t * 40 / 200_000)
+    weights = np.exp(-grid / s_t)
+    weights /= weights.sum()
+    level = noisy.level * step
+    rest, found = np.ones_like(grid), []
+    for count in above:
+        short = np.maximum(level + grid + count, 0.0)
+        passing = np.exp(-short / s_q)
+        found.append(float((weights * rest * passing).sum()))
+        rest = rest * (1 - passing)
+    found[-1] += float((weights * rest).sum())
+    return found
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("share", [tacet.PureDP(1), tacet.ZCDP("0.5")], ids=str)
+def test_levels_have_the_law_of_the_search(share: Any, *, replaced: bool) -> None:
+    """20,000 searches each; false alarm 1e-7 a case."""
+    search = search_for(share, hits=1, replaced=replaced)
+    above = np.array([30, 18, 12, 9, 5, 2, 0, 0], dtype=np.int64)
+    found = search.find(np.tile(above, (20_000, 1)), SeededBits(5))
+    seen = np.bincount(found, minlength=len(above))
+    chances = np.array(_chances(above.tolist(), search))
+    assert stats.chisquare(seen, chances / chances.sum() * seen.sum()).pvalue > 1e-7
+    wrong = np.array(_chances((above + 1).tolist(), search))
+    assert stats.chisquare(seen, wrong / wrong.sum() * seen.sum()).pvalue < 1e-7
+
+
+@pytest.mark.statistical
+def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() -> None:
+    """Given the level: 20,000 cells of one law. False alarm below 1e-7."""
+    made = tacet.sum("x").bound_to(empty_scope())
+    assert isinstance(made, Total)
+    noise = made.noise(tacet.PureDP(1), Reach(rows=1, cells=1, replaced=False))
+    cells, unit = 20_000, 2**32
+    people = np.zeros((cells, len(made.rungs) + 1), dtype=np.int64)
+    rung = made.rungs.index(8 * unit)
+    people[:, rung] = 200  # who has between 5.66 and 8
+    totals = [{rung: 200 * 7 * unit}] * cells
+    nobody = np.zeros_like(people)
+    exact = Exact(
+        people=(
+            Climbers(people=people, totals=totals),
+            Climbers(people=nobody, totals=[{}] * cells),
+        )
+    )
+    answer = made.release(exact, noise, SeededBits(8))
+    assert answer.cut is not None
+    highs = np.array(answer.cut[1])
+    cut = np.where(highs >= 8, 1400.0, 200 * highs)
+    errors = np.array(answer.values) - cut
+    scaled = errors / np.array([float(se) for se in answer.standard_errors if se is not None])
+    assert abs(scaled.mean()) < 6 / math.sqrt(cells)
+    assert abs(scaled.std() - 1) < 0.1
+    low, high = (np.array(end, dtype=np.float64) for end in (answer.lower, answer.upper))
+    covered = float(np.mean((low <= cut) & (cut <= high)))
+    assert covered > 0.95 - 6 * math.sqrt(0.95 * 0.05 / cells)
+    # Most searches end at the rung that holds everyone or one beside it.
+    assert np.mean(np.abs(np.log2(highs) - 3) <= 1) > 0.8
+
+
+@pytest.mark.statistical
+def test_a_heavy_tailed_sum_is_near() -> None:
+    """Relative error of a lognormal sum; seeds are fixed."""
+    source = np.random.default_rng(1)
+    values = source.lognormal(7, 1, 10_000)
+    table = pa.table({"id": np.arange(10_000), "x": values})
+    errors = []
+    for seed in range(15):
+        with tacet.Session(
+            {"t": table},
+            unit=tacet.Person("id", max_rows=1),
+            budget=tacet.PureDP(1),
+            bits=SeededBits(seed),
+        ) as session:
+            release = session.evaluate(
+                session.table("t").agg(s=tacet.sum("x")), budget=tacet.PureDP(1)
+            )
+            errors.append(abs(release.answers["s"].values[0] / values.sum() - 1))
+    assert sorted(errors)[7] < 0.02
+    assert sorted(errors)[12] < 0.05
+
+
+# ---- what is shown -------------------------------------------------------------------------------
+
+
+def opened(table: Any, **options: Any) -> tacet.Session:
+    settings: dict[str, Any] = {
+        "unit": tacet.Person("id", max_rows=2),
+        "budget": tacet.PureDP(10),
+        "bits": SeededBits(1),
+    }
+    return tacet.Session({"t": table}, **settings | options)
+
+
+def test_the_release_shows_the_levels_beside_the_sum() -> None:
+    table = pa.table(repeated([3.0] * 300, cells=2))
+    with opened(table, budget=tacet.PureDP(40)) as session:
+        query = session.table("t").group_by("cell", keys=[0, 1]).agg(s=tacet.sum("x"))
+        release = session.evaluate(query, budget=tacet.PureDP(20))
+        assert release.columns == ("cell", "s", "s_se", "s_low", "s_high", "s_from", "s_to")
+        for row in release.to_dicts():
+            assert row["s_low"] <= row["s"] <= row["s_high"]
+            assert row["s_to"] == pytest.approx(4, rel=0.5)
+            assert row["s"] == pytest.approx(900, rel=0.3)
+        assert str(release.to_pandas()["s_to"].dtype) == "float64"
+        ordered = session.sql(
+            "SELECT cell, SUM(x) AS s FROM t GROUP BY cell ORDER BY s DESC LIMIT 1",
+            budget=tacet.PureDP(5),
+            keys={"cell": [0, 1]},
+        )
+        assert len(ordered.to_dicts()) == 1
+        assert set(ordered.to_dicts()[0]) == {"cell", "s", *(f"s{e}" for e in ("_se", "_low"))} | {
+            "s_high",
+            "s_from",
+            "s_to",
+        }
+        assert release.clamped().to_dicts()
+
+
+def test_explain_says_what_is_known_beforehand_and_what_is_not() -> None:
+    with opened(pa.table(repeated([1.0], cells=2))) as session:
+        query = session.table("t").agg(s=tacet.sum("x"), b=tacet.find_bounds("x"))
+        told = session.explain(query, budget=tacet.PureDP(1))
+        assert session.spent == tacet.PureDP(0)
+    for name in ("s", "b"):
+        forecast = told.forecasts[name]
+        assert forecast.standard_error is None
+        assert forecast.people_error is not None
+        assert 10 < forecast.people_error < 300
+    assert "how far beyond is not known" in str(told)
+    assert "is known neither beforehand nor afterwards" in str(told)
+    assert told.to_dict()["aggregates"]["s"]["people_error"] == told.forecasts["s"].people_error
+
+
+def test_declared_bounds_are_used_where_there_are_some() -> None:
+    with opened(pa.table(repeated([1.0], cells=1)), columns={"x": tacet.Bounds(0, 9)}) as session:
+        query = session.table("t").agg(s=tacet.sum("x"), t=tacet.sum("x * x"))
+        assert {type(a).__name__ for a in query.aggregates.values()} == {"Sum"}
+
+
+# ---- bounds that are found -----------------------------------------------------------------------
+
+
+def test_bounds_are_found_and_paid_for() -> None:
+    source = np.random.default_rng(2)
+    table = pa.table({"id": np.arange(4_000), "x": source.normal(50, 10, 4_000)})
+    with opened(table) as session:
+        bounds = session.find_bounds("t", "x", budget=tacet.PureDP(1))
+        assert session.spent == tacet.PureDP(1)
+        inside = np.mean(source.normal(50, 10, 4_000) > bounds.lower)
+        assert inside > 0.9
+        assert 50 <= bounds.upper <= 200
+        assert -50 <= bounds.lower <= 50
+        few = session.table("t").where("x < 0 AND x > 0")
+        nothing = session.find_bounds(few, "x", budget=tacet.PureDP(5))
+        assert nothing.lower < -(10**10)
+        assert nothing.upper > 10**10
+        with pytest.raises(BudgetExceeded):
+            session.find_bounds("t", "x", budget=tacet.PureDP(5))
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"), [(5.0, 5, 10), (0.0, 0, 1e-9), (-20.0, -20, -10), (1e300, 2e15, 5e15)]
+)
+def test_equal_values_lie_between_two_rungs(value: float, low: float, high: float) -> None:
+    table = pa.table({"id": np.arange(3_000), "x": np.full(3_000, value)})
+    with opened(table, budget=tacet.PureDP(1000)) as session:
+        bounds = session.find_bounds("t", "x", budget=tacet.PureDP(900))
+    assert (bounds.lower, bounds.upper) == (low, high)
+    assert math.copysign(1, bounds.lower) == 1 or low < 0
+
+
+def test_groups_are_refused_where_one_range_is_asked_for() -> None:
+    with opened(pa.table(repeated([1.0], cells=2))) as session:
+        grouped = session.table("t").group_by("cell", keys=[0, 1])
+        with pytest.raises(InvalidParameter, match=r"agg\(range=tacet.find_bounds"):
+            session.find_bounds(grouped, "x", budget=tacet.PureDP(1))
+        release = session.evaluate(
+            grouped.agg(range=tacet.find_bounds("x")), budget=tacet.PureDP(1)
+        )
+        assert [row["range_low"] < row["range_high"] for row in release.to_dicts()] == [True, True]
+        assert session.spent == tacet.PureDP(1)
+
+
+# ---- the number of a person's rows ---------------------------------------------------------------
+
+
+def rows_table(people: int = 3_000) -> pa.Table:
+    owned = np.where(np.arange(people) % 10 == 0, 7, 2)
+    return pa.table({"id": np.repeat(np.arange(people), owned)})
+
+
+def test_max_rows_is_found_before_any_question_and_paid_for() -> None:
+    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2), most=50))
+    assert unit.max_rows == 50
+    with opened(rows_table(), unit=unit) as session:
+        assert isinstance(session.unit, tacet.Person)
+        assert session.unit.max_rows == 7
+        assert session.spent == tacet.PureDP(2)
+        told = session.explain(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+        assert "7 rows of a person: a number that was found privately" in str(told)
+        assert told.standard_error("n") == pytest.approx(7 * math.sqrt(2), rel=0.01)
+        assert len(session._ledger.entries("session")) == 2
+        release = session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(2))
+        assert any("found privately" in line for line in release.provenance)
+
+
+def test_several_tables_share_the_search() -> None:
+    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.ZCDP(1), most=50))
+    with tacet.Session(
+        {"a": rows_table(), "b": pa.table({"id": np.arange(2_000)})},
+        unit=unit,
+        budget=tacet.ZCDP(3),
+        bits=SeededBits(2),
+    ) as session:
+        assert session.unit.max_rows == 7  # type: ignore[union-attr]
+        assert session.spent == tacet.ZCDP(1)
+
+
+def test_a_search_beyond_the_budget_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(*_: object, **__: object) -> None:
+        raise AssertionError("the engine ran")
+
+    monkeypatch.setattr(DuckDB, "run", reached)
+    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2)))
+    with pytest.raises(BudgetExceeded):
+        opened(rows_table(9), unit=unit, budget=tacet.PureDP(1))
+
+
+def test_every_opening_pays_and_the_account_stays_the_same(tmp_path: Any) -> None:
+    ledger = f"sqlite:///{tmp_path / 'budget.db'}"
+    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(1), most=20))
+    for spent in (1, 2):
+        with tacet.Session(
+            {"t": rows_table()}, unit=unit, budget=tacet.PureDP(5), ledger=ledger, dataset="d"
+        ) as session:
+            assert session.spent == tacet.PureDP(spent)
+    with pytest.raises(LedgerMismatch):
+        tacet.Session(
+            {"t": rows_table()},
+            unit=tacet.Person("id", max_rows=7),
+            budget=tacet.PureDP(5),
+            ledger=ledger,
+            dataset="d",
+        )
+
+
+def test_a_search_is_written_rightly_or_refused() -> None:
+    for options in ({"budget": 1.0}, {"budget": tacet.PureDP(1), "most": 0}):
+        with pytest.raises(InvalidParameter):
+            tacet.auto(**options)
+    assert repr(tacet.Person("id", max_rows=3)) == (
+        "Person(id=('id',), max_rows=3, neighbors=AddRemove)"
+    )
+
+
+def test_a_crash_leaves_the_charge_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = DuckDB.run
+    with opened(pa.table(repeated([1.0, 2.0], cells=2))) as session:
+
+        def fails(engine: Any, statement: Any, *, measures: int) -> Any:
+            assert session.spent == tacet.PureDP(3)  # reserved before anything is read
+            return right(engine, statement, measures=measures)
+
+        monkeypatch.setattr(DuckDB, "run", fails)
+        session.evaluate(session.table("t").agg(s=tacet.sum("x")), budget=tacet.PureDP(3))
+
+
+def test_numbers_of_people_have_no_text() -> None:
+    people = Climbers(people=np.array([[424242]]), totals=[{0: 424242}])
+    assert "424242" not in f"{people}{[people]!r}"
+    assert Counter(people.above().shape) == Counter((1, 0))
+
+
+def test_noise_is_the_one_that_is_told() -> None:
+    made = tacet.sum("x").bound_to(empty_scope())
+    assert isinstance(made, Total)
+    reach = Reach(rows=4, cells=3, replaced=False)
+    noise = made.noise(tacet.PureDP(1), reach)
+    assert isinstance(noise, FoundClipping)
+    # Half the share for the noise, over three parts: scale 6 per unit of the level.
+    assert noise.noise(1).standard_deviation * 2**32 == pytest.approx(6 * math.sqrt(2), rel=1e-6)
+    assert noise.search.mechanism.epsilon == Fraction(1, 6)
