@@ -12,10 +12,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.checking import check_sensitivity
     from tacet.mechanisms.adaptive.found_clipping import FoundClipping
     from tacet.mechanisms.adaptive.grids import geometric_grid
     from tacet.mechanisms.adaptive.inverse import InverseSensitivity
     from tacet.mechanisms.adaptive.race_to_the_top import RaceToTheTop
+    from tacet.mechanisms.adaptive.sensitivities import (
+        down_sensitivity,
+        local_sensitivity,
+        smooth_sensitivity,
+    )
     from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
@@ -97,12 +103,16 @@ __all__ = [
     "TopKWithGaps",
     "TreeSelection",
     "TruncatedLaplace",
+    "check_sensitivity",
     "clip_rows",
     "clip_users",
     "clipping_sensitivity",
+    "down_sensitivity",
     "fixed_point_sensitivity",
     "fixed_point_sum",
     "geometric_grid",
+    "local_sensitivity",
+    "smooth_sensitivity",
 ]
 
 _HOMES = {
@@ -151,12 +161,16 @@ _HOMES = {
     "TopKWithGaps": "selection.top",
     "TreeSelection": "selection.tree",
     "TruncatedLaplace": "additive.truncated",
+    "check_sensitivity": "adaptive.checking",
     "clip_rows": "clipping",
     "clip_users": "clipping",
     "clipping_sensitivity": "clipping",
+    "down_sensitivity": "adaptive.sensitivities",
     "fixed_point_sensitivity": "sums",
     "fixed_point_sum": "sums",
     "geometric_grid": "adaptive.grids",
+    "local_sensitivity": "adaptive.sensitivities",
+    "smooth_sensitivity": "adaptive.sensitivities",
 }
 
 

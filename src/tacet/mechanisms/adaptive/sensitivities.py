@@ -1,0 +1,205 @@
+r"""Local, down and smooth sensitivities: how far a statistic moves near the data at hand.
+
+**None of these numbers is private.** They are functions of the data, and so is noise whose scale
+is one of them: releasing either tells what the data is. They are there to be looked at by those
+who may see the data, and to be used inside mechanisms that have a proof.
+
+Source: Nissim, Raskhodnikova, Smith 2007, Definitions 2.1 and 2.2; Asi and Duchi 2020 (distance k);
+Fang, Dong, Yi 2022 (down). Proofs: docs/proofs/adaptive_sensitivities.md.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+from typing import Final
+
+from numpy.typing import ArrayLike
+
+from tacet import checks
+from tacet.checks import Number
+from tacet.errors import InvalidParameter
+from tacet.mechanisms.adaptive import sensitivities_of_counts as counts
+from tacet.mechanisms.adaptive import sensitivities_of_moments as moments
+from tacet.mechanisms.adaptive import sensitivities_of_ranks as ranks
+from tacet.mechanisms.adaptive.statistics import (
+    Bounded,
+    DistinctCount,
+    KthLargest,
+    Maximum,
+    Mean,
+    Median,
+    Minimum,
+    Mode,
+    OrderStatistic,
+    Quantile,
+    Statistic,
+    Sum,
+    Variance,
+)
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["down_sensitivity", "local_sensitivity", "smooth_sensitivity"]
+
+_FLOATS_END: Final = Fraction(sys.float_info.max)
+_SLACK: Final = Fraction(1, 2**28)
+_LEAST_SMOOTHNESS: Final = Fraction(1, 2**16)
+
+
+def local_sensitivity(
+    statistic: Statistic,
+    values: ArrayLike,
+    *,
+    distance: int = 1,
+    neighbors: Neighbors = AddRemove,
+) -> float:
+    r"""How far the statistic moves where up to `distance` records change. NOT PRIVATE.
+
+    The supremum of |f(x) - f(x')| over all x' within that distance of the values x; a record may
+    be any number between the bounds, any category or none, any distinct value.
+    It is exact: the least float at or above it. For `Mode` it is 1 where the mode can change, else
+    0. For a `Sum` without an upper bound it is inf. In the units of the statistic.
+    values: as for the statistic; distance: 1 or above; neighbors: AddRemove or ReplaceOne.
+    Raises InvalidParameter for another argument, shape or dtype.
+    Never release it, nor noise scaled to it: see examples/local_sensitivity.py.
+
+    Source: Asi and Duchi 2020, section 2 (local modulus of continuity).
+
+    >>> from tacet.mechanisms.adaptive import Median
+    >>> local_sensitivity(Median(lower=0, upper=100), [1, 2, 2, 3, 50], distance=4)
+    48.0
+    """
+    _check_statistic(statistic)
+    steps = checks.positive_integer(distance=distance)
+    _check_neighbors(neighbors)
+    found: Fraction | int | None
+    match statistic:
+        case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
+            found = ranks.rank_local(statistic, values, distance=steps, neighbors=neighbors)
+        case Mean():
+            found = moments.mean_local(statistic, values, distance=steps, neighbors=neighbors)
+        case Variance():
+            found = moments.variance_local(statistic, values, distance=steps, neighbors=neighbors)
+        case Sum():
+            found = moments.sum_local(statistic, values, distance=steps, neighbors=neighbors)
+        case Mode():
+            found = counts.mode_local(statistic, values, distance=steps, neighbors=neighbors)
+        case DistinctCount():
+            found = counts.distinct_local(values, distance=steps, neighbors=neighbors)
+    return _up(found)
+
+
+def down_sensitivity(statistic: Statistic, values: ArrayLike, *, distance: int = 1) -> float:
+    r"""How far the statistic moves where up to `distance` records are removed. NOT PRIVATE.
+
+    The supremum of |f(x) - f(x')| over all x' that are x without at most so many records; what
+    records might come has no part in it, so it is finite for sums without an upper bound.
+    Exact, in the units of the statistic, and what is raised: as for `local_sensitivity`.
+    Never release it, nor noise scaled to it.
+
+    Source: Fang, Dong, Yi 2022, section 3 (down neighbourhoods).
+
+    >>> from tacet.mechanisms.adaptive import Sum
+    >>> down_sensitivity(Sum(lower=0, upper=None), [3, 1, 4, 1, 5], distance=2)
+    9.0
+    """
+    _check_statistic(statistic)
+    steps = checks.positive_integer(distance=distance)
+    found: Fraction | int
+    match statistic:
+        case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
+            found = ranks.rank_down(statistic, values, distance=steps)
+        case Mean():
+            found = moments.mean_down(statistic, values, distance=steps)
+        case Variance():
+            found = moments.variance_down(statistic, values, distance=steps)
+        case Sum():
+            found = moments.sum_down(statistic, values, distance=steps)
+        case Mode():
+            found = counts.mode_down(statistic, values, distance=steps)
+        case DistinctCount():
+            found = counts.distinct_down(values, distance=steps)
+    return _up(found)
+
+
+def smooth_sensitivity(
+    statistic: Statistic,
+    values: ArrayLike,
+    *,
+    smoothness: Number,
+    neighbors: Neighbors = AddRemove,
+) -> float:
+    r"""The smooth sensitivity: local sensitivities far away, discounted. NOT PRIVATE.
+
+    S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and
+    LS the local sensitivity (distance 1). The result s is a smooth bound itself, roundings
+    included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbours x and x'. It is at
+    least S(x), and at most what S is with the smoothness less 2^-27 (where it is below 2^-900 of
+    the range, that). In the units of the statistic. For a `Sum` without an upper bound it is inf.
+    A `Variance` is refused under AddRemove, where the supremum has no formula known here.
+    smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic.
+    Raises InvalidParameter for another argument, shape or dtype. O(n log n) for n values.
+    Never release it; noise scaled to it is private only with a proof, as `SmoothSensitivity` has.
+
+    Source: Nissim, Raskhodnikova, Smith 2007, Definition 2.2 and section 3.1.
+
+    >>> from tacet.mechanisms.adaptive import Median
+    >>> round(smooth_sensitivity(Median(lower=0, upper=100), [1, 2, 2, 3, 50], smoothness=1), 4)
+    2.4396
+    """
+    _check_statistic(statistic)
+    given = checks.exact("smoothness", smoothness)
+    if given < _LEAST_SMOOTHNESS:
+        raise InvalidParameter("smoothness", smoothness, expected="at least 2^-16, about 1.6e-5")
+    _check_neighbors(neighbors)
+    # The rest of the smoothness is for roundings, which differ between neighbours.
+    rate = float(given - _SLACK) if given < 1 << 20 else float(1 << 20)
+    match statistic:
+        case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
+            found = ranks.rank_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
+            found *= _width(statistic)
+        case Mean():
+            found = moments.mean_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
+            found *= _width(statistic)
+        case Variance():
+            if neighbors is not ReplaceOne:
+                raise InvalidParameter(
+                    "neighbors", neighbors, expected="tacet.ReplaceOne for the variance"
+                )
+            found = moments.variance_smooth(statistic, values, smoothness=rate)
+            found *= _width(statistic) ** 2
+        case Sum():
+            found = moments.sum_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
+        case Mode():
+            found = counts.mode_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
+        case DistinctCount():
+            found = counts.distinct_smooth(values, neighbors=neighbors)
+    return found * (1.0 + 2.0**-29)
+
+
+def _width(statistic: Bounded) -> float:
+    assert statistic.upper is not None
+    return float(statistic.upper) - float(statistic.lower)
+
+
+def _up(number: Fraction | int | None) -> float:
+    """The least float at or above a number that is not negative; None is infinite."""
+    if number is None or number > _FLOATS_END:
+        return math.inf
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def _check_statistic(value: object) -> None:
+    if not isinstance(value, Statistic):
+        raise InvalidParameter(
+            "statistic", value, expected="one of tacet.mechanisms.adaptive, as Median(lower=0, ...)"
+        )
+
+
+def _check_neighbors(value: object) -> None:
+    if value is not AddRemove and value is not ReplaceOne:
+        raise InvalidParameter("neighbors", value, expected="tacet.AddRemove or tacet.ReplaceOne")
