@@ -1,0 +1,51 @@
+"""The example of the page visits runs, and says what is true."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tacet.bits import SeededBits
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "page_visits.py"
+
+
+def test_it_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLE)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_it_says_what_is_true() -> None:
+    names: dict[str, object] = {"__name__": "example"}
+    exec(compile(EXAMPLE.read_text(), str(EXAMPLE), "exec"), names)
+    visits, report = names["visits"], names["report"]
+    assert callable(visits)
+    assert callable(report)
+    per_person = visits()
+    total = per_person.sum()
+
+    def told(line: str) -> list[int]:
+        return [int(number.replace(",", "")) for number in re.findall(r"\b\d[\d,]*", line)]
+
+    first, below, found, race = report(per_person, bits=SeededBits(1))
+    assert told(first) == [total, len(per_person)]
+    answer, _, people, _ = told(below)
+    assert np.sort(per_person)[:-people].sum() <= answer <= 1.01 * total + 1
+    level, value, deviation = told(found)
+    assert abs(value - np.minimum(per_person, level).sum()) < 5 * deviation
+    assert abs(value / total - 1) < 0.3
+    assert told(race)[0] < total
