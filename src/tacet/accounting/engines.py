@@ -16,6 +16,7 @@ from tacet.accounting.contour.parts import flatten
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.lattices import compositions, residues
 from tacet.accounting.lattices.laws import laws_of
+from tacet.accounting.pld import capped
 from tacet.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
@@ -33,6 +34,7 @@ from tacet.privacy.rounding import float_above, float_below
 __all__ = [
     "Engine",
     "Measure",
+    "by_caps",
     "by_loss_grids",
     "engines_of",
     "only_gaussian",
@@ -108,6 +110,22 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
     yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
+
+
+def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of sampled Gaussian steps whose rare losses are huge.
+
+    Bound       both.
+    Source      docs/proofs/capped.md.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return capped.epsilon_interval(flat, delta=at, neighbors=neighbors)
+        return capped.delta_interval(flat, epsilon=at, neighbors=neighbors)
+
+    return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
 
 
 def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:

@@ -22,6 +22,7 @@ from tacet.accounting.divergences.pure import checked_pure_epsilon
 from tacet.accounting.engines import (
     Engine,
     Measure,
+    by_caps,
     by_loss_grids,
     engines_of,
 )
@@ -38,6 +39,8 @@ NARROW = 1e-8
 """An interval this narrow, relative to its upper end, is not looked at again."""
 CLOSE = 1e-3
 """Nor is one this narrow by the engines that lose more than that themselves."""
+_CAPPED = 5e-5
+"""Nor by that of sums below caps, which loses less."""
 
 _REACHED = "a pair that the event allows; docs/proofs/matrices.md"
 _NOTHING_PROVED = Interval(0.0, math.inf)
@@ -97,6 +100,8 @@ def epsilon_findings(
     meet = _Meeting()
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
+    engines = iter([by_caps(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_CAPPED)
     if meet.known and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
@@ -158,6 +163,8 @@ def delta_findings(
     meet = _Meeting()
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=NARROW)
+    engines = iter([by_caps(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CAPPED)
     if meet.known and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
