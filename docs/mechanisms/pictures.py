@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import matplotlib as mpl
@@ -24,6 +25,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tacet import ApproxDP, PureDP, accounting, mechanisms
+from tacet.mechanisms.adaptive import Median
 
 HERE = Path(__file__).parent
 STYLE = {
@@ -286,6 +288,63 @@ def tries(left: Axes, right: Axes) -> None:
     right.legend()
 
 
+def adaptive(left: Axes, right: Axes) -> None:
+    """How far a private median is off, by the budget and by the range that is allowed for."""
+    count = 1000
+    shares = (np.arange(count) + 0.5) / count
+    values = np.exp([NormalDist().inv_cdf(share) for share in shares])
+    epsilons = np.geomspace(0.02, 5, 31)
+    for selection, line in (("exponential", "-"), ("permute and flip", "--")):
+        errors = [_median_error(values, 10**9, float(f"{e:.3g}"), selection) for e in epsilons]
+        left.loglog(epsilons, errors, line, label=selection)
+    left.loglog(epsilons, 1e9 / epsilons, label="Laplace, for the worst data")
+    left.set(
+        xlabel="epsilon",
+        ylabel="expected error of the median, over the median",
+        title="1,000 lognormal values, bounds 0 and 10^9",
+    )
+    left.legend()
+    uppers = [10**k for k in range(1, 13)]
+    for size, line in ((100, ":"), (1000, "-")):
+        few = np.exp([NormalDist().inv_cdf((k + 0.5) / size) for k in range(size)])
+        for epsilon in (0.5, 1.0):
+            errors = [_median_error(few, upper, epsilon, "exponential") for upper in uppers]
+            right.loglog(uppers, errors, line, label=f"{size:,} values, epsilon {epsilon}")
+    right.loglog(uppers, [float(upper) for upper in uppers], "k--", label="Laplace, epsilon 1")
+    right.set(
+        xlabel="upper bound of the values",
+        ylabel="expected error of the median, over the median",
+        title="by the bound, exponential selection",
+    )
+    right.legend()
+
+
+def _median_error(values: np.ndarray, upper: int, epsilon: float, selection: str) -> float:
+    """The expected distance from the median over it, by the law of the answers."""
+    mechanism = mechanisms.InverseSensitivity(
+        epsilon=epsilon, statistic=Median(lower=0, upper=upper)
+    )
+    runs = mechanism.losses(values)
+    truth = float(np.sort(values)[(values.size - 1) // 2])
+    step = 2.0**mechanism.grid_log2
+    ends = runs.starts * step - truth, (runs.starts + runs.counts - 1) * step - truth
+    # The mean of |x| between two ends of one sign.
+    away = np.abs(ends[0] + ends[1]) / 2
+    levels = float(mechanism.factor) * runs.losses
+    if selection == "exponential":
+        weights = np.log(runs.counts) - levels
+        chances = np.exp(weights - weights.max())
+    else:
+        top = float((np.log(runs.counts) - levels).max())
+        x = np.linspace(0, top + 40, 4001)
+        tails = np.exp(-(x[:, None] + levels))  # P(noise of one point beyond x + its level)
+        with np.errstate(divide="ignore"):
+            below = np.log1p(-np.minimum(tails, 1 - 1e-16))
+        others = np.exp((below * runs.counts).sum(axis=1))[:, None]
+        chances = np.trapezoid(runs.counts * tails / np.exp(below) * others, x, axis=0)
+    return float((chances * away).sum() / chances.sum() / truth)
+
+
 def _logarithmic_stop(mean: float) -> float:
     """The stop at which the logarithmic law has this mean, (1 / stop - 1) / ln(1 / stop)."""
     low, high = 1e-9, 1.0
@@ -304,6 +363,7 @@ PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "streams": streams,
     "totals": totals,
     "tries": tries,
+    "adaptive": adaptive,
 }
 
 

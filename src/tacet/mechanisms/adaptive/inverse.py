@@ -43,8 +43,9 @@ from tacet.mechanisms.adaptive.losses.families import (
 from tacet.mechanisms.adaptive.losses.grid import Grid
 from tacet.mechanisms.adaptive.losses.runs import Runs
 from tacet.mechanisms.adaptive.statistics import Category, Mode, Sum
-from tacet.mechanisms.additive.parameters import some_of
+from tacet.mechanisms.additive.parameters import readable, some_of
 from tacet.mechanisms.intervals import confident
+from tacet.mechanisms.rounded import floor_log2
 from tacet.mechanisms.selection.contest import leaders
 from tacet.mechanisms.selection.exponential import choose
 from tacet.mechanisms.selection.piecewise import pieces_of_steps
@@ -52,7 +53,6 @@ from tacet.mechanisms.selection.scores import Real, check_selection, factor_of, 
 from tacet.privacy import events
 from tacet.privacy.guarantees import ZCDP, ApproxDP, PureDP
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.privacy.rounding import root_down
 
 __all__ = ["InverseSensitivity", "Selection"]
 
@@ -129,12 +129,12 @@ class InverseSensitivity:
         """The selection and the largest epsilon that keep the guarantee, for one release.
 
         PureDP and ApproxDP: permute and flip at its epsilon (a delta is not made use of); ZCDP:
-        exponential at sqrt(8 rho), rounded down.
+        exponential at sqrt(8 rho), rounded down at the 15th digit.
 
         >>> from tacet.privacy.guarantees import ZCDP
         >>> from tacet.mechanisms.adaptive import Median
         >>> InverseSensitivity.for_guarantee(ZCDP(0.5), statistic=Median(lower=0, upper=9)).event
-        Exponential(epsilon=2.0)
+        Exponential(epsilon=2)
         """
         epsilon: Real
         selection: Selection = "permute and flip"
@@ -143,7 +143,7 @@ class InverseSensitivity:
         elif isinstance(guarantee, ApproxDP):
             epsilon = some_of(guarantee, ApproxDP).epsilon
         else:
-            epsilon, selection = root_down(8 * some_of(guarantee, ZCDP).rho), "exponential"
+            epsilon, selection = _root_down(8 * some_of(guarantee, ZCDP).rho), "exponential"
         return cls(
             epsilon=epsilon,
             statistic=statistic,
@@ -293,6 +293,13 @@ class InverseSensitivity:
         """Where losses end: a function of public numbers alone."""
         reach = (math.log(self._grid().size) + _UNSEEN) / float(self.factor)
         return min(math.ceil(reach), _MOST)
+
+
+def _root_down(square: Fraction) -> Real:
+    """The square root, rounded down at the 15th significant decimal digit."""
+    places = 15 - math.floor(floor_log2(square) * math.log10(2) / 2)
+    scale = Fraction(10) ** places
+    return readable(math.isqrt(math.floor(square * scale * scale)) / scale)
 
 
 def _scores(losses: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,52 @@
+"""The example of the private median income runs, and says what is true."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tacet.bits import SeededBits
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "median_income.py"
+
+
+def test_it_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLE)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 6
+
+
+def test_it_says_what_is_true() -> None:
+    names: dict[str, object] = {"__name__": "example"}
+    exec(compile(EXAMPLE.read_text(), str(EXAMPLE), "exec"), names)
+    incomes, report = names["incomes"], names["report"]
+    assert callable(incomes)
+    assert callable(report)
+    values = incomes()
+    assert len(values) == 1000
+    ordered = sorted(values)
+    first, *told, last = report(values, bits=SeededBits(1))
+    assert first.endswith(f"{ordered[499]:,}")
+    assert last
+    for line in told:
+        answer = int(re.search(r": ([\d,]+) by", line)[1].replace(",", ""))  # type: ignore[index]
+        ranks = float(re.search(r"within ([\d.]+) ranks", line)[1])  # type: ignore[index]
+        below = sum(value < answer for value in ordered)
+        up_to = sum(value <= answer for value in ordered)
+        assert below - ranks <= 500 <= up_to + ranks
+        if "PureDP(epsilon=1" in line:
+            assert abs(answer - ordered[499]) < 500
+    # The same answers for a seed; they follow the budget's own selection.
+    assert report(values, bits=SeededBits(1))[1:-1] == told
+    assert ["permute" in line for line in told] == [True, True, False, False]
