@@ -14,7 +14,7 @@ from scipy import stats
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential, _evenly
 from tacet.privacy import events
 
 
@@ -179,3 +179,28 @@ def test_wrong_scores_are_refused(scores: Any) -> None:
 def test_wrong_numbers_are_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidParameter, match=name):
         mechanism(**{name: value})
+
+
+def test_the_same_bits_are_drawn_wherever_the_edges_are() -> None:
+    # Drawing again until a number fits would take longer, or not, by how many points a piece has.
+    mechanism = PiecewiseConstantExponential(epsilon=1, sensitivity=1, lower=0, upper=1)
+    for edge in (0.0, 1e-9, 0.25, 0.4999, 0.5, 0.75001, 1.0):
+        bits = ScriptedBits([2**63 + 12345, 3**40])
+        mechanism.release([edge], scores=[0, 0], bits=bits)
+        assert bits.left == 0
+
+
+def test_a_point_at_the_edge_of_two_reads_on() -> None:
+    third, words = 2**64 // 3, 2**64
+    for given, number in (
+        ([third - 1], 0),
+        ([third + 1], 1),
+        ([third, words // 3 - 1], 0),
+        ([third, words // 3 + 1], 1),
+        ([words - 1], 2),
+        ([0], 0),
+    ):
+        bits = ScriptedBits(given)
+        assert _evenly(3, bits) == number
+        assert bits.left == 0
+    assert _evenly(1, ScriptedBits([7])) == 0

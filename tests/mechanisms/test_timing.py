@@ -19,17 +19,29 @@ from tacet.mechanisms.additive import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
+    Geometric,
     KNorm,
     Laplace,
     MultivariateGaussian,
     Staircase,
     TruncatedLaplace,
 )
+from tacet.mechanisms.correlated.marginals import Marginals
+from tacet.mechanisms.correlated.matrix import MatrixMechanism
 from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
 from tacet.mechanisms.correlated.tree import BinaryTree
-from tacet.mechanisms.selection.top import NoisyMaxWithGap
+from tacet.mechanisms.correlated.workloads import Queries
+from tacet.mechanisms.keys.partitions import PartitionSelection
+from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+from tacet.mechanisms.selection.exponential import Exponential
+from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from tacet.mechanisms.selection.stable import StableSelection
+from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+from tacet.mechanisms.selection.tree import TreeSelection
 from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
-from tacet.mechanisms.sparse_vector.threshold import Sparse
+from tacet.mechanisms.sparse_vector.numeric import NumericSparse
+from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 
 SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()
@@ -83,7 +95,80 @@ def normal_array_noise(x: int, *, bits: SecureBits) -> float:
     return 0.0 if found is None else found[1] - CENTRE
 
 
+LADDER = [0, -1, -2, -3, -4, -5, -6, -7]  # the index of a candidate is what it loses
+CHOICE: dict[str, Any] = {"epsilon": 1, "sensitivity": 1}
+KEPT = PartitionSelection(epsilon=0.5, delta=1e-3)
+LEADER = StableSelection(epsilon=0.5, delta=1e-3, sensitivity=1)
+COUNTS = ThresholdedLaplace(scale=10, threshold=50)
+NORMAL_COUNTS = ThresholdedGaussian(sigma=10, threshold=50)
+ONCE = AboveThreshold(epsilon=1, sensitivity=1, threshold=0)
+ANSWERED = NumericSparse(epsilon=3, count=1, sensitivity=1, threshold=0)
+TOP = TopK(count=2, **CHOICE)
+TOP_GAPS = TopKWithGaps(count=2, **CHOICE)
+WALK = TreeSelection(noise_multiplier=2, sensitivity=1)
+MEDIAN = PiecewiseConstantExponential(epsilon=2, sensitivity=1, lower=-1, upper=1)
+TABLES = Marginals(sizes=(2, 3), queries=((0,), (0, 1)), sigma=10)
+RECORDS = np.zeros((1, 2), dtype=np.int64)
+MATRIX = MatrixMechanism(workload=Queries(np.eye(3)), strategy=np.eye(3), sigma=10, sensitivity=1)
+CELLS = np.zeros(3)
+
+
+def loss_of(mechanism: Any) -> Callable[..., float]:
+    """How far below the best the chosen candidate lies."""
+    return lambda x, *, bits: float(mechanism.release(LADDER, bits=bits))
+
+
+def told_at(mechanism: Any, count: int, place: int) -> Callable[..., float]:
+    """What is shown of one key: whether it is kept, or its noisy count."""
+
+    def shown(x: int, *, bits: SecureBits) -> float:
+        return float(mechanism.release_array([count + x], bits=bits)[place][0]) - place * count
+
+    return shown
+
+
+def kept_key(x: int, *, bits: SecureBits) -> float:
+    """Whether a key is kept that is as often as not."""
+    return float(KEPT.release_array([12 + x], bits=bits)[0])
+
+
+def told_leader(x: int, *, bits: SecureBits) -> float:
+    """Whether a leader is told who is as often as not."""
+    return float(LEADER.release([22 + x, 0, -3], bits=bits) is not None)
+
+
+def answer_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise of an answer, which is drawn after the question was found above."""
+    return float(ANSWERED.release([CENTRE + x], bits=bits)[1][0]) - CENTRE
+
+
+def once_noise(x: int, *, bits: SecureBits) -> float:
+    """The noise in the gap of one question where one answer is given."""
+    found = ONCE.release_with_gap([CENTRE + x], bits=bits)
+    return 0.0 if found is None else float(found[1]) - CENTRE
+
+
 RELEASES: dict[str, Callable[..., Any]] = {
+    "geometric": Geometric(epsilon=0.1).release,
+    "sparse vector, stopped once": once_noise,
+    "sparse vector, answered": answer_noise,
+    "exponential mechanism": loss_of(Exponential(**CHOICE)),
+    "permute and flip": loss_of(PermuteAndFlip(**CHOICE)),
+    "noisy max": loss_of(ReportNoisyMax(noise="laplace", **CHOICE)),
+    "walk down a tree": loss_of(WALK),
+    "top two": lambda x, *, bits: float(TOP.release(LADDER, bits=bits).sum()),
+    "gaps of the top two": lambda x, *, bits: TOP_GAPS.release(LADDER, bits=bits)[1][0],
+    "a point of an interval": lambda x, *, bits: MEDIAN.release(
+        [-0.5, 0, 0.5], scores=[-2, 0, 0, -2], bits=bits
+    ),
+    "stable leader": told_leader,
+    "kept keys": kept_key,
+    "keys with counts": told_at(COUNTS, 50, 0),
+    "counts of keys": told_at(COUNTS, CENTRE, 1),
+    "keys with counts, normal noise": told_at(NORMAL_COUNTS, 50, 0),
+    "counts of keys, normal noise": told_at(NORMAL_COUNTS, CENTRE, 1),
+    "marginals": lambda x, *, bits: TABLES.release(RECORDS, bits=bits)[0,][1],
+    "matrix mechanism": lambda x, *, bits: MATRIX.release(CELLS, bits=bits)[0],
     "laplace": Laplace(scale=10, l1_sensitivity=1).release,
     "gaussian": Gaussian(sigma=10, l2_sensitivity=1).release,
     "discrete laplace": DiscreteLaplace(scale=10, l1_sensitivity=1).release,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet.errors import InvalidParameter
 
-__all__ = ["add_integers", "float_multiples", "fraction_multiples", "numbers", "shaped"]
+__all__ = ["add_integers", "array_of", "float_multiples", "fraction_multiples", "numbers", "shaped"]
 
 Shape: TypeAlias = tuple[int, ...] | None
 """The shape of an array, or None for a bare number."""
@@ -25,6 +25,16 @@ Shape: TypeAlias = tuple[int, ...] | None
 _END = 1 << 62  # where int64 values end, which leaves room for the noise
 _INTEGERS_END = 1 << 53  # float64 holds every integer up to here
 _EXACT_IN_FLOAT = ("i1", "i2", "i4", "u1", "u2", "u4", "b1", "f2", "f4", "f8")
+
+
+def array_of(argument: str, value: object) -> NDArray[Any]:
+    """The value as an array; InvalidParameter, which does not show it, where it can be none."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        kind = type(value).__name__
+    # Out here, so that the error of numpy, which may show data, does not hang on this one.
+    raise InvalidParameter(argument, kind, expected="an array, all rows of one length")
 
 
 def numbers(x: ArrayLike) -> tuple[Sequence[int], NDArray[np.float64] | None, Shape]:
@@ -36,7 +46,7 @@ def numbers(x: ArrayLike) -> tuple[Sequence[int], NDArray[np.float64] | None, Sh
     """
     if isinstance(x, int):
         return [int(x)], None, None
-    array = np.asarray(x)
+    array = array_of("x", x)
     shape = None if isinstance(x, float | np.generic) else array.shape
     if array.dtype.str[1:] in _EXACT_IN_FLOAT:
         return [], array.astype(np.float64).reshape(-1), shape
@@ -59,7 +69,7 @@ def add_integers(x: ArrayLike, draw: Callable[[int], NDArray[np.int64]]) -> Any:
     """
     if isinstance(x, int):
         return int(x) + int(draw(1)[0])
-    array = np.asarray(x)
+    array = array_of("x", x)
     if array.dtype.kind not in "iub":
         raise InvalidParameter(
             "x",

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.sums import grid_unit, numeric, steps_of
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
@@ -152,7 +153,7 @@ def _rows(values: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _grouped(users: ArrayLike, rows: int) -> tuple[Integers, Integers]:
     """An order that puts each user's rows side by side, and where each user begins in it."""
-    names = np.asarray(users)
+    names = array_of("users", users)
     if names.shape != (rows,):
         raise InvalidParameter("users", names.shape, expected=f"one user a row, shape ({rows},)")
     if names.dtype.kind == "O":

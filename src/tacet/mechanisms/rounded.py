@@ -150,13 +150,14 @@ def grid_ratio(
 
     argument: what the scale is called where it was written.
     """
-    return _grid_ratio(argument, exact_scale(argument, scale), grid_log2)
+    grid = None if grid_log2 is None else _whole("grid_log2", grid_log2)
+    return _grid_ratio(argument, exact_scale(argument, scale), grid)
 
 
 @lru_cache(maxsize=256)
 def _grid_ratio(argument: str, exact: Fraction, grid_log2: int | None) -> tuple[int, Fraction]:
     default = floor_log2(exact) - _GRID_BITS
-    grid = default if grid_log2 is None else _whole("grid_log2", grid_log2)
+    grid = default if grid_log2 is None else grid_log2
     if abs(grid) > _GRID_REACH:
         raise InvalidParameter(
             argument if grid_log2 is None else "grid_log2",

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = [
@@ -113,7 +114,7 @@ def grid_unit(unit_log2: int) -> Fraction:
 
 def numeric(values: ArrayLike) -> NDArray[Any]:
     """The values as an array of integers or of floats of at most 64 bits, else InvalidParameter."""
-    array = np.asarray(values)
+    array = array_of("values", values)
     if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
         raise InvalidParameter(
             "values", array.dtype, expected="integers or floats of at most 64 bits"

@@ -25,7 +25,15 @@ RAPPOR = mechanisms.RAPPOR(epsilon=1, categories=40)
 SUBSETS = mechanisms.SubsetSelection(epsilon=1, categories=10)
 HADAMARD = mechanisms.HadamardResponse(epsilon=3, categories=20)
 DUCHI = mechanisms.Duchi(epsilon=1, lower=-1, upper=1)
+HASHING = mechanisms.LocalHashing(epsilon=1, categories=10)
 PIECEWISE = mechanisms.Piecewise(epsilon=1, lower=-1, upper=1)
+
+
+def hashed_untruly(x: int, bits: RandomBits) -> bool:
+    """Whether the told cell is not that of the true category, which is 0."""
+    _, offset, cell = HASHING.encode(x, bits=bits).tolist()
+    return bool(offset * HASHING.cells >> 31 != cell)
+
 
 # How untrue a report about 0 is, for each mechanism.
 UNTRUE: dict[str, Callable[[int, RandomBits], float]] = {
@@ -35,6 +43,7 @@ UNTRUE: dict[str, Callable[[int, RandomBits], float]] = {
     "rappor": lambda x, bits: int(np.bitwise_count(RAPPOR.encode(x, bits=bits)).sum()),
     "subsets": lambda x, bits: bit(SUBSETS.encode(x, bits=bits), 0),
     "hadamard": lambda x, bits: HADAMARD.encode(x, bits=bits) >= HADAMARD.block,
+    "hashing": hashed_untruly,
     "duchi": lambda x, bits: DUCHI.encode(x, bits=bits),
     "piecewise": lambda x, bits: abs(PIECEWISE.release(x, bits=bits)),
 }

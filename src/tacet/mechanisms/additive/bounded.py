@@ -192,7 +192,7 @@ def _nearest(floats: Floats, grid_log2: int, *, first: int, last: int) -> Floats
     return steps
 
 
-@np.errstate(under="ignore")
+@np.errstate(over="ignore", under="ignore")  # e^-inf is 0
 def _move(steps: Floats, *, ratio: Fraction, first: int, last: int, bits: RandomBits) -> None:
     """Replace each step, a whole number, by a draw of the law around it, within the ends."""
     rate = float(1 / ratio)

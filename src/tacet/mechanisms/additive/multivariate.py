@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
-from tacet.mechanisms import intervals, rounded
+from tacet.mechanisms import arrays, intervals, rounded
 from tacet.mechanisms.additive.parameters import Real, inverse_root_up, keep, positive, readable
 from tacet.mechanisms.additive.real import mu_squared
 from tacet.mechanisms.vectors import linear_chunk
@@ -107,6 +107,7 @@ class MultivariateGaussian:
         16.0
         """
         needed = inverse_root_up(mu_squared(guarantee))
+        _factor(covariance)
         matrix = np.asarray(covariance, dtype=np.float64)
 
         def at(scaled: Floats) -> MultivariateGaussian:
@@ -142,7 +143,7 @@ class MultivariateGaussian:
         their own; `event` is the price where one unit moves one of them. Values are read as by
         `Laplace.release`. Raises InvalidParameter for another shape or dtype.
         """
-        shape, size = np.shape(x), self.factor.shape[0]
+        shape, size = arrays.array_of("x", x).shape, self.factor.shape[0]
         if not shape or shape[-1] != size:
             raise InvalidParameter("x", shape, expected=f"vectors of length {size}")
         return rounded.released(
@@ -160,7 +161,7 @@ def _factor(covariance: ArrayLike) -> Floats:
     expected = f"a symmetric positive definite matrix of 1 to {_MOST_DIMENSIONS} rows"
     try:
         matrix = np.array(covariance, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter("covariance", covariance, expected=expected) from None
     shape = matrix.shape
     fine = len(shape) == 2 and shape[0] == shape[1] and 1 <= shape[0] <= _MOST_DIMENSIONS

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms import intervals, rounded
+from tacet.mechanisms import arrays, intervals, rounded
 from tacet.mechanisms.additive.parameters import Real, keep, positive, quotient, some_of, whole
 from tacet.mechanisms.certified import laplace_chunk
 from tacet.mechanisms.vectors import cube_chunk, sphere_chunk
@@ -111,7 +110,7 @@ class KNorm:
         `event` is the price where one unit moves one of them. Values are read as by
         `Laplace.release`. Raises InvalidParameter for another shape or dtype.
         """
-        shape = np.shape(x)
+        shape = arrays.array_of("x", x).shape
         if not shape or shape[-1] != self.dimension:
             raise InvalidParameter("x", shape, expected=f"vectors of length {self.dimension}")
         if self._is_laplace():

@@ -34,6 +34,7 @@ from tacet.privacy.guarantees import ApproxDP
 __all__ = ["TruncatedLaplace"]
 
 _SECURE = SecureBits()
+_FARTHEST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,8 @@ class TruncatedLaplace:
         if checks.exact("sensitivity", sensitivity) > 2 * checks.exact("bound", bound):
             expected = f"at least half the sensitivity, {sensitivity}: below it nothing is private"
             raise InvalidParameter("bound", self.bound, expected=expected)
+        if checks.exact("bound", bound) > _FARTHEST * checks.exact("scale", scale):
+            raise InvalidParameter("bound", self.bound, expected="at most 2^40 times the scale")
         grid, _ = rounded.grid_ratio("scale", checks.exact("scale", scale), self.grid_log2)
         moved = whole("l0_sensitivity", self.l0_sensitivity, least=1, most=1 << 40)
         keep(self, scale=scale, sensitivity=sensitivity, bound=bound)

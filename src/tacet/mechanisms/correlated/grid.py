@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms import intervals
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.certified import CHUNK, gaussian_chunk
 from tacet.mechanisms.rounded import floor_log2
 
@@ -156,7 +157,7 @@ def numbers_of(argument: str, values: ArrayLike) -> NDArray[Any]:
     """
     if isinstance(values, int):
         values = max(-(1 << 63), min(int(values), (1 << 63) - 1))
-    array = np.asarray(values)
+    array = array_of(argument, values)
     kind, width = array.dtype.kind, array.dtype.itemsize
     if kind == "f" and width <= 8:
         return array.astype(np.float64, copy=False)

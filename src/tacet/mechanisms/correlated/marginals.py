@@ -25,6 +25,7 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.additive.parameters import Real, inverse_root_up, keep, positive, quotient
 from tacet.mechanisms.additive.parameters import whole as whole_number
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.correlated.grid import Grid, grid_for, halves
 from tacet.privacy import events
 
@@ -203,7 +204,7 @@ class Marginals:
         return noisy
 
     def _records(self, records: ArrayLike) -> Integers:
-        array = np.asarray(records)
+        array = array_of("records", records)
         if array.dtype.kind not in "biu":
             raise InvalidParameter("records", array.dtype, expected="whole numbers of 64 bits")
         if array.ndim != 2 or array.shape[1] != len(self.sizes):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.additive.parameters import keep, whole
+from tacet.mechanisms.arrays import array_of
 
 __all__ = ["LARGEST_CELLS", "Prefixes", "Queries", "Ranges", "Workload", "as_workload"]
 
@@ -184,7 +185,7 @@ def as_workload(value: Workload | ArrayLike) -> Workload:
 
 def real_matrix(argument: str, value: ArrayLike) -> Floats:
     """A finite real matrix with columns for at most 4096 cells; else InvalidParameter."""
-    array = np.asarray(value)
+    array = array_of(argument, value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise InvalidParameter(argument, array.dtype, expected="a matrix of real numbers")
     if array.ndim != 2 or 0 in array.shape or array.shape[1] > LARGEST_CELLS:

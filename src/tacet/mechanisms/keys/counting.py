@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 
 __all__ = ["Key", "counted", "in_order", "unzipped"]
 
@@ -24,7 +25,7 @@ def counted(counts: ArrayLike) -> NDArray[np.int64]:
 
     Raises InvalidParameter for a dtype that is not integer.
     """
-    array = np.asarray(counts)
+    array = array_of("counts", counts)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)  # what numpy makes of an empty list
     if array.dtype.kind not in "iu":

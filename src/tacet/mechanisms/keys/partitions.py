@@ -73,7 +73,7 @@ class PartitionSelection:
             raise InvalidParameter(
                 "delta", self.delta, expected="delta / l0_sensitivity of at least 2^-80"
             )
-        if _length(float(one_epsilon), float(one_delta)) > _LONGEST:
+        if one_epsilon < _LEAST_DELTA or _length(one_epsilon, float(one_delta)) > _LONGEST:
             raise InvalidParameter(
                 "epsilon",
                 self.epsilon,
@@ -161,9 +161,10 @@ def thresholds(epsilon: Fraction, delta: Fraction) -> tuple[NDArray[np.uint64], 
     return high, low
 
 
-def _length(epsilon: float, delta: float) -> float:
+def _length(exact: Fraction, delta: float) -> float:
     """About how many counts are not sure: the closed form of the source, in floats."""
-    if epsilon > 700:
+    if exact > 700:
         return 3
+    epsilon = float(exact)
     half = math.log1p(math.expm1(epsilon) / (2 * delta)) / epsilon
     return 2 * half + 3

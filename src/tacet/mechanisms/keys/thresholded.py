@@ -325,15 +325,22 @@ def _gaussian_delta(
             - growth * _tail(with_her + mu / 2),
             _tail(without - mu / 2) - stay * growth * _tail(without + mu / 2),
         )
-    return decimal_up(min(worst, mp.mpf(1)))
+    return _chance_up(worst)
 
 
 def _any_of(chance: Any, keys: int) -> Real:
     mp = context()
-    return decimal_up(-mp.expm1(keys * mp.log1p(-chance)))
+    return _chance_up(-mp.expm1(keys * mp.log1p(-chance)))
+
+
+def _chance_up(chance: Any) -> Real:
+    """The probability, rounded up, and 1 at most."""
+    return min(decimal_up(chance), 1)
 
 
 def _tail(distance: Any) -> Any:
     """P(N(0, 1) >= distance)."""
     mp = context()
-    return mp.erfc(distance / mp.sqrt(2)) / 2
+    # Farther out it is below 10^-200000, far less than `decimal_up` rounds up to.
+    near = min(max(distance, -1000), 1000)
+    return mp.erfc(near / mp.sqrt(2)) / 2

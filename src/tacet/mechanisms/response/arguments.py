@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.response.thresholds import MOST_CATEGORIES
 from tacet.privacy.events import fields
 
@@ -44,7 +45,7 @@ def indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], S
     """
     if isinstance(values, int):
         return np.array([min(max(int(values), 0), categories - 1)], dtype=np.int64), None
-    array = np.asarray(values)
+    array = array_of("values", values)
     if array.size == 0 and array.dtype == np.float64 and not isinstance(values, np.ndarray):
         array = array.astype(np.int64)  # an empty list
     if array.dtype.kind not in "iub":
@@ -62,7 +63,7 @@ def answers(reports: ArrayLike, *, limit: int, width: int | None = None) -> NDAr
 
     Raises InvalidParameter for no reports, another dtype, another width or another number.
     """
-    array = np.asarray(reports)
+    array = array_of("reports", reports)
     expected = "integers as `encode` returns them"
     if array.dtype.kind not in "iu":
         raise InvalidParameter("reports", array.dtype, expected=expected)
@@ -82,7 +83,7 @@ def packed(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
 
     Raises InvalidParameter for no reports, another dtype or another width.
     """
-    array = np.asarray(reports)
+    array = array_of("reports", reports)
     width = -(-categories // 8)
     if array.dtype != np.uint8 or array.ndim == 0 or array.shape[-1] != width:
         raise InvalidParameter(
@@ -133,7 +134,7 @@ def places(x: ArrayLike, *, ends: Bounds, last: int) -> tuple[NDArray[np.int64],
     if isinstance(x, int):
         array, shape = np.array([_float(x)]), None
     else:
-        array = np.asarray(x)
+        array = array_of("x", x)
         shape = None if isinstance(x, float | np.generic) else array.shape
         if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
             raise InvalidParameter(

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.response.thresholds import Support
 from tacet.privacy.estimates import Estimate
 
@@ -114,7 +115,7 @@ def frequencies(tally: ArrayLike, *, count: int, support: Support, size: int) ->
 
 def tallied(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
     """The tally as int64, if it can be one of `count` reports."""
-    array = np.asarray(tally)
+    array = array_of("tally", tally)
     count = checks.positive_integer(count=count)
     if array.dtype.kind not in "iu" or array.shape != (size,):
         raise InvalidParameter(

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.response import arguments, frequencies
 from tacet.mechanisms.response.draws import CHUNK, below
 from tacet.mechanisms.response.thresholds import (
@@ -158,7 +159,7 @@ class LocalHashing:
     def _asked(self, among: ArrayLike | None) -> NDArray[np.int64]:
         if among is None:
             return np.arange(self.categories)
-        asked = np.asarray(among)
+        asked = array_of("among", among)
         fits = asked.ndim == 1 and asked.size > 0 and asked.dtype.kind in "iu"
         if not fits or asked.min() < 0 or asked.max() >= self.categories:
             raise InvalidParameter(

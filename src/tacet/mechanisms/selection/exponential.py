@@ -27,6 +27,7 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.refine import LazyUniform, exp_bounds
 from tacet.mechanisms.selection.contest import leaders
 from tacet.mechanisms.selection.losses import odds_loss
@@ -120,8 +121,8 @@ class Exponential:
 
         scores: one dimension or more, candidates along the last. Private: for error prediction.
         """
-        array = np.asarray(scores)
-        matrix = array.reshape(-1, array.shape[-1]) if array.ndim else array
+        array = array_of("scores", scores)
+        matrix = array.reshape(-1, array.shape[-1]) if array.size else array
         matrix = score_rows(matrix, dimensions=2)
         logs = _below_best(matrix, self.factor)
         given = _weights(weights, matrix.shape[1])
@@ -269,7 +270,7 @@ def _weights(weights: ArrayLike | None, candidates: int) -> NDArray[Any] | None:
     """The base measure, checked, or None where it is uniform."""
     if weights is None:
         return None
-    array = np.asarray(weights)
+    array = array_of("weights", weights)
     expected = f"{candidates} finite numbers, 0 or above, not all 0"
     if array.shape != (candidates,) or array.dtype.kind not in "iufO":
         raise InvalidParameter("weights", weights, expected=expected)

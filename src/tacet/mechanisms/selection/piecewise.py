@@ -27,6 +27,8 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
+from tacet.mechanisms.refine import LazyUniform
 from tacet.mechanisms.rounded import floor_log2
 from tacet.mechanisms.selection.exponential import choose
 from tacet.mechanisms.selection.losses import odds_loss
@@ -113,7 +115,7 @@ class PiecewiseConstantExponential:
         factor = factor_of(self.epsilon, self.sensitivity, monotone=self.monotone)
         source = bits or _SECURE
         piece = int(choose(row[None, :], counts, factor=factor, bits=source)[0])
-        step = int(starts[piece]) + source.below(int(counts[piece]))
+        step = int(starts[piece]) + _evenly(int(counts[piece]), source)
         return float(np.ldexp(float(step), self.grid_log2))
 
     def loss_bound(self, confidence: Number, *, width: Real = 0) -> float:
@@ -173,13 +175,27 @@ def pieces_of_steps(
     return ends[:-1], np.diff(ends)
 
 
+def _evenly(count: int, bits: RandomBits) -> int:
+    """An integer, exactly uniform on {0, ..., count - 1}, floor(U count).
+
+    One word nearly always: drawing again, as `below` does, would take a time that depends on the
+    number of points in a piece, and so on where the private edges are.
+    """
+    uniform = LazyUniform(int(bits.words(1)[0]), length=64, bits=bits)
+    while True:
+        first = uniform.value * count >> uniform.length
+        if first == ((uniform.value + 1) * count - 1) >> uniform.length:
+            return first
+        uniform.extend()
+
+
 def _is_whole(value: object) -> bool:
     """Whether a value is a whole number, whatever the caller's types promised."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _edges(edges: ArrayLike, *, pieces: int) -> NDArray[np.float64]:
-    array = np.asarray(edges)
+    array = array_of("edges", edges)
     if array.shape != (pieces - 1,):
         raise InvalidParameter(
             "edges", array.shape, expected=f"{pieces - 1} of them, one fewer than scores"

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 
 __all__ = [
     "Floats",
@@ -69,7 +70,7 @@ def score_rows(scores: ArrayLike | Sequence[Fraction], *, dimensions: int) -> ND
 
     NaN counts as 0, infinities as the largest float.
     """
-    array = np.asarray(scores)
+    array = array_of("scores", scores)
     if array.ndim != dimensions or array.shape[-1] == 0:
         raise InvalidParameter(
             "scores", array.shape, expected=f"{dimensions} dimension(s) and at least one candidate"

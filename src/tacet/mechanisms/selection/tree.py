@@ -60,6 +60,7 @@ __all__ = ["TreeSelection", "TreeTrace"]
 
 _SECURE = SecureBits()
 _BRANCHINGS: Final = (2, 4, 8, 16)
+_REACH: Final = Fraction(1 << 800)  # the noise has a grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +108,14 @@ class TreeSelection:
             noise_multiplier=fields.positive("noise_multiplier", self.noise_multiplier),
             sensitivity=fields.positive("sensitivity", self.sensitivity),
         )
+        product = checks.exact("noise_multiplier", self.noise_multiplier)
+        product *= checks.exact("sensitivity", self.sensitivity)
+        if not 1 / _REACH <= product <= _REACH:
+            raise InvalidParameter(
+                "noise_multiplier",
+                self.noise_multiplier,
+                expected="noise_multiplier x sensitivity between 2^-800 and 2^800",
+            )
         if self.branching not in _BRANCHINGS:
             raise InvalidParameter("branching", self.branching, expected="2, 4, 8 or 16")
         for name in ("shuffle", "monotone"):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 from tacet.mechanisms.certified import LARGEST_RATIO
 from tacet.mechanisms.rounded import floor_log2
 
@@ -79,7 +80,7 @@ def questions(values: ArrayLike) -> NDArray[Any]:
     Unsigned integers beyond 2^63 - 1 end there. Raises InvalidParameter for another shape or
     dtype.
     """
-    array = np.asarray(values)
+    array = array_of("values", values)
     kind, width = array.dtype.kind, array.dtype.itemsize
     if array.ndim != 1:
         raise InvalidParameter("values", array.shape, expected="one dimension")
