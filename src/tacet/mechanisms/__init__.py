@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.adaptive.found_clipping import FoundClipping
     from tacet.mechanisms.adaptive.grids import geometric_grid
     from tacet.mechanisms.adaptive.inverse import InverseSensitivity
+    from tacet.mechanisms.adaptive.item_sets import item_set_losses
     from tacet.mechanisms.adaptive.race_to_the_top import RaceToTheTop
     from tacet.mechanisms.adaptive.sensitivities import (
         down_sensitivity,
@@ -111,6 +112,7 @@ __all__ = [
     "fixed_point_sensitivity",
     "fixed_point_sum",
     "geometric_grid",
+    "item_set_losses",
     "local_sensitivity",
     "smooth_sensitivity",
 ]
@@ -169,6 +171,7 @@ _HOMES = {
     "fixed_point_sensitivity": "sums",
     "fixed_point_sum": "sums",
     "geometric_grid": "adaptive.grids",
+    "item_set_losses": "adaptive.item_sets",
     "local_sensitivity": "adaptive.sensitivities",
     "smooth_sensitivity": "adaptive.sensitivities",
 }
