@@ -48,10 +48,15 @@ LAWS: dict[str, tuple[Make, Callable[[float], float]]] = {
 }
 
 
-def middle(noise: StandardNoise) -> float:
+def bracket(noise: StandardNoise) -> tuple[Fraction, Fraction]:
     found = noise.ends()
     assert found is not None
-    return float(sum(found) / 2)
+    low, high, places = found
+    return Fraction(low, 1 << places), Fraction(high, 1 << places)
+
+
+def middle(noise: StandardNoise) -> float:
+    return float(sum(bracket(noise)) / 2)
 
 
 def magnitudes_p(draws: NDArray[np.float64], tail: Callable[[float], float], scale: float) -> float:
@@ -77,12 +82,10 @@ def test_each_has_its_law_and_no_other(name: str) -> None:
 @pytest.mark.parametrize("name", LAWS)
 def test_brackets_are_nested_and_close_in(name: str) -> None:
     noise = LAWS[name][0](SeededBits(72))
-    found = noise.ends()
-    assert found is not None
+    found = bracket(noise)
     for _ in range(3):
         noise.extend()
-        inner = noise.ends()
-        assert inner is not None
+        inner = bracket(noise)
         assert found[0] <= inner[0] <= inner[1] <= found[1]
         assert (inner[1] - inner[0]) * 2**50 <= found[1] - found[0]
         found = inner
@@ -115,9 +118,7 @@ def test_students_bracket_holds_what_mpmath_makes_of_the_same_bits(seed: int) ->
     with mp.workdps(150):
         uniform, turn = mpf(radius) / 2**63, mpf(angle) / 2**64
         truth = mp.sqrt(3 * (uniform ** (mpf(-2) / 3) - 1)) * mp.cospi(2 * turn)
-        found = noise.ends()
-        assert found is not None
-        low, high = (mpf(end.numerator) / end.denominator for end in found)
+        low, high = (mpf(end.numerator) / end.denominator for end in bracket(noise))
         assert low <= truth * (1 + mpf(10) ** -100 * mp.sign(truth)) + mpf(10) ** -100
         assert truth <= high + abs(truth) * mpf(10) ** -80 + mpf(10) ** -80
         assert high - low < mpf(10) ** -60
@@ -141,8 +142,7 @@ def test_a_rounded_sum_is_the_nearest_step(name: str, grid_log2: int) -> None:
         step = rounded_sum(value, make(SeededBits(seed)), scale=scale, grid_log2=grid_log2)
         noise = make(SeededBits(seed))
         noise.extend()
-        found = noise.ends()
-        assert found is not None
+        found = bracket(noise)
         unit = Fraction(2) ** grid_log2
         assert (step - Fraction(1, 2)) * unit <= value + scale * found[1]
         assert value + scale * found[0] <= (step + Fraction(1, 2)) * unit

@@ -14,14 +14,11 @@ import math
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
-from mpmath.libmp import from_rational, mpf_exp, to_fixed
+from mpmath.libmp import from_man_exp, ln2_fixed, mpf_exp, mpf_log, to_fixed
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.refine import (
     LazyUniform,
-    exp_bounds,
-    minus_log_bounds,
-    normal_bounds,
     signed_uniform,
     turned_bounds,
 )
@@ -35,16 +32,18 @@ __all__ = [
     "rounded_sum",
 ]
 
-Ends: TypeAlias = tuple[Fraction, Fraction]
+Ends: TypeAlias = tuple[int, int, int]
+"""Whole numbers low, high, places: the draw lies between low and high, both over 2^places."""
 
 _GUARD = 64
+_TURNS = 512
 
 
 class StandardNoise(Protocol):
     """A draw Z of a law that is symmetric about 0."""
 
     def ends(self) -> Ends | None:
-        """Numbers between which Z lies; None as long as there is no finite bound."""
+        """Numbers between which Z lies; None as long as no bound is known."""
 
     def extend(self) -> None:
         """Read 64 more bits of each uniform number."""
@@ -60,12 +59,17 @@ def rounded_sum(value: Fraction, noise: StandardNoise, *, scale: Fraction, grid_
     """
     step = Fraction(1 << grid_log2) if grid_log2 >= 0 else Fraction(1, 1 << -grid_log2)
     offset, ratio = value / step + Fraction(1, 2), scale / step
+    # Integers alone from here on: fractions are reduced, in a time that depends on the draw.
+    unit = offset.denominator * ratio.denominator
+    start, slope = offset.numerator * ratio.denominator, ratio.numerator * offset.denominator
     while True:
         found = noise.ends()
         if found is not None:
-            low, high = (math.floor(offset + ratio * end) for end in found)
-            if low == high:
-                return low
+            low, high, places = found
+            shift, whole = start << places, unit << places
+            least = (shift + slope * low) // whole
+            if least == (shift + slope * high) // whole:
+                return least
         noise.extend()
 
 
@@ -79,9 +83,8 @@ class StandardLaplace:
 
     def ends(self) -> Ends | None:
         """Numbers between which the draw lies."""
-        places = self._uniform.places
-        low, high = minus_log_bounds(self._uniform, places)
-        return None if high is None else _fractions(low, high, places, sign=self._sign)
+        found = _minus_log(self._uniform)
+        return None if found is None else _mirrored((*found, self._uniform.places), sign=self._sign)
 
     def extend(self) -> None:
         """Read 64 more bits."""
@@ -99,9 +102,12 @@ class StandardNormal:
 
     def ends(self) -> Ends | None:
         """Numbers between which the draw lies."""
-        places = self._radius.places
-        pair = normal_bounds(self._radius, self._angle, places)
-        return None if pair is None else _fractions(*pair[0], 2 * places, sign=1)
+        places, found = self._radius.places, _minus_log(self._radius)
+        if found is None:
+            return None
+        shortest, longest = (math.isqrt(2 * end << places) for end in found)
+        pair = turned_bounds((shortest, longest + 1), self._angle, places)
+        return (*pair[0], 2 * places)
 
     def extend(self) -> None:
         """Read 64 more bits of the radius and of the angle."""
@@ -127,17 +133,18 @@ class StandardStudent:
 
     def ends(self) -> Ends | None:
         """Numbers between which the draw lies."""
-        places = self._radius.places
-        low, high = minus_log_bounds(self._radius, places)
-        if high is None:
+        places, found = self._radius.places, _minus_log(self._radius)
+        if found is None:
             return None
-        growth = 2 / self._degrees
-        least = _growth_bounds(low, places, growth)[0]
-        most = _growth_bounds(high, places, growth)[1]
-        shortest = math.isqrt(math.floor(self._degrees * least) << places)
-        longest = math.isqrt(math.ceil(self._degrees * most) << places) + 1
+        growth = 2 * self._degrees.denominator, self._degrees.numerator
+        low, high = (
+            _exp(end, places, growth, most=self._radius.length, goal=places) - (1 << places)
+            for end in found
+        )
+        shortest = math.isqrt(max(math.floor(self._degrees * (low - 2)), 0) << places)
+        longest = math.isqrt(math.ceil(self._degrees * (high + 2)) << places) + 1
         pair = turned_bounds((shortest, longest), self._angle, places)
-        return _fractions(*pair[0], 2 * places, sign=1)
+        return (*pair[0], 2 * places)
 
     def extend(self) -> None:
         """Read 64 more bits of the radius and of the angle."""
@@ -168,9 +175,11 @@ class StandardCauchy:
         found = self._powers(Fraction(1))
         if found is None:
             return None
-        low, high = found
-        first, second = (low, high) if self._inside else (1 / high, 1 / low)
-        return (first, second) if self._sign > 0 else (-second, -first)
+        low, high, places = found
+        square = 1 << 2 * places
+        outside = square // high, -(-square // low)  # taken, in the same time, also where not used
+        low, high = (low, high) if self._inside else outside
+        return _mirrored((low, high, places), sign=self._sign)
 
     def extend(self) -> None:
         """Read 64 more bits."""
@@ -181,27 +190,29 @@ class StandardCauchy:
         while True:
             found = self._powers(self._power)
             if found is not None:
-                unit = 1 << coin.length
-                if (coin.value + 1) * (1 + found[1]) < unit:
+                low, high, places = found
+                whole = 1 << coin.length + places
+                if (coin.value + 1) * ((1 << places) + high) < whole:
                     return True
-                if coin.value * (1 + found[0]) > unit:
+                if coin.value * ((1 << places) + low) > whole:
                     return False
             self._magnitude.extend()
             coin.extend()
 
     def _powers(self, exponent: Fraction) -> Ends | None:
         """Numbers, above 0, between which W^exponent lies."""
-        places = self._magnitude.places
-        low, high = minus_log_bounds(self._magnitude, places)
-        if high is None:
+        places, found = self._magnitude.places, _minus_log(self._magnitude)
+        if found is None:
             return None
-        share = exponent if self._inside else exponent / (self._power - 1)
-        places = 2 * places  # so that the lower bound is above 0, and close in relative terms
-        least = exp_bounds(-share * Fraction(high, 1 << self._magnitude.places), places)[0]
-        most = exp_bounds(-share * Fraction(low, 1 << self._magnitude.places), places)[1]
-        if least == 0:
-            return None
-        return Fraction(least, 1 << places), Fraction(most, 1 << places)
+        # Of one denominator on both sides of 1, so that neither takes longer.
+        whole, part = self._power.numerator, self._power.denominator
+        share = -exponent.numerator * (whole - part if self._inside else part)
+        factor = share, exponent.denominator * (whole - part)
+        goal = 2 * places  # so that the lower bound is above 0, and close in relative terms
+        high, low = (
+            _exp(end, places, factor, most=self._magnitude.length, goal=goal) for end in found
+        )
+        return (low - 2, high + 2, goal) if low > 2 else None
 
 
 def _signed(bits: RandomBits) -> tuple[int, LazyUniform]:
@@ -217,16 +228,36 @@ def _uniform(bits: RandomBits) -> LazyUniform:
     return uniform
 
 
-def _growth_bounds(value: int, places: int, factor: Fraction) -> tuple[int, int]:
-    """Integers around (e^(factor value / 2^places) - 1) 2^places, the lower one 0 or above."""
-    exponent = factor * Fraction(value, 1 << places)
-    whole = 2 * math.ceil(exponent) + 2  # more binary digits than the power has before its point
-    precision = places + whole + _GUARD
-    argument = from_rational(exponent.numerator, exponent.denominator, precision)
-    grown = int(to_fixed(mpf_exp(argument, precision), places)) - (1 << places)
-    return max(grown - 2, 0), grown + 2
+def _minus_log(uniform: LazyUniform) -> tuple[int, int] | None:
+    """Integers around -ln(U) 2^places; None where U may be 0.
+
+    It is taken of U / 8, since mpmath takes another way for numbers near 1, in another time.
+    """
+    if uniform.value == 0:
+        return None
+    places, eighth = uniform.places, -uniform.length - 3
+    low, high = (
+        -int(to_fixed(mpf_log(from_man_exp(end, eighth), places + _GUARD), places))
+        for end in (uniform.value + 1, uniform.value)
+    )
+    three = 3 * int(ln2_fixed(places))  # too small by less than 3
+    return max(low - three - 6, 0), high - three + 6
 
 
-def _fractions(low: int, high: int, places: int, *, sign: int) -> Ends:
-    first, second = (low, high) if sign > 0 else (-high, -low)
-    return Fraction(first, 1 << places), Fraction(second, 1 << places)
+def _exp(value: int, places: int, factor: tuple[int, int], *, most: int, goal: int) -> int:
+    """A whole number less than 2 away from e^(factor value / 2^places) 2^goal.
+
+    factor: numerator and denominator; most: above value / 2^places. The exponent is moved by many
+    ln 2, since mpmath's time depends on its size.
+    """
+    top, bottom = factor
+    precision = goal + max(-(-2 * top * most // bottom), 0) + _GUARD
+    exponent = (top * value << precision) // (bottom << places)
+    turns = _TURNS if top > 0 else -_TURNS
+    moved = from_man_exp(exponent + turns * int(ln2_fixed(precision)), -precision)
+    return int(to_fixed(mpf_exp(moved, precision), goal - turns))
+
+
+def _mirrored(found: Ends, *, sign: int) -> Ends:
+    low, high, places = found
+    return found if sign > 0 else (-high, -low, places)
