@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from tacet.bits import SecureBits
+from tacet.mechanisms.adaptive.smooth import SmoothSensitivity
 from tacet.mechanisms.additive import (
     BoundedLaplace,
     DiscreteGaussian,
@@ -148,6 +149,14 @@ def once_noise(x: int, *, bits: SecureBits) -> float:
     return 0.0 if found is None else float(found[1]) - CENTRE
 
 
+def smooth_noise(mechanism: SmoothSensitivity) -> Callable[..., float]:
+    """The noise on a number whose smooth bound is 1."""
+    return lambda x, *, bits: mechanism.release_at(x, smooth_sensitivity=1, bits=bits)
+
+
+STUDENT = SmoothSensitivity(epsilon=1, grid_log2=-20)
+SMOOTH_LAPLACE = SmoothSensitivity(epsilon=1, delta=1e-6, noise="laplace", grid_log2=-20)
+
 RELEASES: dict[str, Callable[..., Any]] = {
     "geometric": Geometric(epsilon=0.1).release,
     "sparse vector, stopped once": once_noise,
@@ -186,6 +195,8 @@ RELEASES: dict[str, Callable[..., Any]] = {
     "binary tree, one at a time": tree_noise,
     "square root, an array": root_noise,
     "sparse vector, normal noise": normal_array_noise,
+    "student at a smooth bound": smooth_noise(STUDENT),
+    "laplace at a smooth bound": smooth_noise(SMOOTH_LAPLACE),
 }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         smooth_sensitivity,
     )
     from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
+    from tacet.mechanisms.adaptive.smooth import SmoothSensitivity
     from tacet.mechanisms.additive.bounded import BoundedLaplace
     from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
     from tacet.mechanisms.additive.multivariate import MultivariateGaussian
@@ -93,6 +94,7 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "ShiftedInverse",
+    "SmoothSensitivity",
     "Sparse",
     "SquareRootToeplitz",
     "StableSelection",
@@ -152,6 +154,7 @@ _HOMES = {
     "RandomizedResponse": "response.categorical",
     "ReportNoisyMax": "selection.noisy_max",
     "ShiftedInverse": "adaptive.shifted_inverse",
+    "SmoothSensitivity": "adaptive.smooth",
     "Sparse": "sparse_vector.threshold",
     "SquareRootToeplitz": "correlated.square_root",
     "StableSelection": "selection.stable",
