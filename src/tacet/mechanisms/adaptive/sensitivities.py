@@ -45,8 +45,8 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 __all__ = ["down_sensitivity", "local_sensitivity", "smooth_sensitivity"]
 
 _FLOATS_END: Final = Fraction(sys.float_info.max)
-_SLACK: Final = Fraction(1, 2**28)
 _LEAST_SMOOTHNESS: Final = Fraction(1, 2**16)
+_LARGEST_SMOOTHNESS: Final = Fraction(2**10)  # beyond, only the local sensitivity is left
 
 
 def local_sensitivity(
@@ -137,9 +137,10 @@ def smooth_sensitivity(
     S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and
     LS the local sensitivity (distance 1). The result s is a smooth bound itself, roundings
     included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbours x and x'. It is at
-    least S(x), and at most what S is with the smoothness less 2^-27 (where it is below 2^-900 of
-    the range, that). In the units of the statistic. For a `Sum` without an upper bound it is inf.
-    A `Variance` is refused under AddRemove, where the supremum has no formula known here.
+    least S(x), and at most what S is with a smoothness that is less by 2^-36 + 2^-41 / smoothness
+    (that of a rank or of the mode no less than 2^-900 of the range, where it is not 0).
+    In the units of the statistic; for a `Sum` without an upper bound it is inf. A `Variance` is
+    refused under AddRemove, where no formula for the supremum is known here.
     smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic.
     Raises InvalidParameter for another argument, shape or dtype. O(n log n) for n values.
     Never release it; noise scaled to it is private only with a proof, as `SmoothSensitivity` has.
@@ -155,8 +156,9 @@ def smooth_sensitivity(
     if given < _LEAST_SMOOTHNESS:
         raise InvalidParameter("smoothness", smoothness, expected="at least 2^-16, about 1.6e-5")
     _check_neighbors(neighbors)
-    # The rest of the smoothness is for roundings, which differ between neighbours.
-    rate = float(given - _SLACK) if given < 1 << 20 else float(1 << 20)
+    # A little of the smoothness is kept for roundings, which differ between neighbours.
+    slack = Fraction(1, 2**37) + Fraction(1, 2**42) / given
+    rate = float(min(given, _LARGEST_SMOOTHNESS) - slack)
     match statistic:
         case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
             found = ranks.rank_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
@@ -177,7 +179,7 @@ def smooth_sensitivity(
             found = counts.mode_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
         case DistinctCount():
             found = counts.distinct_smooth(values, neighbors=neighbors)
-    return found * (1.0 + 2.0**-29)
+    return found * (1.0 + float(slack) / 4)
 
 
 def _width(statistic: Bounded) -> float:

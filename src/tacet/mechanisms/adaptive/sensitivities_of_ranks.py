@@ -99,7 +99,7 @@ def rank_smooth(
 ) -> float:
     """The smooth sensitivity by the range of the bounds, of at most 1, nearly.
 
-    Exact to a relative error of 2^-46 / smoothness, or 2^-900 where it is below that.
+    Exact to a relative error of 2^-40 + 2^-45 / smoothness, or 2^-900 where it is below that.
     """
     numbers = clamped_values(statistic, values)
     count = numbers.size

@@ -69,9 +69,10 @@ def staircase(stops: Integers) -> list[Rectangles]:
 def widest(
     values: Floats, of_right: Integers, of_left: Integers, parts: Rectangles, *, smoothness: float
 ) -> float:
-    """The widest discounted gap of the rectangles, or 0; to a relative error of 2^-50/smoothness.
+    """The widest discounted gap of the rectangles, or 0.
 
-    values: in rising order, their differences at most 1. What is below 2^-960 may be lost.
+    values: in rising order, their differences at most 1. What is below 2^-960 may be lost; for the
+    rest the relative error is 2^-50 / smoothness for every level of the halving.
     """
     # The discounts as mantissa and exponent, as they may span more than floats do.
     logarithm = (of_right - of_right[0]) * (-smoothness / np.log(2.0))
