@@ -211,6 +211,7 @@ def test_faint_noise_against_numbers_of_hits(
         (1e-3, 0.5, 3000, 1e-6),
         (0.9, 2.0, 40, 1e-7),
         (0.03, 0.4, 300, 1e-3),
+        (0.0047, 4.14, 2573, 1e-8),
     ],
 )
 def test_against_contours(rate: float, noise: float, count: int, delta: float) -> None:

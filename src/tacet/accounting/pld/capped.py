@@ -193,7 +193,7 @@ def _epsilon(
     sides = {side: [part.rounded(side) for part in parts] for side in (1, -1)}
     planner = Planner(sides[1], remove=remove, far=_far(parts, goal))
     plan = planner.best(goal)
-    for grid in (_ROUGH, *_GRIDS):
+    for grid in _grids(parts):
         if high <= idle:
             break
         for _ in range(_PASSES):
@@ -232,7 +232,7 @@ def _delta(
     sides = {side: [part.rounded(side) for part in parts] for side in (1, -1)}
     planner = Planner(sides[1], remove=remove, far=_far(parts, -40.0))
     goal = planner.likely_log_delta(ends[0])
-    for grid in (_ROUGH, *_GRIDS):
+    for grid in _grids(parts):
         if high <= idle:
             break
         planner = Planner(sides[1], remove=remove, far=_far(parts, goal))
@@ -249,6 +249,11 @@ def _delta(
         if high - low <= _ENOUGH * high:
             break
     return Interval(min(low, high), high)
+
+
+def _grids(parts: Sequence[Sampled]) -> list[int]:
+    """Numbers of nodes, the first for a plan; fewer for several kinds of steps."""
+    return [_ROUGH, *(grid >> len(parts) - 1 for grid in _GRIDS)]
 
 
 def _far(parts: Sequence[Sampled], goal: float) -> float:

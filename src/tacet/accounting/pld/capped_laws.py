@@ -25,7 +25,7 @@ __all__ = ["CappedLaw", "Grid", "law_above", "law_below"]
 _U = 2.0**-53
 _FAINT = 690.0
 _LOWEST = 38.0
-_BALANCES = 3
+_BALANCES, _BOUND = 3, 0.8
 _MOST_STRAY = 0.05
 
 
@@ -140,12 +140,11 @@ def law_below(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | N
     Source      docs/proofs/capped.md, Lemma 4.
     """
     h = grid.step
-    edges, first = _balanced(step, grid, top=top)
-    if edges is None:
+    balanced = _balanced(step, grid, top=top)
+    if balanced is None:
         return None
-    lump = step.below(float(edges[0]))
-    cells = _joined(lump, step.grouped(edges))
-    origin = float(lump.offset[0])
+    edges, first, origin = balanced
+    cells = _joined(step.below(float(edges[0])), step.grouped(edges))
     numbers = np.append(0, np.arange(first + 1, first + len(edges)))
     logs, errors = _log_masses(step, cells, grid)
     # how far each set's loss lies below that of its node
@@ -173,11 +172,12 @@ def law_below(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | N
     )
 
 
-def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array | None, int]:
-    """Edges of sets whose losses are about nodes, and the number of the one that the first ends at.
+def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array, int, float] | None:
+    """Edges of sets whose losses are about nodes, the number of the node below the first edge.
 
-    The offset of what lies below the first edge counts as that of node 0. By Newton's method from
-    the half nodes on, from the last edge to the first, along which errors shrink with the masses.
+    And the offset of node 0: where it matters, that of what lies below the first edge. By Newton's
+    method from the half nodes on, from the last edge to the first, along which errors shrink with
+    the masses.
     """
     h = grid.step
     lowest = step.offset_at(-_LOWEST)
@@ -188,11 +188,11 @@ def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array |
     first = max(math.ceil((lowest - origin) / h - 0.5), 0)
     last = min(math.floor((top - origin) / h - 0.5), grid.most)
     if last < first + 4:
-        return None, 0
+        return None
     nodes = np.arange(first, last + 1)
     edges: Array = step.places(np.asarray(origin + (nodes + 0.5) * h, dtype=np.float64))
     if not np.all(np.diff(edges) > 0):
-        return None, 0
+        return None
     for _ in range(_BALANCES):
         cells = step.grouped(edges)
         offsets = origin + nodes[1:] * h
@@ -217,13 +217,14 @@ def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array |
             pull = np.exp(level[:1] - lump.log_null) * np.expm1(z[:1] - lump.z)
             pull = pull * -np.expm1(-lump.offset)
             turn = pull * both[0, 0] / (1 - pull * both[0, 1])
-        turn = np.where(np.abs(turn) < h, turn, 0.0)
-        move = np.append(both[:, 0] + turn * both[:, 1], 0.0)
+        bound = bool(np.abs(pull * both[0, 1])[0] < _BOUND and np.abs(turn)[0] < h)
+        move = np.append(both[:, 0] + (turn * both[:, 1] if bound else 0.0), 0.0)
         gaps = np.diff(edges)
         room = 0.4 * np.minimum(np.append(gaps, gaps[-1]), np.append(gaps[0], gaps))
         edges = edges + np.clip(np.nan_to_num(move), -room, room)
-        origin = float(step.below(float(edges[0])).offset[0])
-    return (edges, first) if np.all(np.diff(edges) > 0) else (None, 0)
+        if bound:  # else so little lies below the first edge that its loss may fall to a node
+            origin = float(step.below(float(edges[0])).offset[0])
+    return (edges, first, origin) if np.all(np.diff(edges) > 0) else None
 
 
 def _allowance(lacking: Array, weights: Array, h: float) -> float:
