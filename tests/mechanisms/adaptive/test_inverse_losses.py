@@ -26,6 +26,7 @@ from tacet.mechanisms.adaptive.statistics import (
     OrderStatistic,
     Quantile,
     Sum,
+    Variance,
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
@@ -177,6 +178,105 @@ def test_losses_of_sums(lower: int, upper: int, answers: Any, neighbors: Neighbo
     check(total, neighbors, truth=truth, answers=answers, size=3)
 
 
+def squared(kept: tuple[float, ...], low: Fraction, high: Fraction, added: int) -> Any:
+    """The least and the largest variance of what is kept and so many that may lie anywhere."""
+    count = len(kept) + added
+    if not count:
+        return Fraction(0), Fraction(0)
+    rows = [Fraction(value) for value in kept]
+    sum_, square = sum(rows, Fraction(0)), sum((x * x for x in rows), Fraction(0))
+    least = (square - sum_**2 / len(rows)) / count if rows else Fraction(0)
+
+    def at_the_ends(share: Fraction) -> Fraction:
+        first = sum_ + share * high + (added - share) * low
+        second = square + share * high**2 + (added - share) * low**2
+        return second / count - (first / count) ** 2
+
+    # Concave in the share at the upper end: a middle mean, or the nearer end.
+    even = (count * (high + low) / 2 - sum_ - added * low) / (high - low)
+    shares = [Fraction(0), Fraction(added), min(max(even, Fraction(0)), Fraction(added))]
+    return least, max(at_the_ends(share) for share in shares)
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize(("lower", "upper"), [(0, 3), (-2, 0), (-1, 1)])
+def test_losses_of_variances(lower: int, upper: int, neighbors: Neighbors) -> None:
+    step, farthest = Fraction(1, 32), 5
+    low, high = Fraction(lower), Fraction(upper)
+    statistic = Variance(lower=lower, upper=upper)
+    mechanism = InverseSensitivity(
+        epsilon=1, statistic=statistic, neighbors=neighbors, grid_log2=-5
+    )
+    domain = tuple(float(k) for k in range(lower, upper + 1))
+    for table in (*tables(domain, 4), (0.0,) * 6, (*domain, *domain)):
+        runs, size = mechanism.losses(table), len(table)
+        reach: list[tuple[Any, Any]] = []
+        for k in range(farthest + 1):
+            found = [reach[-1]] if reach else []
+            for gone in range(min(k, size) + 1):
+                if neighbors is ReplaceOne and gone < min(k, size):
+                    continue
+                added = gone if neighbors is ReplaceOne else k - gone
+                kept = set(itertools.combinations(table, size - gone))
+                found += [squared(rows, low, high, added) for rows in kept]
+            reach.append((min(x for x, _ in found), max(x for _, x in found)))
+        rounded = [[math.floor(end / step + Fraction(1, 2)) for end in ends] for ends in reach]
+        truth = math.floor(statistic.value(table) / step + Fraction(1, 2))
+        assert rounded[0] == [truth, truth]
+        for point in range(int(runs.counts.sum())):
+            expected = next(
+                (k for k, ends in enumerate(rounded) if ends[0] <= point <= ends[1]), None
+            )
+            if expected is None:
+                assert runs.loss(point) > farthest
+            else:
+                assert runs.loss(point) == expected
+            if neighbors is AddRemove and size < 4:
+                # Real records can do no more.
+                others = distances(table, domain, neighbors)
+                answers = variances(domain)
+                up, down = (
+                    others[answers >= point].min(initial=99),
+                    others[answers <= point].min(initial=99),
+                )
+                assert runs.loss(point) <= max(up, down)
+
+
+@cache
+def variances(domain: tuple[float, ...]) -> Ints:
+    statistic = Variance(lower=domain[0], upper=domain[-1])
+    half = Fraction(1, 2)
+    return np.array([math.floor(statistic.value(t) * 32 + half) for t in tables(domain, BEYOND)])
+
+
+def test_losses_of_variances_of_many_values() -> None:
+    generator = np.random.default_rng(9)
+    for count in (50, 2000):
+        values = np.round(generator.gamma(2.0, size=count), 3)
+        for neighbors in (AddRemove, ReplaceOne):
+            one = InverseSensitivity(
+                epsilon=40, statistic=Variance(lower=0, upper=64), neighbors=neighbors
+            )
+            runs = one.losses(values)
+            truth = statistic_of(values)
+            assert one._most() == 3
+            zero = runs.starts[runs.losses == 0]
+            assert zero.size == 1
+            assert abs(zero[0] * 2.0**one.grid_log2 - truth) < 1e-3
+            # One more value at the upper bound, by the textbook's formula.
+            most = statistic_of(np.append(values, 64.0))
+            if neighbors is ReplaceOne:
+                moved = (np.append(np.delete(values, k), 64.0) for k in range(count))
+                most = max(statistic_of(rows) for rows in moved)
+            last = runs.starts[runs.losses == 1].max()
+            end = last + runs.counts[runs.starts == last][0] - 1
+            assert abs(end * 2.0**one.grid_log2 - most) < 2e-3
+
+
+def statistic_of(values: Any) -> float:
+    return float(np.var(np.asarray(values, dtype=np.float64)))
+
+
 def test_losses_of_modes_count_how_far_they_are_behind() -> None:
     domain = (0, 1, 2)
     mode = Mode(categories=domain)
@@ -200,6 +300,7 @@ def test_losses_of_modes_count_how_far_they_are_behind() -> None:
     [
         *(rank for rank in RANKS if max(getattr(rank, "k", 0), getattr(rank, "rank", 0)) < 4),
         Mean(lower=-1, upper=2),
+        Variance(lower=-1, upper=2),
         Sum(lower=-1, upper=2),
         Mode(categories=(0, 1, 2)),
     ],
@@ -213,7 +314,7 @@ def test_losses_move_by_one_at_most_and_no_less_would_do(
         epsilon=1,
         statistic=statistic,
         neighbors=neighbors,
-        grid_log2=0,
+        grid_log2=-5 if isinstance(statistic, Variance) else 0,
         answers=(-5, 9) if isinstance(statistic, Sum) else None,
     )
     grid = mechanism._grid()

@@ -35,8 +35,10 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.adaptive.losses.families import (
     Known,
+    answers_of,
     check_statistic,
     grid_of,
+    most_of,
     moves_one_way,
     runs_of,
 )
@@ -61,7 +63,6 @@ Selection: TypeAlias = Literal["exponential", "permute and flip"]
 _SECURE = SecureBits()
 _SELECTIONS: Final = ("exponential", "permute and flip")
 _UNSEEN: Final = 45  # a little above 64 ln 2: losses end where all together weigh 2^-64 of the best
-_MOST: Final = 1 << 20
 _LARGEST_LOSS: Final = 1 << 62
 
 
@@ -69,13 +70,14 @@ _LARGEST_LOSS: Final = 1 << 62
 class InverseSensitivity:
     r"""Release a statistic by the inverse sensitivity mechanism.
 
-    epsilon: above 0; statistic: an order statistic, quantile, median, minimum, maximum, mean, sum
-    or mode of `tacet.mechanisms.adaptive`, or None, for `release_losses` alone; neighbors:
-    AddRemove or ReplaceOne; selection: "exponential" or "permute and flip" (see the module);
-    answers: public, (lower, upper), the interval in which a sum, or an answer of your own losses,
-    is sought, left out for all others; grid_log2: values and answers are multiples of 2^grid_log2,
-    by default as fine as float64 holds. For whole numbers take 0: an answer that many records
-    share is then one of few points, and not one of 2^52.
+    epsilon: above 0; statistic: an order statistic, quantile, median, minimum, maximum, mean,
+    variance, sum or mode of `tacet.mechanisms.adaptive`, or None, for `release_losses` alone;
+    neighbors: AddRemove or ReplaceOne; selection: "exponential" or "permute and flip" (see the
+    module); answers: public, (lower, upper), the interval in which a sum, or an answer of your own
+    losses, is sought, left out for all others; grid_log2: values and answers are multiples of
+    2^grid_log2, by default as fine as float64 holds (of a variance: 2^20 answers). For whole
+    numbers take 0: an answer that many records share is then one of few points, and not one of
+    2^52. Values of which the variance is asked are rounded to a 2^20-th of their range.
 
     Values are rounded to the nearest point of the grid, NaN counts as 0, and what lies outside the
     bounds as the nearer one. The statistic itself is rounded likewise. Empty data is data like any
@@ -269,9 +271,8 @@ class InverseSensitivity:
             return checks.exact("answers", self.answers[0]), checks.exact(
                 "answers", self.answers[1]
             )
-        if self.statistic is None or isinstance(self.statistic, Mode):
-            return Fraction(0), Fraction(1)
-        return Fraction(self.statistic.lower), Fraction(self.statistic.upper or 0)
+        assert self.statistic is not None
+        return answers_of(self.statistic)
 
     def _check_answers(self) -> None:
         needed = self.statistic is None or isinstance(self.statistic, Sum)
@@ -292,7 +293,7 @@ class InverseSensitivity:
     def _most(self) -> int:
         """Where losses end: a function of public numbers alone."""
         reach = (math.log(self._grid().size) + _UNSEEN) / float(self.factor)
-        return min(math.ceil(reach), _MOST)
+        return min(math.ceil(reach), most_of(self.statistic))
 
 
 def _root_down(square: Fraction) -> Real:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil, floor
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from tacet.mechanisms.adaptive.losses import ranks, sums
 from tacet.mechanisms.adaptive.losses.grid import Grid
 from tacet.mechanisms.adaptive.losses.modes import behind_the_mode
 from tacet.mechanisms.adaptive.losses.runs import Runs, Steps
+from tacet.mechanisms.adaptive.losses.variance import MOST, values_of, variance
 from tacet.mechanisms.adaptive.records import clamped
 from tacet.mechanisms.adaptive.statistics import (
     KthLargest,
@@ -28,12 +29,25 @@ from tacet.mechanisms.adaptive.statistics import (
     Quantile,
     RankStatistic,
     Sum,
+    Variance,
 )
+from tacet.mechanisms.rounded import floor_log2
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Known", "check_statistic", "grid_of", "moves_one_way", "runs_of"]
+__all__ = [
+    "Known",
+    "answers_of",
+    "check_statistic",
+    "grid_of",
+    "most_of",
+    "moves_one_way",
+    "runs_of",
+]
 
-Known: TypeAlias = RankStatistic | Mean | Sum | Mode
+_MOST: Final = 1 << 20
+_VARIANCES_LOG2: Final = 20  # the default grid of variances divides their interval so many times
+
+Known: TypeAlias = RankStatistic | Mean | Variance | Sum | Mode
 """The statistics that have losses here."""
 
 
@@ -43,8 +57,8 @@ def check_statistic(statistic: object) -> None:
         raise InvalidParameter(
             "statistic",
             statistic,
-            expected="an order statistic, quantile, minimum, maximum, mean, sum or mode of "
-            "tacet.mechanisms.adaptive; else release_losses takes your own losses",
+            expected="an order statistic, quantile, minimum, maximum, mean, variance, sum or mode "
+            "of tacet.mechanisms.adaptive; else release_losses takes your own losses",
         )
     if isinstance(statistic, Sum) and statistic.upper is None:
         raise InvalidParameter("statistic", statistic, expected="a sum with an upper bound")
@@ -54,11 +68,28 @@ def grid_of(statistic: Known, log2: int | None, *, answers: tuple[Fraction, Frac
     """The grid of the answers, whose step is also that of the values."""
     if isinstance(statistic, Mode):
         return Grid(0, len(statistic.categories) - 1, 0)
+    if isinstance(statistic, Variance):
+        coarse = floor_log2(answers[1]) - _VARIANCES_LOG2
+        finest = Grid.within(*answers, None).log2
+        return Grid.within(*answers, max(coarse, finest) if log2 is None else log2)
     low, high = Fraction(statistic.lower), Fraction(statistic.upper or 0)
     values = Grid.within(low, high, None, reach=max(map(abs, answers)))
     if log2 is not None:
         values = Grid.within(low, high, log2, reach=max(map(abs, answers)))
     return Grid.within(*answers, values.log2)
+
+
+def answers_of(statistic: Known) -> tuple[Fraction, Fraction]:
+    """The interval of the answers; of no meaning for a mode."""
+    if isinstance(statistic, Mode):
+        return Fraction(0), Fraction(1)
+    low, high = Fraction(statistic.lower), Fraction(statistic.upper or 0)
+    return (Fraction(0), (high - low) ** 2 / 4) if isinstance(statistic, Variance) else (low, high)
+
+
+def most_of(statistic: Known | None) -> int:
+    """Where losses end, however small epsilon is."""
+    return MOST if isinstance(statistic, Variance) else _MOST
 
 
 def moves_one_way(statistic: Known, neighbors: Neighbors) -> bool:
@@ -72,11 +103,12 @@ def runs_of(
     """The loss of every step of the grid. Private."""
     if isinstance(statistic, Mode):
         return behind_the_mode(statistic.counts(values))
-    step = Fraction(2) ** grid.log2
     low, high = Fraction(statistic.lower), Fraction(statistic.upper or 0)
-    inner = Grid(ceil(low / step), floor(high / step), grid.log2)
+    inner = values_of(low, high) if isinstance(statistic, Variance) else _at(low, high, grid.log2)
     steps = np.sort(inner.steps(clamped(values, lower=float(low), upper=float(high))))
     replace = neighbors is ReplaceOne
+    if isinstance(statistic, Variance):
+        return variance(steps, values=inner, grid=grid, most=most, replace=replace)
     if isinstance(statistic, Sum):
         return sums.total(steps, values=inner, grid=grid, most=most, replace=replace)
     if isinstance(statistic, Mean):
@@ -85,6 +117,11 @@ def runs_of(
     if replace:
         return ranks.rank_among(statistic.place(steps.size), steps, grid=grid, most=most)
     return _rank_added_or_removed(statistic, steps, grid=grid, most=most)
+
+
+def _at(low: Fraction, high: Fraction, log2: int) -> Grid:
+    step = Fraction(2) ** log2
+    return Grid(ceil(low / step), floor(high / step), log2)
 
 
 def _rank_added_or_removed(
