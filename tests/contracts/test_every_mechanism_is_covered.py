@@ -20,7 +20,7 @@ from tests.mechanisms.response import test_report_timing
 from tests.mechanisms.retry import test_retry_timing
 
 from tacet import mechanisms
-from tacet.bits import SeededBits
+from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
 from tacet.privacy.event_codec import from_json, to_json
 
@@ -218,6 +218,18 @@ def test_minus_zero_is_zero(name: str) -> None:
             for zero in (0.0, -0.0)
         )
         assert [(x, math.copysign(1, x)) for x in one] == [(x, math.copysign(1, x)) for x in other]
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("length", [1, 3, 8, 40])
+def test_extreme_words_give_finite_answers(name: str, length: int) -> None:
+    mechanism, case = make(name), EVERY[name]
+    for word in (0, 2**64 - 1, 2**63, 2**63 - 1, 1):
+        bits = ScriptedBits([word] * length, then=SeededBits(1))
+        if name == "TreeSelection":  # equal words of a random order are drawn again, all of them
+            bits = ScriptedBits([*range(4), *[word] * length], then=SeededBits(1))
+        for number in leaves(case(mechanism, case.value, bits)):
+            assert math.isfinite(number)
 
 
 # ---- how it is made

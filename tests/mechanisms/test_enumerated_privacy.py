@@ -4,17 +4,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 from mpmath import mp, mpf
+from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf
 
+from tacet import accounting
 from tacet.bits import SeededBits
+from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace
 from tacet.mechanisms.gaussian_table import cumulative_bounds
 from tacet.mechanisms.samplers import discrete_laplace
+from tacet.mechanisms.selection.exponential import Exponential
 
 REACH = 400
 
@@ -63,6 +68,83 @@ def test_the_table_of_the_discrete_gaussian_keeps_its_zcdp(
             assert divergence <= alpha * rho * (1 + mpf("1e-9"))
             if alpha == 2:  # where the bound is attained: the law is not wider than claimed
                 assert divergence > alpha * rho * mpf("0.999")
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [Fraction(2, 3), Fraction(2), Fraction(5)])
+def test_integer_noise_meets_the_curve_of_its_event_and_touches_it(
+    scale: Fraction, kind: str, sensitivity: int
+) -> None:
+    mechanism: DiscreteLaplace | DiscreteGaussian
+    if kind == "laplace":
+        mechanism = DiscreteLaplace(scale=scale, l1_sensitivity=sensitivity)
+    else:
+        mechanism = DiscreteGaussian(sigma=scale, l2_sensitivity=sensitivity)
+    reach = 60 if kind == "gaussian" else 300
+    with mp.workprec(300):
+        s = as_mpf(scale)
+        weights = {
+            k: mp.exp(-abs(k) / s) if kind == "laplace" else mp.exp(-((k / s) ** 2) / 2)
+            for k in range(-reach, reach + 1)
+        }
+        total = mp.fsum(weights.values())
+        pairs = [
+            (
+                {k: weight / total for k, weight in weights.items()},
+                {k + moved: weight / total for k, weight in weights.items()},
+            )
+            for moved in range(1, sensitivity + 1)
+        ]
+        epsilons = (0.0, 0.1, 0.5, 1.0, 1.7)
+        assert exceeds(mechanism.event, pairs, epsilons=epsilons) == []
+        if kind == "gaussian" and sensitivity > 1:
+            return  # several numbers may move by 1 each, which costs more than one does
+        for epsilon in epsilons:
+            claimed = accounting.delta(mechanism.event, epsilon=epsilon)
+            assert farthest(pairs, epsilon) >= mpf(claimed) * (1 - mpf("1e-9")) - mpf("1e-20")
+        # Noise a tenth smaller is caught.
+        fields = {"laplace": {"scale": scale * 11 / 10}, "gaussian": {"sigma": scale * 11 / 10}}
+        wrong = type(mechanism)(
+            **fields[kind],
+            **{f"l{1 if kind == 'laplace' else 2}_sensitivity": sensitivity},  # type: ignore[arg-type]
+        )
+        assert exceeds(wrong.event, pairs, epsilons=epsilons)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_the_exponential_mechanism_meets_its_curve_and_touches_it(
+    epsilon: float, monotone: bool
+) -> None:
+    mechanism = Exponential(epsilon=epsilon, sensitivity=1, monotone=monotone)
+    with mp.workprec(100):
+        factor = as_mpf(mechanism.factor)
+
+        def law(scores: tuple[mpf, ...]) -> dict[int, mpf]:
+            weights = [mp.exp(factor * score) for score in scores]
+            return {k: weight / mp.fsum(weights) for k, weight in enumerate(weights)}
+
+        pairs = []
+        ups = list(itertools.product((0, 1), repeat=3))
+        moves = (
+            ups + [tuple(-m for m in up) for up in ups]
+            if monotone
+            else list(itertools.product((-1, 0, 1), repeat=3))
+        )
+        for lead in range(-16, 17):
+            base = (mpf(lead) / (4 * factor), mpf(0), mpf(-60) / factor)
+            pairs += [
+                (law(base), law(tuple(a + b for a, b in zip(base, move, strict=True))))
+                for move in moves
+            ]
+        asked = (0.0, epsilon / 3, epsilon / 2, 0.9 * epsilon)
+        assert exceeds(mechanism.event, pairs, epsilons=asked) == []
+        # Two candidates reach what any bounded range allows (to the grid of leads).
+        for at in asked:
+            assert farthest(pairs, at) > 0.98 * accounting.delta(mechanism.event, epsilon=at)
+        # Half the noise, or an event of half the range, is caught.
+        assert exceeds(Exponential(epsilon=epsilon / 2, sensitivity=1).event, pairs, epsilons=asked)
 
 
 @pytest.mark.statistical

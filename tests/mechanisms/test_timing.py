@@ -200,6 +200,9 @@ RELEASES: dict[str, Callable[..., Any]] = {
 }
 
 
+LONG = {"walk down a tree", "sparse vector, answered", "marginals"}
+
+
 def correlation(release: Callable[..., Any], draws: int) -> float:
     bits = SecureBits()
     times, sizes = np.empty(draws), np.empty(draws)
@@ -226,7 +229,9 @@ def correlation(release: Callable[..., Any], draws: int) -> float:
 def test_time_and_noise_are_unrelated(release: str) -> None:
     # 80,000 calls: the standard deviation is 0.0035. Up to 0.02 is seen where the result is a
     # Python integer, some of which are ready-made; 0.05 is 8 standard deviations above that.
-    assert abs(correlation(RELEASES[release], 80_000)) < 0.05
+    # Of 20,000 calls of those that take a millisecond it is 0.007, a seventh of 0.05.
+    draws = 20_000 if release in LONG else 80_000
+    assert abs(correlation(RELEASES[release], draws)) < 0.05
 
 
 @pytest.mark.slow

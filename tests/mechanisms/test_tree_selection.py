@@ -79,6 +79,27 @@ def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("branching", [2, 16])
+def test_contrasts_are_normal_with_the_deviation_that_is_said(branching: int) -> None:
+    # 9,000 contrasts of equal scores; the law holds with p > 1e-8, 10% off is refused.
+    walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching)
+    bits, size = SeededBits(103), 256
+    each = walk.depth(size) * (branching - 1)
+    told = [
+        number
+        for _ in range(9000 // each)
+        for level in walk.release_with_trace(np.zeros(size), bits=bits).contrasts
+        for number in level
+    ]
+    scaled = np.array(told) / walk.sigma(size)
+    assert stats.kstest(scaled, stats.norm.cdf).pvalue > 1e-8
+    squares, law = float((scaled**2).sum()), stats.chi2(scaled.size)
+    assert 1e-8 < law.cdf(squares) < 1 - 1e-8
+    assert law.cdf(squares / 1.21) < 1e-9
+    assert law.sf(squares * 1.21) < 1e-9
+
+
+@pytest.mark.statistical
 def test_shuffled_leaves_are_in_every_order_alike() -> None:
     walk = TreeSelection(noise_multiplier=100, sensitivity=1, shuffle=True)
     bits, orders = SeededBits(102), []
