@@ -107,7 +107,7 @@ def test_integer_noise_meets_the_curve_of_its_event_and_touches_it(
         fields = {"laplace": {"scale": scale * 11 / 10}, "gaussian": {"sigma": scale * 11 / 10}}
         wrong = type(mechanism)(
             **fields[kind],
-            **{f"l{1 if kind == 'laplace' else 2}_sensitivity": sensitivity},  # type: ignore[arg-type]
+            **{f"l{1 if kind == 'laplace' else 2}_sensitivity": sensitivity},
         )
         assert exceeds(wrong.event, pairs, epsilons=epsilons)
 
