@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics as plain
 from collections import Counter
 from fractions import Fraction
@@ -31,7 +32,7 @@ from tacet.mechanisms.adaptive import (
     Sum,
     Variance,
 )
-from tacet.mechanisms.adaptive.records import exact_integers
+from tacet.mechanisms.adaptive.records import exact_sum, exact_sum_of_squares
 
 NUMERIC: list[Any] = [
     OrderStatistic(rank=1, lower=-1, upper=5),
@@ -114,10 +115,18 @@ def test_floats_mean_the_decimal_they_print_as() -> None:
     assert Median(lower=0.1, upper=1).value([0]) == 0.1
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
-def test_exact_integers_are_the_floats(values: list[float]) -> None:
-    whole, unit = exact_integers(np.array(values, dtype=np.float64))
-    assert [one * unit for one in whole] == [Fraction(x) for x in values]
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
+def test_exact_sums_are_those_of_the_floats(values: list[float]) -> None:
+    numbers = np.array(values, dtype=np.float64)
+    assert exact_sum(numbers) == sum(map(Fraction, values))
+    assert exact_sum_of_squares(numbers) == sum(Fraction(x) ** 2 for x in values)
+
+
+def test_exact_sums_of_many_numbers_do_not_fill_up() -> None:
+    numbers = np.full(100_000, math.nextafter(-2.0, 0))  # all bits set
+    one = Fraction(float(numbers[0]))
+    assert exact_sum(numbers) == 100_000 * one
+    assert exact_sum_of_squares(numbers) == 100_000 * one**2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How records count: as floats within public bounds, as exact integers, as values that repeat.
+"""How records count: as floats within public bounds, as exact sums, as values that repeat.
 
 What raises is a shape or a dtype, never a value. Nothing here is private.
 """
@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.sums import numeric
 
-__all__ = ["clamped", "exact_integers", "multiplicities"]
+__all__ = ["clamped", "exact_sum", "exact_sum_of_squares", "multiplicities"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
+_PIECE: Final = 18
+_CHUNK: Final = 1 << 14
 _FLOATS_END: Final = float(np.finfo(np.float64).max)
 
 
@@ -40,26 +42,30 @@ def clamped(values: ArrayLike, *, lower: float, upper: float | None) -> Floats:
     return numbers
 
 
-def exact_integers(numbers: Floats) -> tuple[list[int], Fraction]:
-    """Whole numbers and a unit, a power of two, whose products are the given floats, exactly.
+def exact_sum(numbers: Floats) -> Fraction:
+    """The sum of the floats, without any rounding.
 
-    >>> exact_integers(np.array([0.5, 3.0]))
-    ([1, 6], Fraction(1, 2))
+    >>> exact_sum(np.array([0.5, 2.0**60, -(2.0**60)]))
+    Fraction(1, 2)
     """
-    mantissas, exponents = np.frexp(numbers)
-    odd = np.ldexp(mantissas, 53).astype(np.int64)
-    lowest = np.bitwise_and(odd, -odd)
-    lowest[lowest == 0] = 1
-    zeros = np.frexp(lowest.astype(np.float64))[1] - 1
-    odd = np.right_shift(odd, zeros)
-    powers = exponents + zeros - 53
-    some = odd != 0
-    least = int(powers[some].min()) if some.any() else 0
-    shifts = np.where(some, powers - least, 0)
-    unit = Fraction(2) ** least
-    if not shifts.any():
-        return odd.tolist(), unit
-    return [one << by for one, by in zip(odd.tolist(), shifts.tolist(), strict=True)], unit
+    if not numbers.size:
+        return Fraction(0)
+    (low, middle, high), powers, unit = _pieces(numbers)
+    return _gathered([low, middle, high], powers, 1) * unit
+
+
+def exact_sum_of_squares(numbers: Floats) -> Fraction:
+    """The sum of the squares of the floats, without any rounding.
+
+    >>> exact_sum_of_squares(np.array([0.5, -3.0]))
+    Fraction(37, 4)
+    """
+    if not numbers.size:
+        return Fraction(0)
+    (low, middle, high), powers, unit = _pieces(numbers)
+    cross = 2 * low * high + middle * middle
+    parts = [low * low, 2 * low * middle, cross, 2 * middle * high, high * high]
+    return _gathered(parts, powers, 2) * unit * unit
 
 
 def multiplicities(values: ArrayLike) -> tuple[NDArray[Any], Integers]:
@@ -81,3 +87,26 @@ def multiplicities(values: ArrayLike) -> tuple[NDArray[Any], Integers]:
         raise InvalidParameter("values", array.dtype, expected="integers or text")
     found, repeats = np.unique(array, return_counts=True)
     return found, repeats.astype(np.int64)
+
+
+def _pieces(numbers: Floats) -> tuple[list[Integers], Integers, Fraction]:
+    """Whole numbers of 18 bits: added at their places, times 2^powers and a unit, the floats."""
+    mantissas, exponents = np.frexp(numbers)
+    least = int(exponents.min())
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    mask = (1 << _PIECE) - 1
+    pieces = [whole & mask, (whole >> _PIECE) & mask, whole >> 2 * _PIECE]  # the last one is signed
+    return pieces, exponents.astype(np.int64) - least, Fraction(2) ** (least - 53)
+
+
+def _gathered(parts: list[Integers], powers: Integers, factor: int) -> int:
+    """The sum of all parts, each at its place of 18 bits, times 2^(factor powers)."""
+    total = 0
+    for start in range(0, powers.size, _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        for place, part in enumerate(parts):
+            # Below 2^38 each, so that a chunk's sums are whole numbers that float64 holds.
+            sums = np.bincount(powers[chunk], weights=part[chunk])
+            for power in np.flatnonzero(sums).tolist():
+                total += int(sums[power]) << (factor * power + _PIECE * place)
+    return total

@@ -1,7 +1,7 @@
 r"""Sensitivities of means, variances and sums of values between bounds.
 
 A record may be any number from the lower to the upper bound. Local and down sensitivities are
-computed in exact integers; smooth ones in floats whose relative error is below 2^-40
+computed in exact fractions; smooth ones in floats whose relative error is below 2^-40
 (docs/proofs/adaptive_sensitivities.md derives what is maximised here).
 """
 
@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacet.mechanisms.adaptive.records import exact_integers
+from tacet.mechanisms.adaptive.records import exact_sum, exact_sum_of_squares
 from tacet.mechanisms.adaptive.statistics import Bounded, Mean, Sum, Variance, clamped_values
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
@@ -47,33 +46,35 @@ def mean_local(
 ) -> Fraction:
     """The k-local sensitivity, exactly."""
     rows = _rows(statistic, values)
-    x, width, count = rows.x, rows.width, len(rows.x)
+    width, count = rows.width, rows.count
     if neighbors is ReplaceOne:
         moved = min(distance, count)
-        most = max(moved * width - sum(x[:moved]), sum(x[count - moved :]))
-        return most * rows.unit / max(count, 1)
-    means = [Fraction(width, 2)] if distance >= count else []
+        most = max(moved * width - rows.sum(0, moved), rows.sum(count - moved, count))
+        return most / max(count, 1)
+    means = [width / 2] if distance >= count else []
     # Remove the least (or the most) and add the upper (or the lower) bound, as often as is allowed.
-    short, long = count * width - sum(x), sum(x)
+    short, long = count * width - rows.total, rows.total
     for removed in range(min(distance, count) + 1):
         size = count + distance - 2 * removed
         if size:
-            means += [width - Fraction(short, size), Fraction(long, size)]
+            means += [width - short / size, long / size]
         if removed < count:
-            short -= width - x[removed]
-            long -= x[count - 1 - removed]
-    return max(abs(mean - rows.mean) for mean in means) * rows.unit
+            short -= width - rows.at(removed)
+            long -= rows.at(count - 1 - removed)
+    here = rows.mean
+    return max(abs(mean - here) for mean in means)
 
 
 def mean_down(statistic: Mean, values: ArrayLike, *, distance: int) -> Fraction:
     """The down sensitivity, exactly."""
     rows = _rows(statistic, values)
-    x, count = rows.x, len(rows.x)
-    means = [Fraction(rows.width, 2)] if distance >= count else []
+    count = rows.count
+    means = [rows.width / 2] if distance >= count else []
     kept = max(count - distance, min(count, 1))
     if kept:
-        means += [Fraction(sum(x[:kept]), kept), Fraction(sum(x[count - kept :]), kept)]
-    return max(abs(mean - rows.mean) for mean in means) * rows.unit
+        means += [rows.sum(0, kept) / kept, rows.sum(count - kept, count) / kept]
+    here = rows.mean
+    return max(abs(mean - here) for mean in means)
 
 
 def mean_smooth(
@@ -114,7 +115,7 @@ def variance_local(
 ) -> Fraction:
     """The k-local sensitivity, exactly."""
     rows = _rows(statistic, values)
-    count = len(rows.x)
+    count = rows.count
     if neighbors is ReplaceOne:
         moved = min(distance, count)
         ways = {(moved, moved)} if count else set()
@@ -132,7 +133,7 @@ def variance_local(
 def variance_down(statistic: Variance, values: ArrayLike, *, distance: int) -> Fraction:
     """The down sensitivity, exactly."""
     rows = _rows(statistic, values)
-    return _farther_variance(rows, {(gone, 0) for gone in range(min(distance, len(rows.x)) + 1)})
+    return _farther_variance(rows, {(gone, 0) for gone in range(min(distance, rows.count) + 1)})
 
 
 def variance_smooth(statistic: Variance, values: ArrayLike, *, smoothness: float) -> float:
@@ -173,33 +174,31 @@ def sum_local(
 ) -> Fraction | None:
     """The k-local sensitivity, exactly; None where it is infinite."""
     rows = _rows(statistic, values)
-    x, count = rows.x, len(rows.x)
+    count = rows.count
     if neighbors is ReplaceOne:
         moved = min(distance, count)
         if statistic.upper is None and moved:
             return None
-        most = max(moved * rows.width - sum(x[:moved]), sum(x[count - moved :]))
-        return most * rows.unit
+        return max(moved * rows.width - rows.sum(0, moved), rows.sum(count - moved, count))
     if statistic.upper is None:
         return None
-    lower, upper = rows.lower, rows.lower + rows.width
+    most = Fraction(0)
     # A record that is gone adds what it was, with the other sign; the rest of the moves add one.
-    rises = [-(lower + one) for one in x[:distance]]
-    falls = [lower + one for one in x[-distance:]]
-    most = 0
-    for gains, bound in ((rises, max(upper, 0)), (falls, max(-lower, 0))):
-        better = [gain for gain in gains if gain > bound]
-        most = max(most, sum(better) + (distance - len(better)) * bound)
-    return most * rows.unit
+    for gains, bound in (
+        (-rows.numbers[:distance], rows.lower + rows.width),
+        (rows.numbers[-distance:], -rows.lower),
+    ):
+        least = max(bound, Fraction(0))
+        better = gains[gains > float(least)]
+        most = max(most, exact_sum(better) + (distance - better.size) * least)
+    return most
 
 
 def sum_down(statistic: Sum, values: ArrayLike, *, distance: int) -> Fraction:
     """The down sensitivity, exactly."""
-    rows = _rows(statistic, values)
-    signed = [rows.lower + one for one in rows.x]
-    falls = sum(max(one, 0) for one in signed[max(len(signed) - distance, 0) :])
-    rises = sum(max(-one, 0) for one in signed[:distance])
-    return max(falls, rises) * rows.unit
+    numbers = _rows(statistic, values).numbers
+    rises = exact_sum(np.minimum(numbers[:distance], 0))
+    return max(exact_sum(np.maximum(numbers[-distance:], 0)), -rises)
 
 
 def sum_smooth(
@@ -223,25 +222,41 @@ def sum_smooth(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The values, sorted, above the lower bound, and the bounds, in whole multiples of a unit."""
+    """The sorted values, and what is exact: the bounds, and sums of how far values are above."""
 
-    x: list[int]
-    lower: int
-    width: int
-    unit: Fraction
+    numbers: Floats
+    lower: Fraction
+    width: Fraction
+
+    @property
+    def count(self) -> int:
+        return self.numbers.size
+
+    def at(self, place: int) -> Fraction:
+        return Fraction(float(self.numbers[place])) - self.lower
+
+    def sum(self, start: int, stop: int) -> Fraction:
+        part = self.numbers[start:stop]
+        return exact_sum(part) - part.size * self.lower
+
+    def squares(self, start: int, stop: int) -> Fraction:
+        part = self.numbers[start:stop]
+        twice = 2 * exact_sum(part) - part.size * self.lower
+        return exact_sum_of_squares(part) - self.lower * twice
+
+    @property
+    def total(self) -> Fraction:
+        return self.sum(0, self.count)
 
     @property
     def mean(self) -> Fraction:
-        return Fraction(sum(self.x), len(self.x)) if self.x else Fraction(self.width, 2)
+        return self.total / self.count if self.count else self.width / 2
 
 
 def _rows(statistic: Bounded, values: ArrayLike) -> _Rows:
-    numbers = np.sort(clamped_values(statistic, values))
-    upper = statistic.lower if statistic.upper is None else statistic.upper
-    ends = [float(statistic.lower), float(upper)]
-    whole, unit = exact_integers(np.concatenate([numbers, ends]))
-    upper_end, lower = whole.pop(), whole.pop(-1)
-    return _Rows([one - lower for one in whole], lower, upper_end - lower, unit)
+    lower = Fraction(float(statistic.lower))
+    upper = lower if statistic.upper is None else Fraction(float(statistic.upper))
+    return _Rows(np.sort(clamped_values(statistic, values)), lower, upper - lower)
 
 
 def _sides(statistic: Mean | Variance, numbers: Floats) -> tuple[Floats, Floats]:
@@ -266,50 +281,55 @@ def _running_sums(numbers: Floats) -> Floats:
 
 def _farther_variance(rows: _Rows, ways: set[tuple[int, int]]) -> Fraction:
     """How far the variance moves where so many records are removed, and so many added."""
-    sums = list(accumulate(rows.x, initial=0))
-    squares = list(accumulate((one * one for one in rows.x), initial=0))
-    count = len(rows.x)
-    spread = Fraction(count * squares[-1] - sums[-1] ** 2, max(count, 1) ** 2)
+    count, both = rows.count, (rows.total, rows.squares(0, rows.count))
+    spread = (count * both[1] - both[0] ** 2) / max(count, 1) ** 2
     most = Fraction(0)
     for removed, added in ways:
         if count - removed + added == 0:
             most = max(most, spread)
             continue
-        least = _least_variance(sums, squares, removed, added)
-        widest = _most_variance(rows, sums, squares, removed, added)
+        least = _least_variance(rows, both, removed, added)
+        widest = _most_variance(rows, both, removed, added)
         most = max(most, spread - least, widest - spread)
-    return most * rows.unit**2
+    return most
 
 
-def _least_variance(sums: list[int], squares: list[int], removed: int, added: int) -> Fraction:
+def _least_variance(
+    rows: _Rows, both: tuple[Fraction, Fraction], removed: int, added: int
+) -> Fraction:
     """A stretch of the sorted records stays, and what is added stands at its mean."""
-    kept = len(sums) - 1 - removed
+    kept = rows.count - removed
     if not kept:
         return Fraction(0)
-    least = min(
-        kept * (squares[start + kept] - squares[start]) - (sums[start + kept] - sums[start]) ** 2
-        for start in range(removed + 1)
-    )
-    return Fraction(least, kept * (kept + added))
+    total, square = both
+    for place in range(kept, rows.count):
+        total, square = total - rows.at(place), square - rows.at(place) ** 2
+    least = kept * square - total * total
+    for start in range(removed):
+        first, last = rows.at(start), rows.at(start + kept)
+        total, square = total - first + last, square - first**2 + last**2
+        least = min(least, kept * square - total * total)
+    return least / (kept * (kept + added))
 
 
 def _most_variance(
-    rows: _Rows, sums: list[int], squares: list[int], removed: int, added: int
+    rows: _Rows, both: tuple[Fraction, Fraction], removed: int, added: int
 ) -> Fraction:
     """A stretch of the sorted records goes, and what is added stands at the bounds."""
-    kept = len(rows.x) - removed
-    size, most = kept + added, 0
+    kept = rows.count - removed
+    size, most = kept + added, Fraction(0)
     for high in range(added + 1):
+        total, square = both[0] + high * rows.width, both[1] + high * rows.width**2
         # How many stay below the stretch: moving on by one improves, until it does not.
         below, stop = 0, kept if removed else 0
         while below < stop:
             middle = (below + stop) // 2
-            others = sums[middle] + sums[-1] - sums[middle + removed + 1] + high * rows.width
-            if (size - 1) * (rows.x[middle] + rows.x[middle + removed]) <= 2 * others:
+            others = total - rows.sum(middle, middle + removed + 1)
+            if (size - 1) * (rows.at(middle) + rows.at(middle + removed)) <= 2 * others:
                 below = middle + 1
             else:
                 stop = middle
-        total = sums[-1] - sums[below + removed] + sums[below] + high * rows.width
-        square = squares[-1] - squares[below + removed] + squares[below] + high * rows.width**2
+        total -= rows.sum(below, below + removed)
+        square -= rows.squares(below, below + removed)
         most = max(most, size * square - total * total)
-    return Fraction(most, size * size)
+    return most / size**2

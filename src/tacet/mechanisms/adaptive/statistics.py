@@ -23,7 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.records import clamped, exact_integers, multiplicities
+from tacet.mechanisms.adaptive.records import (
+    clamped,
+    exact_sum,
+    exact_sum_of_squares,
+    multiplicities,
+)
 
 __all__ = [
     "Bounded",
@@ -54,7 +59,7 @@ class OrderStatistic:
     """The value of a fixed rank, from below, the smallest being 0.
 
     Where there are no more than `rank` values it is `upper`.
-    rank: a whole number, 0 or above; lower, upper: public, lower < upper.
+    rank: 0 or above; lower, upper: public, lower < upper.
 
     >>> OrderStatistic(rank=1, lower=0, upper=10).value([7, 3, 99])
     7.0
@@ -228,10 +233,10 @@ class Mean:
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        whole, unit = exact_integers(clamped_values(self, values))
-        if not whole:
+        numbers = clamped_values(self, values)
+        if not numbers.size:
             return sum(_ends(self), Fraction(0)) / 2
-        return sum(whole) * unit / len(whole)
+        return exact_sum(numbers) / numbers.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,12 +257,11 @@ class Variance:
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        whole, unit = exact_integers(clamped_values(self, values))
-        count = len(whole)
-        if not count:
+        numbers = clamped_values(self, values)
+        if not numbers.size:
             return Fraction(0)
-        squares = sum(number * number for number in whole)
-        return (count * squares - sum(whole) ** 2) * unit * unit / count**2
+        mean = exact_sum(numbers) / numbers.size
+        return exact_sum_of_squares(numbers) / numbers.size - mean * mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +289,7 @@ class Sum:
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        whole, unit = exact_integers(clamped_values(self, values))
-        return sum(whole) * unit
+        return exact_sum(clamped_values(self, values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
