@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.adaptive.grids import geometric_grid, rising
-from tacet.mechanisms.adaptive.removal import least_value, removal_losses, totals_unit_log2
+from tacet.mechanisms.adaptive.removal import least_value, removal_losses
 from tacet.mechanisms.adaptive.statistics import (
     DistinctCount,
     KthLargest,
@@ -98,7 +98,7 @@ def test_another_person_in_ones_place_moves_all_losses_one_way(statistic: Any) -
 )
 def test_sums_of_any_size_are_exact(values: list[float], ends: tuple[float, float]) -> None:
     grid = rising(geometric_grid(*ends, ratio=7))
-    unit = Fraction(2) ** totals_unit_log2(grid)
+    unit = Fraction(2) ** grid.unit_log2
     totals = sorted(round(Fraction(value) / unit) * unit for value in values)
     expected = []
     for point in grid:

@@ -29,7 +29,7 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.grids import rising
+from tacet.mechanisms.adaptive.grids import Grid, rising
 from tacet.mechanisms.adaptive.records import clamped
 from tacet.mechanisms.adaptive.removal import people_above
 from tacet.mechanisms.adaptive.solvers import Ascending
@@ -154,8 +154,8 @@ class FoundClipping:
         )
 
     @property
-    def _points(self) -> tuple[Fraction, ...]:
-        return cast("tuple[Fraction, ...]", self.levels)
+    def _points(self) -> Grid:
+        return cast("Grid", self.levels)
 
     @property
     def _searched(self) -> Fraction:
@@ -195,7 +195,7 @@ def check_neighbors_of_sums(neighbors: object) -> None:
         )
 
 
-def check_levels(name: str, levels: Sequence[Number]) -> tuple[Fraction, ...]:
+def check_levels(name: str, levels: Sequence[Number]) -> Grid:
     """Levels that floats tell apart, from 0 or more; InvalidParameter names the argument."""
     points = rising(levels, least=Fraction(0), argument=name)
     floats = [float(point) for point in points]

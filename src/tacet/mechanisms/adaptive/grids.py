@@ -12,16 +12,50 @@ import itertools
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.rounded import floor_log2
 
-__all__ = ["geometric_grid", "rising"]
+__all__ = ["Grid", "geometric_grid", "rising"]
 
 _MOST_POINTS: Final = 1 << 22
 _LARGEST: Final = Fraction(2) ** 1000
+
+
+class Grid(tuple[Fraction, ...]):  # noqa: SLOT001 - cached properties need a dictionary
+    """The points, exactly, and what searches need of them, computed once; made by `rising`."""
+
+    @cached_property
+    def floats(self) -> NDArray[np.float64]:
+        """The largest floats that are at most the points: a float is above both or neither."""
+        edges = [float(point) for point in self]
+        down = [
+            math.nextafter(edge, -math.inf) if Fraction(edge) > point else edge
+            for edge, point in zip(edges, self, strict=True)
+        ]
+        return np.array(down)
+
+    @cached_property
+    def unit_log2(self) -> int:
+        """The exponent of a unit in which the grid fits in 2^61.
+
+        2^unit_log2 is 2^-60 of the last point or less; a last point of at most 2^60 leaves every
+        whole number a multiple of it.
+        """
+        return floor_log2(self[-1]) - 60
+
+    @cached_property
+    def units(self) -> NDArray[np.int64]:
+        """The points in units, rounded down."""
+        unit = Fraction(2) ** self.unit_log2
+        return np.array([math.floor(point / unit) for point in self], dtype=np.int64)
 
 
 def geometric_grid(
@@ -65,13 +99,15 @@ def geometric_grid(
 
 def rising(
     grid: Iterable[Number], *, least: Fraction | None = None, argument: str = "grid"
-) -> tuple[Fraction, ...]:
+) -> Grid:
     """The points of a grid, exactly: two or more, each above the one before it.
 
     least: what the first point must reach; argument: what a caller knows the grid by. Raises
     InvalidParameter for another grid.
     """
-    points = tuple(checks.exact(argument, point) for point in grid)
+    if isinstance(grid, Grid) and (least is None or grid[0] >= least):
+        return grid
+    points = Grid(checks.exact(argument, point) for point in grid)
     if len(points) < 2 or len(points) > _MOST_POINTS + 2:
         raise InvalidParameter(argument, len(points), expected="from 2 points to 2^22 of them")
     if any(one >= two for one, two in itertools.pairwise(points)):

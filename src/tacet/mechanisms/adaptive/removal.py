@@ -21,7 +21,6 @@ Source: Fang, Dong, Yi 2022 (shifted inverse sensitivity); docs/proofs/adaptive_
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, TypeAlias, assert_never
 
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.adaptive.grids import Grid
 from tacet.mechanisms.adaptive.records import multiplicities
 from tacet.mechanisms.adaptive.statistics import (
     DistinctCount,
@@ -37,10 +37,9 @@ from tacet.mechanisms.adaptive.statistics import (
     Sum,
     clamped_values,
 )
-from tacet.mechanisms.rounded import floor_log2
 from tacet.mechanisms.sums import steps_of
 
-__all__ = ["Monotone", "least_value", "people_above", "removal_losses", "totals_unit_log2"]
+__all__ = ["Monotone", "least_value", "people_above", "removal_losses"]
 
 Monotone: TypeAlias = Maximum | KthLargest | Sum | DistinctCount
 """The statistics that a person can only raise."""
@@ -52,11 +51,11 @@ _END: Final = 1 << 62  # where totals and their sums end, in steps
 _HALF: Final = 31
 
 
-def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: Sequence[Fraction]) -> Integers:
+def removal_losses(statistic: Monotone, values: ArrayLike, *, grid: Grid) -> Integers:
     """The loss at every point of a rising grid whose first point `least_value` allows.
 
     values: one dimension, one entry a person: her value, her total or her item, as the statistic
-    reads it; totals are rounded to the unit of `totals_unit_log2`. NOT private: never release it.
+    reads it; totals are rounded to 2^grid.unit_log2. NOT private: never release it.
     Raises InvalidParameter for another shape or dtype.
 
     >>> from tacet.mechanisms.adaptive.grids import rising
@@ -98,38 +97,17 @@ def least_value(statistic: object) -> Fraction:
     )
 
 
-def totals_unit_log2(grid: Sequence[Fraction]) -> int:
-    """The exponent of the public unit in which totals are added, so that the grid fits in 2^61.
-
-    It is 2^-60 of the last point or less, and a whole number is a multiple of it up to 2^60.
-    """
-    return floor_log2(grid[-1]) - 60
-
-
-def people_above(values: Floats, grid: Sequence[Fraction]) -> Integers:
+def people_above(values: Floats, grid: Grid) -> Integers:
     """How many values are above each point of a rising grid. NOT private."""
-    # A float is above y where it is above the largest float that is at most y.
-    edges = np.array([_float_down(point) for point in grid])
-    # edges[first - 1] < value <= edges[first]: above all points before `first`.
-    first = np.searchsorted(edges, values, side="left")
-    counts = np.bincount(first, minlength=len(grid) + 1)
-    above: Integers = counts[::-1].cumsum()[::-1][1:].astype(np.int64)
-    return above
+    up_to = np.searchsorted(np.sort(values), grid.floats, side="right")
+    return (values.size - up_to).astype(np.int64)
 
 
-def _float_down(point: Fraction) -> float:
-    near = float(point)
-    return math.nextafter(near, -math.inf) if Fraction(near) > point else near
-
-
-def _total(values: Floats, grid: Sequence[Fraction]) -> Integers:
-    unit_log2 = totals_unit_log2(grid)
-    unit = Fraction(2) ** unit_log2
-    points = [math.floor(point / unit) for point in grid]
+def _total(values: Floats, grid: Grid) -> Integers:
     # A total above the last point has to go at every point, however far above it is.
-    steps = steps_of(values, 0, points[-1] + 1, unit_log2=unit_log2)
+    steps = steps_of(values, 0, int(grid.units[-1]) + 1, unit_log2=grid.unit_log2)
     steps.sort()
-    kept = np.searchsorted(_prefix_sums(steps), np.array(points), side="right")
+    kept = np.searchsorted(_prefix_sums(steps), grid.units, side="right")
     return (steps.size - kept).astype(np.int64)
 
 
@@ -145,7 +123,7 @@ def _prefix_sums(steps: Integers) -> Integers:
     return sums
 
 
-def _distinct(holders: Integers, grid: Sequence[Fraction]) -> Integers:
+def _distinct(holders: Integers, grid: Grid) -> Integers:
     rarest_first = np.concatenate([[0], np.cumsum(np.sort(holders))]).astype(np.int64)
     surplus = [max(holders.size - math.floor(point), 0) for point in grid]
     losses: Integers = rarest_first[surplus]

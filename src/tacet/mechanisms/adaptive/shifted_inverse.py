@@ -28,7 +28,7 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.grids import rising
+from tacet.mechanisms.adaptive.grids import Grid, rising
 from tacet.mechanisms.adaptive.removal import Monotone, least_value, removal_losses
 from tacet.mechanisms.adaptive.search import BinarySearch, questions_of
 from tacet.mechanisms.adaptive.solvers import Ascending, Chosen, Integers, Solver, least_whole
@@ -218,8 +218,8 @@ class ShiftedInverse:
         return self.neighbors is AddRemove or self.statistic is not None
 
     @property
-    def _points(self) -> tuple[Fraction, ...]:
-        return cast("tuple[Fraction, ...]", self.grid)
+    def _points(self) -> Grid:
+        return cast("Grid", self.grid)
 
     @property
     def _epsilon(self) -> Real:
