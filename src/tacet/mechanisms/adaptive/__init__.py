@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.slope import Slope
     from tacet.mechanisms.adaptive.statistics import (
         DistinctCount,
         KthLargest,
@@ -36,6 +37,7 @@ __all__ = [
     "Mode",
     "OrderStatistic",
     "Quantile",
+    "Slope",
     "Statistic",
     "Sum",
     "Variance",
@@ -45,7 +47,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tacet.mechanisms.adaptive' has no attribute {name!r}")
-    return getattr(importlib.import_module("tacet.mechanisms.adaptive.statistics"), name)
+    home = "slope" if name == "Slope" else "statistics"
+    return getattr(importlib.import_module(f"tacet.mechanisms.adaptive.{home}"), name)
 
 
 def __dir__() -> list[str]:

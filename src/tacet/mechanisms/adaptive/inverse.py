@@ -71,13 +71,13 @@ class InverseSensitivity:
     r"""Release a statistic by the inverse sensitivity mechanism.
 
     epsilon: above 0; statistic: an order statistic, quantile, median, minimum, maximum, mean,
-    variance, sum or mode of `tacet.mechanisms.adaptive`, or None, for `release_losses` alone;
+    variance, sum, mode or slope of `tacet.mechanisms.adaptive`, or None, for `release_losses`;
     neighbors: AddRemove or ReplaceOne; selection: "exponential" or "permute and flip" (see the
     module); answers: public, (lower, upper), the interval in which a sum, or an answer of your own
     losses, is sought, left out for all others; grid_log2: values and answers are multiples of
-    2^grid_log2, by default as fine as float64 holds (of a variance: 2^20 answers). For whole
-    numbers take 0: an answer that many records share is then one of few points, and not one of
-    2^52. Values of which the variance is asked are rounded to a 2^20-th of their range.
+    2^grid_log2, by default as fine as float64 holds (of a variance 2^20, of a slope 2^16 answers).
+    For whole numbers take 0: an answer that many records share is then one of few points, and not
+    one of 2^52. Values of which the variance is asked are rounded to a 2^20-th of their range.
 
     Values are rounded to the nearest point of the grid, NaN counts as 0, and what lies outside the
     bounds as the nearer one. The statistic itself is rounded likewise. Empty data is data like any
@@ -201,8 +201,9 @@ class InverseSensitivity:
     def release(self, values: ArrayLike, *, bits: RandomBits | None = None) -> float | Category:
         """The answer: a multiple of 2^grid_log2; of a mode, one of its categories.
 
-        values: one dimension, a record each, integers or floats of at most 64 bits; for a mode
-        whatever it counts. Raises InvalidParameter for another shape or dtype.
+        values: one dimension, a record each, integers or floats of at most 64 bits; for a slope
+        two columns, x and y; for a mode whatever it counts. Raises InvalidParameter for another
+        shape or dtype.
         """
         runs = self.losses(values)
         step = self._choose(-runs.losses, runs.starts, runs.counts, bits or _SECURE)

@@ -16,8 +16,10 @@ from tacet.mechanisms.adaptive.losses import ranks, sums
 from tacet.mechanisms.adaptive.losses.grid import Grid
 from tacet.mechanisms.adaptive.losses.modes import behind_the_mode
 from tacet.mechanisms.adaptive.losses.runs import Runs, Steps
+from tacet.mechanisms.adaptive.losses.slopes import grid_of_slopes, slope
 from tacet.mechanisms.adaptive.losses.variance import MOST, values_of, variance
 from tacet.mechanisms.adaptive.records import clamped
+from tacet.mechanisms.adaptive.slope import Slope
 from tacet.mechanisms.adaptive.statistics import (
     KthLargest,
     Maximum,
@@ -47,7 +49,7 @@ __all__ = [
 _MOST: Final = 1 << 20
 _VARIANCES_LOG2: Final = 20  # the default grid of variances divides their interval so many times
 
-Known: TypeAlias = RankStatistic | Mean | Variance | Sum | Mode
+Known: TypeAlias = RankStatistic | Mean | Variance | Sum | Mode | Slope
 """The statistics that have losses here."""
 
 
@@ -57,8 +59,8 @@ def check_statistic(statistic: object) -> None:
         raise InvalidParameter(
             "statistic",
             statistic,
-            expected="an order statistic, quantile, minimum, maximum, mean, variance, sum or mode "
-            "of tacet.mechanisms.adaptive; else release_losses takes your own losses",
+            expected="an order statistic, quantile, minimum, maximum, mean, variance, sum, mode or "
+            "slope of tacet.mechanisms.adaptive; else release_losses takes your own losses",
         )
     if isinstance(statistic, Sum) and statistic.upper is None:
         raise InvalidParameter("statistic", statistic, expected="a sum with an upper bound")
@@ -68,6 +70,8 @@ def grid_of(statistic: Known, log2: int | None, *, answers: tuple[Fraction, Frac
     """The grid of the answers, whose step is also that of the values."""
     if isinstance(statistic, Mode):
         return Grid(0, len(statistic.categories) - 1, 0)
+    if isinstance(statistic, Slope):
+        return grid_of_slopes(statistic, log2)
     if isinstance(statistic, Variance):
         coarse = floor_log2(answers[1]) - _VARIANCES_LOG2
         finest = Grid.within(*answers, None).log2
@@ -103,10 +107,12 @@ def runs_of(
     """The loss of every step of the grid. Private."""
     if isinstance(statistic, Mode):
         return behind_the_mode(statistic.counts(values))
+    replace = neighbors is ReplaceOne
+    if isinstance(statistic, Slope):
+        return slope(statistic, values, grid=grid, most=most, replace=replace)
     low, high = Fraction(statistic.lower), Fraction(statistic.upper or 0)
     inner = values_of(low, high) if isinstance(statistic, Variance) else _at(low, high, grid.log2)
     steps = np.sort(inner.steps(clamped(values, lower=float(low), upper=float(high))))
-    replace = neighbors is ReplaceOne
     if isinstance(statistic, Variance):
         return variance(steps, values=inner, grid=grid, most=most, replace=replace)
     if isinstance(statistic, Sum):

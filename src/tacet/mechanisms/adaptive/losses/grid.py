@@ -49,6 +49,12 @@ class Grid:
         step = Fraction(2) ** int(log2)
         return Grid(ceil(lower / step), floor(upper / step), int(log2))
 
+    @staticmethod
+    def around(lower: Fraction, upper: Fraction, log2: int) -> Grid:
+        """The grid of an interval, widened to the next multiples."""
+        step = Fraction(2) ** log2
+        return Grid(floor(lower / step), ceil(upper / step), log2)
+
     @property
     def size(self) -> int:
         """How many steps there are."""
