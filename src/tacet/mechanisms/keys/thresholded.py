@@ -148,7 +148,7 @@ class ThresholdedGaussian:
     threshold, l0_sensitivity (at most 1000), linf_sensitivity: as for `ThresholdedLaplace`.
     epsilon: where it is given, `event` states the exact delta at it, for one release; by default
     the event is the noise and the chance to see a person's own key, which composes better.
-    Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram), Theorem 5.1; the
+    Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram); the
     proof in docs/proofs/keys.md, section 3.
 
     >>> from tacet.privacy.guarantees import ApproxDP

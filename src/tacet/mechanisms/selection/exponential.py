@@ -58,7 +58,7 @@ class Exponential:
     person is added or removed (where she is replaced they do not): the 2 is then dropped.
     epsilon and sensitivity may be Fractions; a float means the decimal it prints as.
     Source: McSherry and Talwar 2007, Theorem 6; bounded range: Durfee and Rogers 2019,
-    arXiv:1905.04273, Lemma 4.1; monotone: docs/proofs/noisy_max.md, section 2.
+    arXiv:1905.04273, Section 4.2; monotone: docs/proofs/noisy_max.md, section 2.
 
     >>> Exponential(epsilon=1.0, sensitivity=1).event
     Exponential(epsilon=1.0)

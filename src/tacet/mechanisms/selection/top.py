@@ -23,7 +23,7 @@ epsilon is enough for the order of the best k of n (Qiao, Su, Zhang 2021, arXiv:
 noise with the accountant needs about Delta sqrt(2 k ln(1 / delta)) / epsilon whatever n is, so
 that is what is offered.
 
-Source: Durfee and Rogers 2019, arXiv:1905.04273, Lemma 4.2 (Gumbel noise is peeling); Ding, Wang,
+Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (Gumbel noise is peeling); Ding, Wang,
 Zhang, Kifer 2019, arXiv:1904.12773 (gaps, Laplace noise); docs/proofs/noisy_max.md.
 """
 
@@ -64,7 +64,7 @@ class TopK:
 
     epsilon: of all answers together under pure privacy; count: k, 1 or more; noise: "gumbel" or
     "exponential", see the module for which is better; sensitivity, monotone: as for `Exponential`.
-    Source: Durfee and Rogers 2019, Lemma 4.2; the module.
+    Source: Durfee and Rogers 2019, Section 4.1; the module.
 
     >>> from tacet.bits import SeededBits
     >>> best = TopK(epsilon=3, sensitivity=1, count=3)

@@ -37,7 +37,7 @@ class Exponential(Operators):
     r"""The exponential mechanism: log-likelihood ratios lie in one interval of length epsilon.
 
     epsilon: the range (hence also a pure epsilon), 0 or above.
-    Source: Durfee and Rogers 2019, Definition 3.1 (bounded range).
+    Source: Durfee and Rogers 2019, Section 4.2 (bounded range).
     """
 
     epsilon: Real
