@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tacet
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.adaptive.checking import check_sensitivity
 from tacet.mechanisms.adaptive.grids import geometric_grid, rising
 from tacet.mechanisms.adaptive.removal import least_value, removal_losses
 from tacet.mechanisms.adaptive.statistics import (
@@ -90,6 +92,28 @@ def test_another_person_in_ones_place_moves_all_losses_one_way(statistic: Any) -
         for here, there in itertools.combinations(found, 2):
             moves = set((there - here).tolist())
             assert moves <= {0, 1} or moves <= {0, -1}
+
+
+@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+def test_the_public_checker_passes_losses_and_catches_wrong_ones(neighbors: Any) -> None:
+    def checked(loss: Callable[[list[Any]], Any]) -> bool:
+        return bool(check_sensitivity(loss, domain=DOMAIN, n=4, neighbors=neighbors))
+
+    def losses_of(statistic: Any) -> Callable[[list[Any]], Any]:
+        return lambda x: removal_losses(statistic, as_array(tuple(x)), grid=GRID).tolist()
+
+    for statistic, _ in PLAIN:
+        assert checked(losses_of(statistic))
+
+    def most_frequent_first(items: list[Any]) -> list[int]:
+        holders = sorted((items.count(item) for item in set(items)), reverse=True)
+        return [sum(holders[: max(len(holders) - int(point), 0)]) for point in GRID]
+
+    def excess_in_units(totals: list[Any]) -> list[float]:
+        return [max(sum(max(v, 0) for v in totals) - point, 0) for point in GRID]
+
+    assert not checked(most_frequent_first)
+    assert not checked(excess_in_units)
 
 
 @given(
