@@ -316,7 +316,7 @@ def test_what_is_far_away_is_small_but_not_nothing() -> None:
     assert 0 < smooth_sensitivity(median, [0.5] * 3001, smoothness=3) < 1e-270
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e20, 1e300])
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e20, 1e300])
 @pytest.mark.parametrize("statistic", RANKS, ids=str)
 def test_units_do_not_matter(statistic: Any, scale: float) -> None:
     power = 2.0 ** round(math.log2(scale))
@@ -337,6 +337,15 @@ def test_units_do_not_matter(statistic: Any, scale: float) -> None:
         )
 
 
+def test_what_no_float_holds_is_infinite() -> None:
+    wide = Variance(lower=0, upper=2**600)
+    for found in (
+        local_sensitivity(wide, [1.0, 2.0]),
+        smooth_sensitivity(wide, [1.0, 2.0], smoothness=1, neighbors=ReplaceOne),
+    ):
+        assert found == math.inf
+
+
 @pytest.mark.parametrize(
     ("ask", "argument"),
     [
@@ -355,6 +364,7 @@ def test_units_do_not_matter(statistic: Any, scale: float) -> None:
         ),
         (lambda: smooth_sensitivity(Variance(**BOUNDS), [1], smoothness=1), "neighbors"),
         (lambda: smooth_sensitivity(Mean(**BOUNDS), [[1]], smoothness=1), "values"),
+        (lambda: smooth_sensitivity(Mean(lower=0, upper=1e-40), [1], smoothness=1), "statistic"),
     ],
 )
 def test_bad_parameters_are_named(ask: Any, argument: str) -> None:

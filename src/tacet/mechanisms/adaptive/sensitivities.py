@@ -45,6 +45,7 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 __all__ = ["down_sensitivity", "local_sensitivity", "smooth_sensitivity"]
 
 _FLOATS_END: Final = Fraction(sys.float_info.max)
+_NARROWEST: Final = 2.0**-100  # so that the least answers are no subnormal numbers
 _LEAST_SMOOTHNESS: Final = Fraction(1, 2**16)
 _LARGEST_SMOOTHNESS: Final = Fraction(2**10)  # beyond, only the local sensitivity is left
 
@@ -141,7 +142,8 @@ def smooth_sensitivity(
     (that of a rank or of the mode no less than 2^-900 of the range, where it is not 0).
     In the units of the statistic; for a `Sum` without an upper bound it is inf. A `Variance` is
     refused under AddRemove, where no formula for the supremum is known here.
-    smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic.
+    smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic,
+    whose bounds are to be at least 2^-100 apart.
     Raises InvalidParameter for another argument, shape or dtype. O(n log n) for n values.
     Never release it; noise scaled to it is private only with a proof, as `SmoothSensitivity` has.
 
@@ -161,19 +163,23 @@ def smooth_sensitivity(
     rate = float(min(given, _LARGEST_SMOOTHNESS) - slack)
     match statistic:
         case OrderStatistic() | KthLargest() | Quantile() | Median() | Minimum() | Maximum():
-            found = ranks.rank_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
-            found *= _width(statistic)
+            found = _width(statistic) * ranks.rank_smooth(
+                statistic, values, smoothness=rate, neighbors=neighbors
+            )
         case Mean():
-            found = moments.mean_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
-            found *= _width(statistic)
+            found = _width(statistic) * moments.mean_smooth(
+                statistic, values, smoothness=rate, neighbors=neighbors
+            )
         case Variance():
             if neighbors is not ReplaceOne:
                 raise InvalidParameter(
                     "neighbors", neighbors, expected="tacet.ReplaceOne for the variance"
                 )
-            found = moments.variance_smooth(statistic, values, smoothness=rate)
-            found *= _width(statistic) ** 2
+            width = _width(statistic)
+            found = width * width * moments.variance_smooth(statistic, values, smoothness=rate)
         case Sum():
+            if statistic.upper is not None:
+                _width(statistic)
             found = moments.sum_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
         case Mode():
             found = counts.mode_smooth(statistic, values, smoothness=rate, neighbors=neighbors)
@@ -184,7 +190,12 @@ def smooth_sensitivity(
 
 def _width(statistic: Bounded) -> float:
     assert statistic.upper is not None
-    return float(statistic.upper) - float(statistic.lower)
+    width = float(statistic.upper) - float(statistic.lower)
+    if width < _NARROWEST:
+        raise InvalidParameter(
+            "statistic", statistic, expected="bounds at least 2^-100 apart; take a smaller unit"
+        )
+    return width
 
 
 def _up(number: Fraction | int | None) -> float:
