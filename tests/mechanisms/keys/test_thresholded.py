@@ -131,6 +131,21 @@ def test_the_exact_delta_is_the_integral_over_the_ideal_pair(
         assert float(mechanism.delta(epsilon)) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 7, 30])
+def test_a_count_is_shown_as_often_as_its_law_says(count: int) -> None:
+    with mp.workprec(200):
+        for mechanism, noise in (
+            (ThresholdedLaplace(scale=1.5, threshold=6), laplace_noise(Fraction(3, 2))),
+            (ThresholdedGaussian(sigma=1.5, threshold=6), gaussian_noise(Fraction(3, 2))),
+        ):
+            hidden = law(count, noise, threshold=6, cap=50)[None]
+            assert mechanism.probability(count) == pytest.approx(float(1 - hidden), rel=1e-12)
+    wrong: list[Any] = [-1, 0.5, None, True]
+    for other in wrong:
+        with pytest.raises(InvalidParameter, match="count"):
+            ThresholdedLaplace(scale=1, threshold=5).probability(other)
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.2, 1e-9), (4.0, 0.01)])
 @pytest.mark.parametrize(("keys", "step"), [(1, 1), (7, 1), (3, 4)])
 def test_a_guarantee_is_kept_with_the_least_threshold(

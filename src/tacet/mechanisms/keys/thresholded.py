@@ -114,6 +114,20 @@ class ThresholdedLaplace:
             self.l0_sensitivity,
         )
 
+    def probability(self, count: int) -> float:
+        """The probability with which a key of this count is shown, for planning: to a float.
+
+        >>> [
+        ...     round(ThresholdedLaplace(scale=2, threshold=25).probability(n), 4)
+        ...     for n in (1, 25, 40)
+        ... ]
+        [0.0, 0.6225, 0.9998]
+        """
+        number = whole("count", count, least=0, most=_END)
+        if number == 0:
+            return 0.0
+        return float(_laplace_tail(checks.exact("scale", self.scale), self.threshold - number))
+
     def release(
         self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
     ) -> dict[Key, int]:
@@ -215,6 +229,14 @@ class ThresholdedGaussian:
             positive("epsilon", epsilon)
         return _gaussian_delta(*self._numbers(), epsilon=exact)
 
+    def probability(self, count: int) -> float:
+        """The probability with which a key of this count is shown; see `ThresholdedLaplace`."""
+        number = whole("count", count, least=0, most=_END)
+        if number == 0:
+            return 0.0
+        sigma = checks.exact("sigma", self.sigma)
+        return float(_tail(mpf((self.threshold - number - Fraction(1, 2)) / sigma)))
+
     def release(
         self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
     ) -> dict[Key, int]:
@@ -296,10 +318,13 @@ def _by_key(
 @lru_cache(maxsize=256)
 def _laplace_delta(scale: Fraction, distance: int, keys: int) -> Real:
     """1 - (1 - P(X >= distance))^keys for the discrete Laplace X, rounded up."""
-    mp = context()
-    q = mp.exp(-1 / mpf(scale))
-    shown = q**distance / (1 + q) if distance > 0 else 1 - q ** (1 - distance) / (1 + q)
-    return _any_of(shown, keys)
+    return _any_of(_laplace_tail(scale, distance), keys)
+
+
+def _laplace_tail(scale: Fraction, distance: int) -> Any:
+    """P(X >= distance) for the discrete Laplace X."""
+    q = context().exp(-1 / mpf(scale))
+    return q**distance / (1 + q) if distance > 0 else 1 - q ** (1 - distance) / (1 + q)
 
 
 @lru_cache(maxsize=1024)
