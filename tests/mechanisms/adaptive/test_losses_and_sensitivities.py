@@ -29,6 +29,7 @@ from tacet.mechanisms.adaptive import (
     Sum,
     Variance,
 )
+from tacet.mechanisms.adaptive.grids import rising
 from tacet.mechanisms.adaptive.losses.families import answers_of, grid_of, runs_of
 from tacet.mechanisms.adaptive.removal import removal_losses
 from tacet.privacy.neighbors import Neighbors
@@ -111,7 +112,7 @@ def test_of_fractions_they_agree_to_a_step(statistic: Any, neighbors: Neighbors)
     ids=str,
 )
 def test_removal_gets_as_far_as_its_losses_say(statistic: Any) -> None:
-    grid = [Fraction(point) for point in range(3000)]
+    grid = rising(range(3000))
     for values in some_data(3):
         people = np.maximum(values, 0)
         losses = removal_losses(statistic, people, grid=grid)

@@ -371,3 +371,31 @@ def test_bad_parameters_are_named(ask: Any, argument: str) -> None:
     with pytest.raises(InvalidParameter) as raised:
         ask()
     assert raised.value.argument == argument
+
+
+def discounted_reach(data: Any, rate: float, neighbors: Neighbors) -> float:
+    """A known mistake: how far k + 1 records take the median, discounted by k. Its centre moves."""
+    return max(
+        math.exp(-rate * k)
+        * local_sensitivity(Median(**BOUNDS), list(data), distance=k + 1, neighbors=neighbors)
+        for k in range(7)
+    )
+
+
+def nothing_but_local(data: Any, _: float, neighbors: Neighbors) -> float:
+    """A known mistake: the local sensitivity itself."""
+    return local_sensitivity(Median(**BOUNDS), list(data), neighbors=neighbors)
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+@pytest.mark.parametrize("wrong", [discounted_reach, nothing_but_local])
+def test_known_mistakes_are_no_smooth_bounds(
+    wrong: Any, neighbors: Neighbors, graphs: dict[Neighbors, SmallData]
+) -> None:
+    graph = graphs[neighbors]
+    found = {data: wrong(data, 0.05, neighbors) for data in graph.data}
+    assert any(
+        found[data] > math.exp(0.05) * (1 + 2**-50) * found[other]
+        for data in graph.data
+        for other in graph.beside[data]
+    )
