@@ -229,8 +229,17 @@ def test_against_contours(rate: float, noise: float, count: int, delta: float) -
     assert own.lower <= delta
 
 
-def test_several_kinds_of_steps_against_contours() -> None:
-    parts = steps(0.01, 0.9, 300) + steps(0.002, 0.5, 200)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((0.01, 0.9, 300), (0.002, 0.5, 200)),
+        ((0.2, 0.8, 100), (4.6e-7, 13.3, 45)),  # losses of which no grid tells much
+    ],
+)
+def test_several_kinds_of_steps_against_contours(
+    first: tuple[float, float, int], second: tuple[float, float, int]
+) -> None:
+    parts = steps(*first) + steps(*second)
     known = contour.epsilon_interval(parts, delta=1e-6)
     found = capped.epsilon_interval(parts, delta=1e-6)
     assert found.lower <= known.upper

@@ -252,8 +252,8 @@ def _delta(
 
 
 def _grids(parts: Sequence[Sampled]) -> list[int]:
-    """Numbers of nodes, the first for a plan; fewer for several kinds of steps."""
-    return [_ROUGH, *(grid >> len(parts) - 1 for grid in _GRIDS)]
+    """Numbers of nodes, the first for a plan; fewer for many kinds of steps."""
+    return [_ROUGH, *(grid >> len(parts) // 3 for grid in _GRIDS)]
 
 
 def _far(parts: Sequence[Sampled], goal: float) -> float:
@@ -323,10 +323,8 @@ def _blur(laws: Sequence[tuple[CappedLaw, int]], slope: float, side: int) -> tup
     present = [(law, count) for law, count in laws if law.tail is not None]
     if side < 0 or not present:
         return -math.inf, 0.0
-    likely = _likely(laws)
-    cap = min(law.cap for law, _ in present)
-    if slope == 0.0 or cap <= 0:
-        return likely, 1.0
+    if slope == 0.0 or min(law.cap for law, _ in present) <= 0:
+        return _likely(laws), 1.0
     height = size = 0.0
     order = 1 + slope
     for law, count in laws:
@@ -339,13 +337,20 @@ def _blur(laws: Sequence[tuple[CappedLaw, int]], slope: float, side: int) -> tup
         own = max(float(np.logaddexp(own, null)), 0.0)
         height += count * own
         size += count * (own + 1)
-    log = likely + height - slope * cap
-    return log + 64 * _U * (size + slope * cap + abs(likely)), order
+    return _likely(laws, slope) + height + 64 * _U * size, order
 
 
-def _likely(laws: Sequence[tuple[CappedLaw, int]]) -> float:
-    """A bound of ln of the number of losses above caps, in the mean, under the other law."""
-    logs = [math.log(count) + law.tail[1] + law.tail[2] for law, count in laws if law.tail]
+def _likely(laws: Sequence[tuple[CappedLaw, int]], slope: float = 0.0) -> float:
+    """A bound of ln of the number of losses above caps, in the mean, under the other law.
+
+    Each times e^(-slope cap).
+    """
+    logs = []
+    for law, count in laws:
+        if law.tail is not None:
+            away = slope * law.cap if slope else 0.0
+            log = math.log(count) + law.tail[1] + law.tail[2] - away
+            logs.append(log + 16 * _U * (abs(away) + abs(law.tail[1]) + math.log(count)))
     peak = max(logs)
     total = peak + math.log(math.fsum(math.exp(log - peak) for log in logs))
     return total + 16 * _U * (abs(peak) + 4)

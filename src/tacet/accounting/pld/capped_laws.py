@@ -25,6 +25,7 @@ __all__ = ["CappedLaw", "Grid", "law_above", "law_below"]
 _U = 2.0**-53
 _FAINT = 690.0
 _LOWEST = 38.0
+_FEW = 4
 _BALANCES, _BOUND = 3, 0.8
 _MOST_STRAY = 0.05
 
@@ -73,9 +74,9 @@ def law_above(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | N
     """
     h = grid.step
     first = max(math.ceil(step.offset_at(-_LOWEST) / h), 1)
-    last = min(math.floor(top / h), grid.most)
-    if last <= first:
+    if first > grid.most:
         return None
+    last = max(min(math.floor(top / h), grid.most), first)
     nodes = np.append(0, np.arange(first, last + 1))
     edges: Array = step.places(nodes[1:] * h)
     z, z_error = step.z(edges)
@@ -187,10 +188,11 @@ def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array, 
         origin = float(step.below(start).offset[0])
     first = max(math.ceil((lowest - origin) / h - 0.5), 0)
     last = min(math.floor((top - origin) / h - 0.5), grid.most)
-    if last < first + 4:
-        return None
+    if last < first + _FEW:  # all are gathered
+        edges = step.places(np.array([top]))
+        return edges, 0, float(step.below(float(edges[0])).offset[0])
     nodes = np.arange(first, last + 1)
-    edges: Array = step.places(np.asarray(origin + (nodes + 0.5) * h, dtype=np.float64))
+    edges = step.places(np.asarray(origin + (nodes + 0.5) * h, dtype=np.float64))
     if not np.all(np.diff(edges) > 0):
         return None
     for _ in range(_BALANCES):

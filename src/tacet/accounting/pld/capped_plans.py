@@ -114,9 +114,10 @@ class Planner:
         ]
         if min(lasts) < _FEWEST:
             return None
-        if cap < math.inf:
+        if cap < math.inf:  # of parts that have losses above
             ends = zip(self._parts, lasts, strict=True)
-            cap = min(float(part.losses[last - 1]) for part, last in ends)
+            tops = [part.losses[last - 1] for part, last in ends if last < len(part.losses)]
+            cap = float(min(tops, default=math.inf))
         heights = self._sum(_TILTS, lasts)
         beyond = [part.beyond(last) for part, last in zip(self._parts, lasts, strict=True)]
         masses = [
@@ -132,7 +133,7 @@ class Planner:
             inner = float(np.min(heights + _KERNEL - _TILTS * epsilon))
             return float(np.logaddexp(inner, math.log(max(apart, 1e-320))))
 
-        tops = tuple(
+        offsets = tuple(
             float(part.offsets[last - 1]) for part, last in zip(self._parts, lasts, strict=True)
         )
         epsilon = near if near is not None else _meeting(log_delta, goal)
@@ -150,7 +151,7 @@ class Planner:
         high = max(high, epsilon + 1e-3 * abs(epsilon))
         return Plan(
             epsilon=epsilon,
-            tops=tops,
+            tops=offsets,
             tilt=tilt,
             low=low,
             width=high - low,
