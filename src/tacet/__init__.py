@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
     from tacet.query.aggregates.answers import Assume
     from tacet.query.aggregates.counts import count, count_people
+    from tacet.query.aggregates.extremes import max, min  # noqa: A004  # the public words
     from tacet.query.aggregates.found import find_bounds
     from tacet.query.aggregates.moments import mean
     from tacet.query.aggregates.quantiles import median, quantile
@@ -56,9 +57,11 @@ __all__ = [
     "events",
     "find_bounds",
     "ledger",
+    "max",
     "mean",
     "mechanisms",
     "median",
+    "min",
     "quantile",
     "sum",
 ]
@@ -72,6 +75,7 @@ _HOMES = {
     "tacet.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
     "tacet.query.aggregates.answers": ["Assume"],
     "tacet.query.aggregates.counts": ["count", "count_people"],
+    "tacet.query.aggregates.extremes": ["max", "min"],
     "tacet.query.aggregates.found": ["find_bounds"],
     "tacet.query.aggregates.moments": ["mean"],
     "tacet.query.aggregates.quantiles": ["median", "quantile"],

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import tacet
+from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.sums import Sum
@@ -51,7 +52,7 @@ def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[An
     answers: dict[str, list[Any]] = {}
     for name, aggregate in query.aggregates.items():
         found = exact_of(query, name, tallies)
-        if isinstance(aggregate, Quantile):
+        if isinstance(aggregate, Quantile | Extreme):
             assert found.histogram is not None
             answers[name] = [
                 {int(at): int(cell[at]) for at in cell.nonzero()[0]} for cell in found.histogram

@@ -26,6 +26,7 @@ from tests.query.neighbor_tables import (
 
 import tacet
 from tacet.privacy.neighbors import Neighbors
+from tacet.query.aggregates.extremes import ExtremeSelection
 from tacet.query.aggregates.quantiles import Selection
 from tacet.query.aggregates.totals import FoundClipping
 from tacet.query.allocation import allocate
@@ -104,8 +105,9 @@ def moves_of(
     before, after = (vectors(session, query, pure, salt=salt) for query in (left, right))
     found: Moves = {}
     for name, noise in pure.items():
-        if isinstance(noise, Selection):
-            told = [sensitivity_of(draw) for draw in (noise.point, noise.end or noise.point)]
+        if isinstance(noise, Selection | ExtremeSelection):
+            end = noise.end if isinstance(noise, Selection) else None
+            told = [sensitivity_of(draw) for draw in (noise.point, end or noise.point)]
             found[name, "range"] = max(
                 _range(x, y, pairs=pairs or 1) / told[draw > 0]
                 for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))

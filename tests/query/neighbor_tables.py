@@ -27,6 +27,7 @@ from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 from tacet.query.aggregates.answers import Exact
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
@@ -90,6 +91,12 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "high": lambda: tacet.quantile("note", 0.97, -2, 3, steps=1, interval=0.3),
         "least": lambda: tacet.quantile("x", 0, -10, 10, steps=4, interval=0.5),
         "most": lambda: tacet.quantile("x", 1, -10, 10, steps=4, interval=0.5),
+    },
+    Extreme: {
+        "greatest": lambda: tacet.max("x", -10, 10, steps=8),
+        "least_of": lambda: tacet.min("x", 0, 10, steps=5),
+        "greatest_whole": lambda: tacet.max("whole", -4, 9, steps=13),
+        "least_text": lambda: tacet.min("note", -2, 3, steps=3),
     },
 }
 """For every aggregate there is, the questions its sensitivity is tested on."""
@@ -303,6 +310,8 @@ def vectors(
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue
         stand_in: Any = recorder
+        if isinstance(noise, ExtremeSelection):
+            stand_in = _Aimed(point=recorder, beyond=noise.beyond)
         if isinstance(noise, Selection):
             end = None if noise.end is None else Recorder(factor=noise.end.factor)
             stand_in = _Draws(point=recorder, end=end)
@@ -311,7 +320,7 @@ def vectors(
         kept = recorder.seen
         if isinstance(stand_in, _Draws) and stand_in.end is not None:
             kept = kept + stand_in.end.seen
-        dtype = None if isinstance(noise, Selection) else object
+        dtype = None if isinstance(noise, Selection | ExtremeSelection) else object
         found[name] = [np.array(values, dtype=dtype) for values in kept]
     return found
 
@@ -329,6 +338,14 @@ def _climbs(exact: Exact, aggregate: Aggregate) -> list[NDArray[Any]]:
             ]
             found.append(np.array(sums, dtype=object).T)
     return found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Aimed:
+    """In place of `ExtremeSelection`."""
+
+    point: Recorder
+    beyond: int
 
 
 @dataclass(slots=True, kw_only=True)

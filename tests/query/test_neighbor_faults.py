@@ -25,7 +25,7 @@ from tests.query.neighbor_tables import (
 
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from tacet.query import compile as compiler
-from tacet.query.aggregates import quantiles
+from tacet.query.aggregates import quantiles, ranks
 from tacet.query.aggregates.sums import Clamp
 from tacet.query.sensitivity import of_ranks
 from tacet.query.sqltext import double
@@ -96,7 +96,7 @@ def _distance_to_the_lower_rank_alone(patch: pytest.MonkeyPatch) -> None:
         below = (np.cumsum(counts, axis=1) - counts) * q.denominator
         return below * 2  # a score that a row moves by more than one rank
 
-    patch.setattr(quantiles, "rank_losses", wrong)
+    patch.setattr(ranks, "rank_losses", wrong)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from tests.query.test_sensitivity import tables
 import tacet
 from tacet.bits import SeededBits
 from tacet.query.aggregates.answers import Exact
-from tacet.query.aggregates.quantiles import Quantile, Selection, rank_losses
+from tacet.query.aggregates.quantiles import Quantile, Selection
+from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.units import Reach
 
 Counts = NDArray[np.int64]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacet.query.aggregates.quantiles import rank_losses
+from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.sensitivity import (
     Sensitivity,
     of_counts,

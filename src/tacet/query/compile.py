@@ -43,13 +43,17 @@ class Statement:
     """SQL for one question: what is bounded, and what is counted over it.
 
     bounded: a SELECT of the rows that count. counts: the SELECT of one line of integers a cell,
-    reading a relation named `bounded`. histograms: for each quantile its SELECT of (cell, bin,
-    rows). ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
+    reading a relation named `bounded`. rankings: SELECTs of (cell, g), of which the k-th is kept
+    as `ranking<k>` where it is asked about again: by finer[k], with lists as parameters; None where
+    the histogram says everything. histograms: for each ranking its SELECT of (cell, bin, rows).
+    ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
     integers that may pass 64 bits leave as text.
     """
 
     bounded: str
     counts: str
+    rankings: tuple[str | None, ...]
+    finer: tuple[str | None, ...]
     histograms: tuple[str, ...]
     ladders: tuple[str, ...]
 
@@ -67,10 +71,14 @@ def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statemen
     return Statement(
         bounded=bounded,
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
+        rankings=tuple(r.relation(unit) if r.shift else None for r in query.rankings),
+        finer=tuple(
+            r.finer(f"ranking{number}") if r.shift else None
+            for number, r in enumerate(query.rankings)
+        ),
         histograms=tuple(
-            f"SELECT cell, bin, count(*) AS n FROM (SELECT cell, {bins} AS bin FROM bounded) "
-            "WHERE bin IS NOT NULL GROUP BY cell, bin"
-            for bins in query.bins
+            r.first(f"ranking{number}" if r.shift else f"({r.relation(unit)}) AS ranked")
+            for number, r in enumerate(query.rankings)
         ),
         ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
     )

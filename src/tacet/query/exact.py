@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tacet.bits import RandomBits
 from tacet.query.aggregates.answers import Answer, Exact
-from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.allocation import Allocation
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.ladders import Climbers, Ladder
-from tacet.query.plan import Query
+from tacet.query.plan import Query, Ranked
 
 __all__ = ["answers_of", "exact_of"]
 
@@ -35,12 +35,14 @@ def answers_of(
 def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
     """The engine's integers by cell, in the order of the public keys; no rows count as 0."""
     aggregate, cells = query.aggregates[name], len(query.keys)
-    if isinstance(aggregate, Quantile):
-        assert aggregate.steps is not None
-        histogram = np.zeros((cells, aggregate.steps + 1), dtype=np.int64)
-        at, bins, rows = tallies.histograms[query.bin_of(aggregate)]
+    if isinstance(aggregate, Ranked):
+        ranking = query.ranking_of(aggregate)
+        number = query.rankings.index(ranking)
+        histogram = np.zeros((cells, ranking.bins), dtype=np.int64)
+        at, bins, rows = tallies.histograms[number]
         histogram[at, bins] = rows
-        return Exact(histogram=histogram)
+        finer = None if tallies.deeper is None else partial(tallies.deeper.count, number)
+        return Exact(histogram=histogram, finer=finer)
     people = tuple(
         _climbers(ladder, cells, tallies.ladders[query.ladders.index(ladder)])
         for ladder in query.ladders_of(aggregate)

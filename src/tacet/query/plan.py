@@ -16,20 +16,26 @@ from typing import Any
 
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.totals import Total
-from tacet.query.columns import MOST_KEYS, Categories, Key, check_keys, plain_key
+from tacet.query.columns import Categories, Key, check_keys
 from tacet.query.expressions.types import Column, Expression, Kind
+from tacet.query.keys import check_few, key_kinds, tuples_of
 from tacet.query.ladders import Ladder
+from tacet.query.ranking import Ranking
 from tacet.query.scope import Leaf, Scope
 from tacet.query.units import Person, Unit
 
-__all__ = ["Aggregate", "Derive", "Filter", "Group", "Query", "answer_columns"]
+__all__ = ["Aggregate", "Derive", "Filter", "Group", "Query", "Ranked", "answer_columns"]
 
-Aggregate = Count | CountPeople | Sum | Total | Mean | Quantile | FoundBounds | RowsPerPerson
+Ranked = Quantile | Extreme
+"""What is drawn from a grid by rank."""
+
+Aggregate = Count | CountPeople | Sum | Total | Mean | Ranked | FoundBounds | RowsPerPerson
 """The closed union of what `agg` takes."""
 
 _MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
@@ -179,8 +185,8 @@ class Query:
                 raise InvalidParameter(
                     name,
                     aggregate,
-                    expected="tacet.count(), count_people(), sum(), mean(), median(), quantile() "
-                    "or find_bounds()",
+                    expected="tacet.count(), count_people(), sum(), mean(), median(), quantile(), "
+                    "min(), max() or find_bounds()",
                 )
             columns = answer_columns(name)
             if columns & taken:
@@ -197,7 +203,7 @@ class Query:
             if len(self.keys) * (steps + 1) > _MOST_BINS:
                 raise InvalidParameter(
                     name,
-                    f"{steps:,} steps for {len(self.keys):,} keys",
+                    f"{steps:,} integers for each of {len(self.keys):,} keys",
                     expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
                 )
         return dataclasses.replace(self, aggregates=bound)
@@ -234,11 +240,9 @@ class Query:
         return tuple(dict.fromkeys(found))
 
     @property
-    def bins(self) -> tuple[str, ...]:
-        """SQL of the bin numbers that quantiles need, each once."""
-        found = [
-            a.bins(self._value(a)) for a in self.aggregates.values() if isinstance(a, Quantile)
-        ]
+    def rankings(self) -> tuple[Ranking, ...]:
+        """What is counted by place on a grid, each once."""
+        found = [self.ranking_of(a) for a in self.aggregates.values() if isinstance(a, Ranked)]
         return tuple(dict.fromkeys(found))
 
     def measures_of(self, aggregate: Aggregate) -> tuple[str, ...]:
@@ -258,9 +262,9 @@ class Query:
         value = self._value(aggregate) if aggregate.input is not None else None
         return aggregate.ladders(value, self.unit)
 
-    def bin_of(self, aggregate: Quantile) -> int:
-        """Which of `bins` a quantile reads."""
-        return self.bins.index(aggregate.bins(self._value(aggregate)))
+    def ranking_of(self, aggregate: Ranked) -> Ranking:
+        """The ranking that an aggregate is drawn from."""
+        return aggregate.ranking(self._value(aggregate))
 
     def parts(self) -> dict[str, Fraction]:
         """Each aggregate's part of the budget; they add up to 1."""
@@ -302,8 +306,8 @@ class Query:
     def _steps(self, aggregate: Aggregate) -> int:
         """How many integers a cell needs for an aggregate, beyond one."""
         match aggregate:
-            case Quantile(steps=steps):
-                return steps or 0
+            case Quantile() | Extreme():
+                return aggregate.ranking("value").bins
             case Total() | FoundBounds() | RowsPerPerson():
                 return len(aggregate.rungs)
             case _:
@@ -323,13 +327,13 @@ class Query:
                 )
             given = {n: keys[n] if n in keys else self._public_values(n) for n in columns}
             lists = [check_keys(f"keys[{name!r}]", given[name]) for name in columns]
-            _few(lists)
+            check_few(lists)
             return tuple(itertools.product(*lists))
         if len(columns) == 1:
             listed = tuple((key,) for key in check_keys("keys", keys))
-            _few([listed])
+            check_few([listed])
             return listed
-        return _tuples(columns, keys)
+        return tuples_of(columns, keys)
 
     def _public_values(self, name: str) -> Sequence[Key]:
         fact = self.scope.facts.get(self.scope.resolve(name, argument="group_by"))
@@ -346,7 +350,7 @@ class Query:
         )
 
     def _group_column(self, name: str, keys: Sequence[Key]) -> Column:
-        kinds = _key_kinds(keys)
+        kinds = key_kinds(keys)
         readings = self.scope.column(name, argument="group_by")
         for column in readings:
             if column.kind in kinds:
@@ -361,51 +365,6 @@ class Query:
 def answer_columns(name: str) -> set[str]:
     """The columns of a release that belong to the aggregate of this name."""
     return {f"{name}{suffix}" for suffix in ("", "_se", "_low", "_high", "_from", "_to")}
-
-
-def _key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
-    sample = next((key for key in keys if key is not None), None)
-    match sample:
-        case None:
-            return tuple(Kind)
-        case bool():
-            return (Kind.BOOLEAN,)
-        case int():
-            return (Kind.INTEGER, Kind.NUMBER)
-        case str():
-            return (Kind.TEXT,)
-        case dt.date():
-            return (Kind.DATE,)
-
-
-def _tuples(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
-    expected = f"a list of tuples, one value for each of {', '.join(columns)}"
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InvalidParameter("keys", keys, expected=expected)
-    rows = [
-        tuple(key) if isinstance(key, tuple | list) else None
-        for key in itertools.islice(keys, MOST_KEYS + 1)
-    ]
-    _few([rows])
-    if not rows or any(row is None or len(row) != len(columns) for row in rows):
-        raise InvalidParameter("keys", keys, expected=expected)
-    names = [f"keys[{name!r}]" for name in columns]
-    whole = [tuple(map(plain_key, names, row)) for row in rows if row is not None]
-    for index, name in enumerate(names):
-        # Told apart by type too: 1 and True are equal.
-        found = dict.fromkeys((type(row[index]), row[index]) for row in whole)
-        check_keys(name, [key for _, key in found])
-    if len(set(whole)) < len(whole):
-        raise InvalidParameter("keys", keys, expected="no key twice")
-    return tuple(whole)
-
-
-def _few(lists: Sequence[Sequence[object]]) -> None:
-    cells = 1
-    for values in lists:
-        cells *= len(values)
-    if cells > MOST_KEYS:
-        raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.counts import count, count_people
+from tacet.query.aggregates.extremes import max as greatest
+from tacet.query.aggregates.extremes import min as least
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
 from tacet.query.aggregates.sums import sum as total
@@ -121,6 +123,10 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
             return total(_argument(item))
         case Asked.MEAN:
             return mean(_argument(item))
+        case Asked.MIN:
+            return least(_argument(item))
+        case Asked.MAX:
+            return greatest(_argument(item))
         case Asked.QUANTILE:
             assert item.quantile is not None
             return quantile(_argument(item), item.quantile)

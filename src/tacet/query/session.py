@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -199,13 +200,15 @@ class Session:
             reproducible=reproducible,
         )
         tallies = self._engine.run(statement, measures=len(query.measures))
-        self._engine.check_sources()
-        self._ledger.commit(reservation)
+        with closing(tallies):
+            self._engine.check_sources()
+            self._ledger.commit(reservation)
+            answers = answers_of(query, allocation, tallies, self._bits)
         return Release(
             query=query,
             groups=tuple(group.label for group in query.groups),
             keys=query.keys,
-            answers=answers_of(query, allocation, tallies, self._bits),
+            answers=answers,
             request=budget,
             charge=cost,
             remaining=self.remaining,
@@ -241,7 +244,7 @@ class Session:
         budget: Guarantee,
         keys: Mapping[str, Any] | None = None,
     ) -> Release:
-        """Answer a SELECT: COUNT, SUM, AVG, MEDIAN, QUANTILE with WHERE and GROUP BY.
+        """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
         keys: for each column of GROUP BY its public values, where they are not declared already.
         ORDER BY and LIMIT arrange the released table. See docs/sql.md. Raises as `evaluate` does.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tacet import checks
 from tacet.errors import InvalidParameter
 from tacet.query.ladders import Climbers
+from tacet.query.ranking import Finer
 
 __all__ = ["Answer", "Assume", "Exact", "Forecast"]
 
@@ -21,13 +22,15 @@ __all__ = ["Answer", "Assume", "Exact", "Forecast"]
 class Exact:
     """The engine's exact integers for one aggregate; they never leave this process un-noised.
 
-    sums: one list a measure, one integer a cell; histogram: rows by (cell, bin), if asked for;
-    people: one for each ladder that was asked about.
+    sums: one list a measure, one integer a cell; histogram: rows or people by (cell, bin), if
+    asked for; finer: counts within these bins, where they hold more points than one; people: one
+    for each ladder that was asked about.
     """
 
     sums: tuple[Sequence[int], ...] = ()
     histogram: NDArray[np.int64] | None = None
     people: tuple[Climbers, ...] = ()
+    finer: Finer | None = None
 
     def __repr__(self) -> str:
         return "Exact(...)"

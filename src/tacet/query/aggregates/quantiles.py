@@ -1,4 +1,4 @@
-r"""Quantiles: the exponential mechanism over a public grid, from one histogram of exact counts.
+r"""Quantiles: the exponential mechanism over a public grid, from exact counts.
 
 Values are rounded to the nearest point of a public grid, e_0 < ... < e_M, so that ties are atoms.
 A candidate e is wrong by the distance of q n from the ranks that e covers,
@@ -7,7 +7,8 @@ A candidate e is wrong by the distance of q n from the ranks that e covers,
 
 which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
 values equal it is the same at every candidate). Its sensitivity is worked out in
-`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too.
+`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. How a point is drawn
+from a grid that is too fine to be counted point by point is told in `ranks`.
 
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
 cell j moves the log-probabilities there within a range of epsilon k_j / k: the answers of all
@@ -16,7 +17,8 @@ cells together have bounded range epsilon and cost what one costs.
 **Intervals.** With `interval=` a stated share of the budget buys two more draws, one aimed r ranks
 below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
 lowest point of the grid counts as covering all ranks below 0, the highest all above n, so that the
-bound holds for every table, also where n is small: L <= quantile <= U with probability 95 %.
+bound holds for every table, also where n is small: L <= quantile <= U with probability 95 %. The
+bound grows with the logarithm of the number of points: a coarser grid gives narrower intervals.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -27,7 +29,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +47,11 @@ from tacet.query.aggregates.arguments import (
     given_bounds,
     weight_of,
 )
+from tacet.query.aggregates.ranks import draw_points, rank_losses
 from tacet.query.aggregates.sums import clamping_note
 from tacet.query.expressions.types import Expression, Kind
 from tacet.query.noise import Share, selection_epsilon
+from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_ranks
 from tacet.query.sqltext import double
@@ -56,11 +59,10 @@ from tacet.query.units import Reach, Unit
 
 __all__ = ["Quantile", "Selection", "median", "quantile"]
 
-_STEPS = 2_000
-_MOST_WHOLE_STEPS = 5_000
-_MOST_STEPS = 100_000
+_STEPS = 2**20
+_MOST_STEPS = 2**40
 _MOST_RANKS = 2**40  # more than any table has rows
-_MOST_ENTRIES = 4_000_000  # cells times candidates held at once
+_MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,24 +104,18 @@ class Quantile:
         """The same, its column looked up, its bounds and its grid known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        steps = self.steps
-        if steps is None:
-            span = upper - lower
-            whole = expression.kind is Kind.INTEGER and lower.denominator == span.denominator == 1
-            steps = int(span) if whole and span <= _MOST_WHOLE_STEPS else _STEPS
+        steps = self.steps or steps_for(expression, lower, upper)
         return dataclasses.replace(self, input=expression, lower=lower, upper=upper, steps=steps)
 
     def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
-        """No sums: a quantile reads the histogram of `bins`."""
+        """No sums: a quantile reads the counts of its `ranking`."""
         del value, unit
         return ()
 
-    def bins(self, value: str) -> str:
-        """SQL for the number of the grid point next to a nullable double; total."""
+    def ranking(self, value: str) -> Ranking:
+        """The rows by the grid point next to a nullable double."""
         low, high, steps = self._grid()
-        place = f"floor(({value} - {double(low)}) * {double(steps / (high - low))} + 0.5e0)"
-        inside = f"CAST(greatest(least({place}, {double(steps)}), 0e0) AS INTEGER)"
-        return f"CASE WHEN {value} IS NOT NULL THEN {inside} END"
+        return Ranking(place=place_of(value, low, high, steps), steps=steps)
 
     def noise(self, share: Share, reach: Reach) -> Selection:
         """The draws within the share."""
@@ -139,22 +135,28 @@ class Quantile:
         """One grid point a cell, and the interval's ends where they were bought."""
         assert exact.histogram is not None
         low, high, steps = self._grid()
-        grid = low + np.arange(steps + 1) * ((high - low) / steps)
-        rows = max(1, _MOST_ENTRIES // (steps + 1))
-        drawn: list[list[NDArray[Any]]] = [[], [], []]
         reach: int | None = None
         if noise.end is not None:
             error = self._rank_error(noise.end, miss=0.025)
             reach = math.floor(error) + 1 if error < _MOST_RANKS else None
-        for start in range(0, len(exact.histogram), rows):
-            counts = exact.histogram[start : start + rows]
-            aims = [(0, noise.point)]
-            if noise.end is not None and reach is not None:
-                aims += [(-reach, noise.end), (reach, noise.end)]
-            for kept, (shift, mechanism) in zip(drawn, aims, strict=False):
-                loss = rank_losses(counts, self.q, shift=shift)
-                kept.append(grid[mechanism.release_rows(-loss, bits=bits)])
-        values = np.concatenate(drawn[0]).tolist() if drawn[0] else []
+        aims = [(0, noise.point)]
+        if noise.end is not None and reach is not None:
+            aims += [(-reach, noise.end), (reach, noise.end)]
+        drawn = [
+            low
+            + ((high - low) / steps)
+            * draw_points(
+                exact.histogram,
+                exact.finer,
+                ranking=self.ranking("value"),
+                q=self.q,
+                shift=shift,
+                mechanism=mechanism,
+                bits=bits,
+            )
+            for shift, mechanism in aims
+        ]
+        values = drawn[0].tolist()
         nothing: list[float | None] = [None] * len(values)
         if noise.end is None:
             return Answer(values=values, standard_errors=nothing, lower=nothing, upper=nothing)
@@ -163,7 +165,7 @@ class Quantile:
             return Answer(values=values, standard_errors=nothing, lower=ends[0], upper=ends[1])
         # A grid point stands for all values half a step around it.
         half = (high - low) / steps / 2
-        lower, upper = np.concatenate(drawn[1]) - half, np.concatenate(drawn[2]) + half
+        lower, upper = drawn[1] - half, drawn[2] + half
         return Answer(
             values=values,
             standard_errors=nothing,
@@ -199,6 +201,7 @@ class Quantile:
     ) -> float:
         """Root mean squared error about the exact quantile of `rows` rows with this law."""
         low, high, steps = self._grid()
+        steps = min(steps, _MOST_FORESEEN)
         inside = np.clip(np.floor((values - low) * (steps / (high - low)) + 0.5), 0, steps)
         counts = np.bincount(inside.astype(np.int64), minlength=steps + 1)
         share = rows / len(values)
@@ -224,19 +227,27 @@ class Quantile:
         return float(self.lower), float(self.upper), self.steps
 
 
-def rank_losses(counts: NDArray[np.int64], q: Fraction, *, shift: int = 0) -> NDArray[np.int64]:
-    """The loss of every candidate, times the denominator of q: exact integers, cells by points.
+def steps_for(expression: Expression, lower: Fraction, upper: Fraction) -> int:
+    """The default grid: every whole number where values and bounds are whole, else 2^20 steps."""
+    span = upper - lower
+    whole = expression.kind is Kind.INTEGER and lower.denominator == span.denominator == 1
+    return int(span) if whole and span <= _MOST_STEPS else _STEPS
 
-    shift: aim at rank q n + shift; then the ends of the grid cover all ranks beyond 0 and n.
-    """
-    at_most = np.cumsum(counts, axis=1) * q.denominator
-    below = at_most - counts * q.denominator
-    aim = at_most[:, -1:] // q.denominator * q.numerator + shift * q.denominator
-    if shift:
-        below[:, 0] = np.minimum(below[:, 0], aim[:, 0])
-        at_most[:, -1] = np.maximum(at_most[:, -1], aim[:, 0])
-    losses: NDArray[np.int64] = np.maximum(np.maximum(below - aim, aim - at_most), 0)
-    return losses
+
+def checked_steps(steps: int | None) -> int | None:
+    """The caller's number of steps, or None for the default."""
+    if steps is not None and checks.positive_integer(steps=steps) > _MOST_STEPS:
+        raise InvalidParameter("steps", steps, expected=f"at most 2^40 = {_MOST_STEPS:,} steps")
+    return steps
+
+
+def place_of(value: str, low: float, high: float, steps: int) -> str:
+    """SQL for the number of the grid point next to a nullable double; total."""
+    # Cut first: a product that passes the range of doubles would raise.
+    within = f"greatest(least({value}, {double(high)}), {double(low)})"
+    place = f"floor(({within} - {double(low)}) * {double(steps / (high - low))} + 0.5e0)"
+    inside = f"CAST(greatest(least({place}, {double(steps)}), 0e0) AS BIGINT)"
+    return f"CASE WHEN {value} IS NOT NULL THEN {inside} END"
 
 
 def quantile(
@@ -252,9 +263,11 @@ def quantile(
     """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
 
     Left out, the bounds are those declared of the column. steps: answers are one of steps + 1
-    evenly spaced points; by default every whole number for a column of whole numbers with at most
-    5,000 of them in range, else 2,000 steps. interval: the share of this aggregate's budget, below
-    1, that buys a 95% interval; 0 for none. Weight as in `count`.
+    evenly spaced points, at most 2^40; by default every whole number for a column of whole numbers
+    between whole bounds, else 2^20 steps. Many steps make answers fine where the bounds are far
+    apart, few make the bound on the rank error, and with it the interval, somewhat less. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval; 0 for none. Weight as
+    in `count`.
 
     >>> quantile("income", 0.9, 0, 500_000).q
     Fraction(9, 10)
@@ -266,8 +279,7 @@ def quantile(
         raise InvalidParameter("q", q, expected="a number with at most six decimals")
     if not 0 <= share < 1:
         raise InvalidParameter("interval", interval, expected="a share from 0 to below 1")
-    if steps is not None and checks.positive_integer(steps=steps) > _MOST_STEPS:
-        raise InvalidParameter("steps", steps, expected=f"at most {_MOST_STEPS:,} steps")
+    checked_steps(steps)
     low, high = given_bounds(lower, upper)
     return Quantile(
         column=column,

@@ -15,8 +15,8 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -36,9 +36,12 @@ from tacet.query.engines.sources import (
     Parquet,
     locate,
 )
+from tacet.query.ranking import Asked, Refined
 from tacet.query.sqltext import identifier, literal
 
 __all__ = ["DuckDB"]
+
+T = TypeVar("T")
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
@@ -97,25 +100,19 @@ class DuckDB:
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        tallies: Tallies | None = None
-        interrupted = False
+        return _guarded(lambda: self._tallied(statement, measures))
+
+    def _tallied(self, statement: Statement, measures: int) -> Tallies:
+        with self._lock:
+            cursor = self._connection.cursor()
+        kept = False
         try:
-            with self._lock:
-                cursor = self._connection.cursor()
-            try:
-                tallies = _tally(cursor, statement, measures)
-            finally:
+            tallies = _tally(cursor, statement, measures)
+            kept = tallies.deeper is not None
+            return tallies
+        finally:
+            if not kept:
                 cursor.close()
-        except KeyboardInterrupt:
-            interrupted = True
-        except Exception:  # noqa: BLE001  # whatever it is, it may show a row
-            tallies = None
-        # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
-        if interrupted:
-            raise KeyboardInterrupt
-        if tallies is None:
-            raise EngineFailed
-        return tallies
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""
@@ -311,6 +308,9 @@ def _tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: in
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
     histograms = []
     ladders = []
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            cursor.execute(f"CREATE TEMP TABLE ranking{number} AS {relation}")
     for query in statement.histograms:
         found = cursor.execute(query).fetchnumpy()
         histograms.append(
@@ -320,7 +320,55 @@ def _tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: in
         found = cursor.execute(query).fetchnumpy()
         cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
-    return Tallies(cells=cells, sums=sums, histograms=tuple(histograms), ladders=tuple(ladders))
+    deeper = any(query is not None for query in statement.finer)
+    return Tallies(
+        cells=cells,
+        sums=sums,
+        histograms=tuple(histograms),
+        ladders=tuple(ladders),
+        deeper=_Deeper(cursor, statement.finer) if deeper else None,
+    )
+
+
+class _Deeper:
+    """A cursor with the bounded rows of one question."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, queries: Sequence[str | None]) -> None:
+        self._cursor, self._queries = cursor, queries
+
+    def count(self, ranking: int, asked: Asked) -> Refined:
+        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
+        query = self._queries[ranking]
+        assert query is not None
+        return _guarded(lambda: _refined(self._cursor, query, asked))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._cursor.close()
+
+
+def _refined(cursor: duckdb.DuckDBPyConnection, query: str, asked: Asked) -> Refined:
+    found = cursor.execute(query, asked.columns).fetchnumpy()
+    line, child, count, below, level = (
+        _integers(found[name]) for name in ("i", "child", "n", "below", "level")
+    )
+    return Refined(lines=line, children=child, counts=count, below=below, level=level)
+
+
+def _guarded(work: Callable[[], T]) -> T:
+    """What the work gives; whatever it raises leaves as EngineFailed, or as an interrupt."""
+    interrupted = failed = False
+    try:
+        return work()
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception:  # noqa: BLE001  # whatever it is, it may show a row
+        failed = True
+    # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
+    if interrupted:
+        raise KeyboardInterrupt
+    assert failed
+    raise EngineFailed
 
 
 def _integers(column: Any) -> NDArray[np.int64]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet.query.compile import Statement
+from tacet.query.ranking import Asked, Refined
 
-__all__ = ["Climbed", "Engine", "Tallies"]
+__all__ = ["Climbed", "Deeper", "Engine", "Tallies"]
 
 Climbed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[int]]
 """Of one ladder: cells, rungs passed, people, and the sums of their numbers."""
@@ -25,16 +26,35 @@ class Tallies:
 
     cells: the numbers of the cells that have rows. sums: for each measure its integers, as the
     engine wrote them, aligned with `cells`. histograms: for each set of bins the arrays
-    (cell, bin, rows); ladders: for each ladder the arrays (cell, bin, people) and the sums.
+    (cell, bin, rows); ladders: for each ladder the arrays (cell, bin, people) and the sums;
+    deeper: where histograms are not all there is to ask.
     """
 
     cells: NDArray[np.int64]
     sums: tuple[list[int], ...]
     histograms: tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]
     ladders: tuple[Climbed, ...] = ()
+    deeper: Deeper | None = None
 
     def __repr__(self) -> str:
         return "Tallies(...)"
+
+    def close(self) -> None:
+        """Forget the rows that could still be asked about."""
+        if self.deeper is not None:
+            self.deeper.close()
+
+
+class Deeper(Protocol):
+    """The bounded rows of a question that is being answered, to be asked for more counts."""
+
+    def count(self, ranking: int, asked: Asked) -> Refined:
+        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
+        ...
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        ...
 
 
 class Engine(Protocol):
@@ -54,7 +74,10 @@ class Engine(Protocol):
         ...
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:
-        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails.
+
+        Where they hold a `deeper`, the caller closes it.
+        """
         ...
 
     def close(self) -> None:

@@ -22,19 +22,25 @@ from tacet.query.sql.types import Aggregate, Item
 __all__ = ["OFFERED", "Aggregates", "given"]
 
 OFFERED = (
-    "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MEDIAN(x), "
-    "QUANTILE(x, 0.9) and PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."
+    "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MIN(x), "
+    "MAX(x), MEDIAN(x), QUANTILE(x, 0.9) and PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."
 )
 
 
 _INSTEAD: dict[type[object], str] = {
-    exp.Min: "Write QUANTILE(x, 0.01): the least value of all belongs to one person. ",
-    exp.Max: "Write QUANTILE(x, 0.99): the greatest value of all belongs to one person. ",
     exp.Filter: "Write AVG(CASE WHEN condition THEN x END), or WHERE. ",
     exp.CountIf: "Write SUM(CASE WHEN condition THEN 1 ELSE 0 END). ",
     exp.PercentileDisc: "Write QUANTILE(x, 0.5). ",
     exp.ApproxQuantile: "Write QUANTILE(x, 0.5). ",
     exp.ApproxDistinct: "Only persons are counted distinctly. ",
+}
+
+
+_PLAIN: dict[type[object], Aggregate] = {
+    exp.Sum: Aggregate.SUM,
+    exp.Avg: Aggregate.MEAN,
+    exp.Min: Aggregate.MIN,
+    exp.Max: Aggregate.MAX,
 }
 
 
@@ -85,8 +91,10 @@ class Aggregates:
         match node:
             case exp.Count():
                 return self.count(node)
-            case exp.Sum() | exp.Avg() | exp.Median() if given(node) == {"this"}:
-                kind = {exp.Sum: Aggregate.SUM, exp.Avg: Aggregate.MEAN}.get(type(node))
+            case exp.Sum() | exp.Avg() | exp.Median() | exp.Min() | exp.Max() if given(node) == {
+                "this"
+            }:
+                kind = _PLAIN.get(type(node))
                 if kind is None:
                     return self.quantile(node.this, Fraction(1, 2))
                 return Item(alias="", aggregate=kind, argument=self.argument(node.this))

@@ -26,6 +26,8 @@ class Aggregate(enum.Enum):
     """COUNT(DISTINCT x): x is a column's plain name, which must be the person id or `person`."""
     SUM = "sum"
     MEAN = "avg"
+    MIN = "min"
+    MAX = "max"
     QUANTILE = "quantile"
     """MEDIAN(x), QUANTILE(x, q), PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
 

@@ -1,0 +1,211 @@
+r"""Least and greatest values: where all but about t people end, t public.
+
+The greatest value of all belongs to one person, and every number above it is nearly as likely an
+answer under any law that hides her. What can be said is which number few people exceed. A person
+counts once in each cell, by her own greatest point of a public grid; a candidate e is wrong by
+
+    loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
+
+the loss of the rank n - t, and is drawn as in `ranks`. With N points and f = epsilon / (2 Delta),
+t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is below t, so
+that fewer than 2 t people exceed the answer and at least one reaches it: it lies between the value
+that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere above the greatest
+value: this is the shifted inverse, Fang, Dong, Yi 2022, solved by the exponential mechanism.)
+Where a cell has fewer than t people, the ranks they lack lie at the far end of the range.
+
+**Sensitivity.** A person added to a cell moves n by 1 and each #{people at or below e} by 0 or 1,
+so that both differences in the loss move by at most 1, also at the ends of the grid, where one of
+them is left out. One person's rows make one number in each of at most min(r, cells) cells; where
+she is replaced, counts of one cell move by at most 1 as well, in at most min(2 min(r, cells),
+cells) cells. As for quantiles the answers of all cells have together bounded range epsilon.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from tacet.bits import RandomBits
+from tacet.checks import Number
+from tacet.mechanisms.selection.exponential import Exponential
+from tacet.privacy import events
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from tacet.query.aggregates.arguments import (
+    CONFIDENCE,
+    bounds_of,
+    expression_of,
+    given_bounds,
+    weight_of,
+)
+from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
+from tacet.query.aggregates.ranks import draw_points
+from tacet.query.aggregates.sums import clamping_note
+from tacet.query.expressions.types import Expression
+from tacet.query.noise import Share, selection_epsilon
+from tacet.query.ranking import Ranking
+from tacet.query.scope import Scope
+from tacet.query.sensitivity import of_totals
+from tacet.query.units import Reach, Unit
+
+__all__ = ["Extreme", "ExtremeSelection", "max", "min"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtremeSelection:
+    """The draw of one extreme, and how many people it is aimed to leave beyond."""
+
+    point: Exponential
+    beyond: int
+
+    @property
+    def event(self) -> events.Event:
+        """What the draws of all cells together cost."""
+        return self.point.event
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return -math.log(float(self.point.factor))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extreme:
+    """The least or the greatest value of a number column, few people left out.
+
+    steps: the grid has steps + 1 points, evenly from lower to upper.
+    """
+
+    column: str
+    side: Literal["min", "max"]
+    lower: Fraction | None
+    upper: Fraction | None
+    steps: int | None
+    weight: Fraction
+    input: Expression | None = None
+
+    def bound_to(self, scope: Scope) -> Extreme:
+        """The same, its column looked up, its bounds and its grid known."""
+        expression = expression_of(self.column, scope)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        steps = self.steps or steps_for(expression, lower, upper)
+        return dataclasses.replace(self, input=expression, lower=lower, upper=upper, steps=steps)
+
+    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+        """No sums: an extreme reads the counts of its `ranking`."""
+        del value, unit
+        return ()
+
+    def ranking(self, value: str) -> Ranking:
+        """The people by their own extreme, on the grid."""
+        low, high, steps = self._grid()
+        place = place_of(value, low, high, steps)
+        return Ranking(place=place, steps=steps, people=self.side)
+
+    def noise(self, share: Share, reach: Reach) -> ExtremeSelection:
+        """The draws within the share, and the rank that this allows to aim at."""
+        point = Exponential(epsilon=selection_epsilon(share), sensitivity=of_totals(reach).l1)
+        odds = math.log((self._grid()[2] + 1) / (1 - float(CONFIDENCE)))
+        return ExtremeSelection(point=point, beyond=math.ceil(odds / float(point.factor)))
+
+    def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
+        """One grid point a cell."""
+        assert exact.histogram is not None
+        low, high, steps = self._grid()
+        greatest = self.side == "max"
+        points = draw_points(
+            exact.histogram,
+            exact.finer,
+            ranking=self.ranking("value"),
+            q=Fraction(int(greatest)),
+            shift=-noise.beyond if greatest else noise.beyond,
+            mechanism=noise.point,
+            bits=bits,
+        )
+        values = (low + points * ((high - low) / steps)).tolist()
+        nothing: list[float | None] = [None] * len(values)
+        return Answer(values=values, standard_errors=nothing, lower=nothing, upper=nothing)
+
+    def forecast(self, noise: ExtremeSelection, reach: Reach, assume: Assume | None) -> Forecast:
+        """How many people lie beyond the answer is known, how far beyond is not."""
+        del assume
+        low, high, steps = self._grid()
+        names = ("greatest", "exceed") if self.side == "max" else ("least", "are below")
+        return Forecast(
+            noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}, aimed "
+            f"at the value that {noise.beyond:,} people {names[1]}",
+            sensitivity=of_totals(reach).reason,
+            people_error=2 * noise.beyond - 1,
+            notes=(
+                clamping_note(self.lower, self.upper),
+                f"95% of answers reach the {names[0]} value of somebody; fewer steps lose fewer",
+                f"answers are multiples of {(high - low) / steps:g} from {low:g}",
+                f"where a cell has no more than {noise.beyond:,} people, the answer tells nothing",
+            ),
+        )
+
+    def _grid(self) -> tuple[float, float, int]:
+        assert self.lower is not None
+        assert self.upper is not None
+        assert self.steps is not None
+        return float(self.lower), float(self.upper), self.steps
+
+
+def max(  # noqa: A001  # the public word is tacet.max
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Extreme:
+    """Find a value that nearly all people keep below: their greatest value, few left out.
+
+    How many is told beforehand by `explain`. Bounds, steps and weight as in `quantile`.
+
+    >>> max("age", 0, 120).side
+    'max'
+    """
+    return _extreme("max", column, lower, upper, steps=steps, weight=weight)
+
+
+def min(  # noqa: A001  # the public word is tacet.min
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Extreme:
+    """Find a value that nearly all people keep above: their least value, few left out.
+
+    How many is told beforehand by `explain`. Bounds, steps and weight as in `quantile`.
+
+    >>> min("age", 0, 120).side
+    'min'
+    """
+    return _extreme("min", column, lower, upper, steps=steps, weight=weight)
+
+
+def _extreme(
+    side: Literal["min", "max"],
+    column: str,
+    lower: Number | None,
+    upper: Number | None,
+    *,
+    steps: int | None,
+    weight: Number,
+) -> Extreme:
+    low, high = given_bounds(lower, upper)
+    return Extreme(
+        column=column,
+        side=side,
+        lower=low,
+        upper=high,
+        steps=checked_steps(steps),
+        weight=weight_of(weight),
+    )

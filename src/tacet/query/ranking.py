@@ -1,0 +1,132 @@
+r"""Rankings: rows, or people, by their place on a fine public grid, counted in the engine alone.
+
+The grid 0, 1, ..., steps is cut into bins that are public too: its two ends by themselves, and
+between them bins of 2^shift points. The engine counts by bin. Where a mechanism must know more of
+one bin, the engine counts within it, by 2^10 smaller ones and around one point of it; what leaves
+are counts, as ever, and only of the bins that were asked about. See `aggregates.ranks`, which asks.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet.query.units import Person, Unit
+
+__all__ = ["CHILD_BINS_LOG2", "Asked", "Finer", "Ranking", "Refined"]
+
+Integers = NDArray[np.int64]
+
+CHILD_BINS_LOG2 = 10
+"""The logarithm of how many bins a bin is cut into."""
+
+_MOST_POINTS = 5_000  # up to so many steps every point is a bin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked about bins, one line each: cell; first and last point; shift; one point."""
+
+    cells: Sequence[int]
+    lows: Sequence[int]
+    highs: Sequence[int]
+    shifts: Sequence[int]
+    points: Sequence[int]
+
+    @property
+    def columns(self) -> list[list[int]]:
+        """The lines as the columns of `Ranking.finer`, their numbers first."""
+        lines = (range(len(self.cells)), self.cells, self.lows, self.highs, self.shifts)
+        return [list(map(int, column)) for column in (*lines, self.points)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Refined:
+    """Counts: by line and smaller bin, how many there are, below the point, and at it. Private."""
+
+    lines: Integers
+    children: Integers
+    counts: Integers
+    below: Integers
+    level: Integers
+
+    def __repr__(self) -> str:
+        return "Refined(...)"
+
+
+Finer = Callable[[Asked], Refined]
+"""Counts within bins of one ranking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What is ranked. place: SQL of a row's point, NULL where it has none; steps: the last point.
+
+    people: where set, a person counts once in each cell, by her least or greatest point.
+    """
+
+    place: str
+    steps: int
+    people: Literal["min", "max"] | None = None
+
+    @property
+    def shift(self) -> int:
+        """The first bins between the ends hold 2^shift points; 0 where every point is a bin."""
+        if self.steps <= _MOST_POINTS:
+            return 0
+        return max((self.steps - 2).bit_length() - CHILD_BINS_LOG2, 1)
+
+    @property
+    def lows(self) -> Integers:
+        """The first point of every bin."""
+        inner = np.arange(1, self.steps, 1 << self.shift, dtype=np.int64)
+        return np.concatenate([[0], inner, [self.steps]]).astype(np.int64)
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are at first."""
+        return 2 + len(range(1, self.steps, 1 << self.shift))
+
+    @property
+    def sizes(self) -> Integers:
+        """How many points every bin holds."""
+        return np.diff(np.concatenate([self.lows, [self.steps + 1]]))
+
+    def relation(self, unit: Unit) -> str:
+        """SELECT (cell, g): the points of rows or people, over `bounded`."""
+        if self.people is None or not isinstance(unit, Person):
+            return (
+                f"SELECT * FROM (SELECT cell, {self.place} AS g FROM bounded) WHERE g IS NOT NULL"
+            )
+        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
+        return (
+            f"SELECT * FROM (SELECT cell, {self.people}({self.place}) AS g FROM bounded "
+            f"GROUP BY cell, {ids}) WHERE g IS NOT NULL"
+        )
+
+    def first(self, relation: str) -> str:
+        """SELECT (cell, bin, n) over a relation of (cell, g)."""
+        inner = f"1 + ((g - 1) >> {self.shift})"
+        place = (
+            f"CASE WHEN g <= 0 THEN 0 WHEN g >= {self.steps} THEN {self.bins - 1} ELSE {inner} END"
+        )
+        return f"SELECT cell, {place} AS bin, count(*) AS n FROM {relation} GROUP BY cell, bin"
+
+    @staticmethod
+    def finer(relation: str) -> str:
+        """SELECT (i, child, n, below, level), with the columns of `Asked` as parameters."""
+        names = ("i", "cell", "low", "high", "shift", "point")
+        lists = ", ".join(f"unnest(${k}::BIGINT[]) AS {name}" for k, name in enumerate(names, 1))
+        return (
+            "SELECT asked.i AS i, (ranked.g - asked.low) >> asked.shift AS child, count(*) AS n, "
+            "count(*) FILTER (WHERE ranked.g < asked.point) AS below, "
+            "count(*) FILTER (WHERE ranked.g = asked.point) AS level "
+            f"FROM {relation} AS ranked JOIN (SELECT {lists}) AS asked ON ranked.cell = asked.cell "
+            "AND ranked.g BETWEEN asked.low AND asked.high GROUP BY asked.i, child"
+        )

@@ -1,0 +1,375 @@
+"""Draws by rank from fine grids: the exact law, what the engine is asked, least and greatest."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from tests.query.many_cells import ask, repeated, values_of
+from tests.query.neighbor_tables import empty_scope
+
+import tacet
+from tacet.bits import SeededBits
+from tacet.errors import EngineFailed, InvalidParameter
+from tacet.query import ranking as rankings
+from tacet.query.aggregates import ranks
+from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.extremes import Extreme
+from tacet.query.aggregates.ranks import rank_losses
+from tacet.query.engines.duckdb import DuckDB, _Deeper
+from tacet.query.ranking import Asked, Ranking
+from tacet.query.sensitivity import of_totals
+from tacet.query.units import Person, Reach
+
+STEPS = 37
+VALUES = (0.0, 5.0, 5.0, 6.0, 20.0, 21.0, 21.0, 36.0, 37.0)
+
+
+@pytest.fixture
+def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of many levels on grids so small that their law can be written down."""
+    monkeypatch.setattr(rankings, "_MOST_POINTS", 3)
+    monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 2)
+    monkeypatch.setattr(ranks, "CHILD_BINS_LOG2", 1)
+
+
+def law(values: Sequence[float], steps: int, aim: Fraction, factor: Fraction) -> NDArray[Any]:
+    """By hand: exp(-factor loss), the loss by its definition; the aim is not beyond the ranks."""
+    weights = []
+    for e in range(steps + 1):
+        below, at_most = sum(v < e for v in values), sum(v <= e for v in values)
+        loss = max(Fraction(below) - aim, aim - at_most, Fraction(0))
+        weights.append(math.exp(-float(factor * loss)))
+    return np.array(weights) / sum(weights)
+
+
+def drawn(aggregate: Any, epsilon: float, *, seed: int, values: Sequence[float] = VALUES) -> Any:
+    cells = 2_500
+    asked = ask(
+        repeated(list(values), cells=cells),
+        {"answer": aggregate},
+        budget=tacet.PureDP(epsilon),
+        seed=seed,
+        cells=cells,
+    )
+    return np.bincount(values_of(asked.release, "answer").astype(int), minlength=STEPS + 1)
+
+
+def pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
+    """Chi-square, points of small chance put together."""
+    order = np.argsort(chances)
+    expected, found = chances[order] * seen.sum(), seen[order]
+    groups = np.cumsum(expected) // 8
+    e = np.array([expected[groups == g].sum() for g in np.unique(groups)])
+    f = np.array([found[groups == g].sum() for g in np.unique(groups)])
+    return float(stats.chisquare(f, e * f.sum() / e.sum()).pvalue)
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("small_bins")
+@pytest.mark.parametrize("epsilon", [0.4, 3.0])
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 10)], ids=str)
+def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
+    """Through the engine, 2,500 cells each. False alarm 1e-7 a case."""
+    made = tacet.quantile("x", q, 0, STEPS, steps=STEPS)
+    assert made.ranking("v").shift == 4  # three levels below the first
+    seen = drawn(made, epsilon, seed=5)
+    factor = Fraction(epsilon) / (2 * max(q, 1 - q))
+    chances = law(VALUES, STEPS, q * len(VALUES), factor)
+    assert pvalue(seen, chances) > 1e-7
+    wrong = law(VALUES, STEPS, q * len(VALUES) + Fraction(1, 2), 2 * factor)
+    assert pvalue(seen, wrong) < 1e-7
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("small_bins")
+def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never refusing gives bins their bounds' weight; refusing always favours what is settled."""
+    chances = law(VALUES, STEPS, Fraction(9, 2), Fraction(1))
+    made = tacet.median("x", 0, STEPS, steps=STEPS)
+    assert pvalue(drawn(made, 1.0, seed=6), chances) > 1e-7
+    for wrong in (lambda *_: True, lambda *_: False):
+        monkeypatch.setattr(ranks, "_accepts", wrong)
+        assert pvalue(drawn(made, 1.0, seed=6), chances) < 1e-7
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("small_bins")
+@pytest.mark.parametrize("side", ["min", "max"])
+def test_extremes_have_their_law(side: str) -> None:
+    """Of 9 people; those aimed to be left out are more and fewer than that."""
+    make = tacet.max if side == "max" else tacet.min
+    for epsilon in (1.0, 9.0):
+        noise: Any = make("x", 0, STEPS, steps=STEPS).noise(
+            tacet.PureDP(epsilon), Reach(rows=1, cells=1, replaced=False)
+        )
+        weights = []
+        for e in range(STEPS + 1):
+            beyond = sum(v > e if side == "max" else v < e for v in VALUES)
+            reached = sum(v >= e if side == "max" else v <= e for v in VALUES)
+            # The people who are lacking stand at the far end.
+            reached += 10**6 * (e == (0 if side == "max" else STEPS))
+            loss = max(beyond - noise.beyond, noise.beyond - reached, 0)
+            weights.append(math.exp(-epsilon / 2 * loss))
+        seen = drawn(make("x", 0, STEPS, steps=STEPS), epsilon, seed=8)
+        assert pvalue(seen, np.array(weights) / sum(weights)) > 1e-7
+        moved = np.roll(weights, 1)
+        assert pvalue(seen, moved / moved.sum()) < 1e-7
+
+
+def test_the_bins_of_a_ranking_are_a_partition_and_its_first_counts_are_right() -> None:
+    source = np.random.default_rng(4)
+    for steps in (1, 2, 3, 5_000, 5_001, 5_003, 70_000, 2**20, 2**33 + 5, 2**40):
+        ranking = Ranking(place="v", steps=steps)
+        assert ranking.bins == len(ranking.lows) == len(ranking.sizes)
+        assert ranking.bins <= 5_001
+        assert ranking.sizes.sum() == steps + 1
+        assert (ranking.sizes > 0).all()
+        assert ranking.sizes[0] == ranking.sizes[-1] == 1
+        places = np.unique(np.clip(source.integers(0, steps + 1, 50), 0, steps))
+        expected = np.searchsorted(ranking.lows, places, side="right") - 1
+        import duckdb
+
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE r (cell INT, g BIGINT)")
+        connection.executemany("INSERT INTO r VALUES (0, ?)", [[int(p)] for p in places])
+        found = dict(row[1:] for row in connection.execute(ranking.first("r")).fetchall())
+        assert found == {b: int((expected == b).sum()) for b in expected.tolist()}
+
+
+def test_counts_within_bins_are_right() -> None:
+    source = np.random.default_rng(9)
+    values = source.integers(0, 10**6, 3_000)
+    cells = source.integers(0, 3, 3_000)
+    table = pa.table({"id": np.arange(3_000), "cell": cells, "x": values.astype(float)})
+    asked = Asked(
+        cells=[0, 2, 1],
+        lows=[1, 500_000, 7],
+        highs=[999_999, 507_000, 7],
+        shifts=[10, 3, 0],
+        points=[int(values[cells == 0][0]), 503_111, 7],
+    )
+    with tacet.Session(
+        {"t": table}, unit=Person("id", max_rows=1), budget=tacet.PureDP(1)
+    ) as session:
+        from tests.query.neighbor_tables import statement_of
+
+        query = session.table("t").group_by("cell", keys=range(3))
+        query = query.agg(m=tacet.median("x", 0, 10**6, steps=10**6))
+        tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
+        assert tallies.deeper is not None
+        found = tallies.deeper.count(0, asked)
+        tallies.close()
+        tallies.close()
+        with pytest.raises(EngineFailed):
+            tallies.deeper.count(0, asked)
+    assert "424242" not in repr(found)
+    for line in range(3):
+        low, high, shift = asked.lows[line], asked.highs[line], asked.shifts[line]
+        inside = [int(v) for v in values[cells == asked.cells[line]] if low <= v <= high]
+        by_child: dict[int, int] = {}
+        for v in inside:
+            by_child[(v - low) >> shift] = by_child.get((v - low) >> shift, 0) + 1
+        own = found.lines == line
+        assert dict(zip(found.children[own].tolist(), found.counts[own].tolist(), strict=True)) == (
+            by_child
+        )
+        assert found.below[own].sum() == sum(v < asked.points[line] for v in inside)
+        assert found.level[own].sum() == sum(v == asked.points[line] for v in inside)
+
+
+def test_the_engine_is_asked_a_few_times_whatever_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, times = _Deeper.count, itertools.count()
+
+    def counted(deeper: _Deeper, number: int, asked: Asked) -> Any:
+        next(times)
+        return right(deeper, number, asked)
+
+    monkeypatch.setattr(_Deeper, "count", counted)
+    source = np.random.default_rng(2)
+    values = source.lognormal(7, 1, 20_000)
+    with tacet.Session(
+        {"t": pa.table({"id": np.arange(20_000), "x": values})},
+        unit=Person("id", max_rows=1),
+        budget=tacet.PureDP(10),
+        bits=SeededBits(4),
+    ) as session:
+        query = session.table("t").agg(m=tacet.median("x", 0, 10**9, steps=2**40))
+        answer = session.evaluate(query, budget=tacet.PureDP(1)).answers["m"].values[0]
+    assert next(times) < 30
+    # A bound a million times the values costs nothing: the rank is off by a few.
+    assert abs(np.mean(values < answer) - 0.5) < 60 / 20_000
+
+
+def test_a_failure_while_drawing_leaves_no_trace_and_the_charge_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(cursor: Any, query: str, asked: Asked) -> Any:
+        raise RuntimeError("Smith HIV+")
+
+    closed = []
+    right = _Deeper.close
+    monkeypatch.setattr("tacet.query.engines.duckdb._refined", fails)
+
+    def closes(deeper: _Deeper) -> None:
+        closed.append(1)
+        right(deeper)
+
+    monkeypatch.setattr(_Deeper, "close", closes)
+    with tacet.Session(
+        {"t": pa.table({"id": np.arange(50), "x": np.full(50, 0.3)})},
+        unit=Person("id", max_rows=1),
+        budget=tacet.PureDP(90),
+        bits=SeededBits(4),
+    ) as session:
+        query = session.table("t").agg(m=tacet.median("x", 0, 1))
+        with pytest.raises(EngineFailed) as caught:
+            session.evaluate(query, budget=tacet.PureDP(50))
+        assert session.spent == tacet.PureDP(50)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "Smith" not in str(caught.value)
+    assert closed
+
+
+def test_everything_is_charged_before_the_engine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(*_: object, **__: object) -> None:
+        raise AssertionError("the engine ran")
+
+    monkeypatch.setattr(DuckDB, "run", reached)
+    with tacet.Session(
+        {"t": pa.table({"id": [1], "x": [1.0]})},
+        unit=Person("id", max_rows=1),
+        budget=tacet.PureDP(1),
+    ) as session:
+        for aggregate in (tacet.median("x", 0, 1), tacet.max("x", 0, 1), tacet.sum("x")):
+            query = session.table("t").agg(a=aggregate)
+            with pytest.raises(tacet.errors.BudgetExceeded):
+                session.evaluate(query, budget=tacet.PureDP(2))
+
+
+# ---- least and greatest --------------------------------------------------------------------------
+
+
+def _persons(reach: Reach, points: int) -> Iterator[NDArray[np.int64]]:
+    """Everyone there can be: by cell and point, 1 where her greatest value is."""
+    places = list(itertools.product(range(reach.cells), range(points)))
+    seen = set()
+    for count in range(reach.rows + 1):
+        for rows in itertools.combinations_with_replacement(places, count):
+            best = {c: max(p for cell, p in rows if cell == c) for c in {cell for cell, _ in rows}}
+            seen.add(tuple(sorted(best.items())))
+    for one in sorted(seen):
+        person = np.zeros((reach.cells, points), dtype=np.int64)
+        for cell, point in one:
+            person[cell, point] = 1
+        yield person
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize(("rows", "cells"), [(1, 1), (3, 1), (1, 2), (2, 2), (2, 3)])
+def test_the_loss_of_extremes_moves_as_told(rows: int, cells: int, *, replaced: bool) -> None:
+    """Every person beside some others, removed or replaced; both ways to measure a range."""
+    reach, points = Reach(rows=rows, cells=cells, replaced=replaced), 3
+    persons = list(_persons(reach, points))
+    source, worst = np.random.default_rng(1), Fraction(0)
+    rests = [source.integers(0, 4, (cells, points)) for _ in range(6)]
+    rests += [np.zeros((cells, points), dtype=np.int64)]
+    for rest, beyond, side in itertools.product(rests, (1, 2, 9), (0, 1)):
+        shift = -beyond if side else beyond
+        losses = [rank_losses(rest + one, Fraction(side), shift=shift) for one in persons]
+        for a, b in (
+            itertools.combinations(losses, 2) if replaced else ((losses[0], one) for one in losses)
+        ):
+            delta = a - b
+            spread = Fraction(int((delta.max(axis=1) - delta.min(axis=1)).sum()), 2)
+            worst = max(worst, Fraction(int(np.abs(delta).max(axis=1).sum())), spread)
+    told = of_totals(reach).l1
+    assert worst == told
+
+
+@pytest.mark.parametrize("side", ["min", "max"])
+def test_ninety_five_of_a_hundred_answers_lie_where_they_are_promised(side: str) -> None:
+    """The probability by the law itself, on nasty counts."""
+    steps = 300
+    make = tacet.max if side == "max" else tacet.min
+    made = make("x", 0, steps, steps=steps)
+    noise = made.noise(tacet.PureDP(1), Reach(rows=1, cells=1, replaced=False))
+    source = np.random.default_rng(5)
+    for n in (60, 200):
+        for spread in (1, 3, 300):
+            people = np.bincount(
+                np.minimum(source.integers(0, spread, n) + 40, steps), minlength=steps + 1
+            )
+            counts = people if side == "max" else people[::-1].copy()
+            shift = -noise.beyond if side == "max" else noise.beyond
+            loss = rank_losses(counts[None], Fraction(side == "max"), shift=shift)
+            chances = np.exp(noise.point.log_probabilities(-loss))[0]
+            passing = counts[::-1].cumsum()[::-1] if side == "max" else counts.cumsum()
+            beyond = passing - counts
+            good = (passing >= 1) & (beyond < 2 * noise.beyond)
+            assert chances[good].sum() >= 0.95
+    assert (
+        2 * noise.beyond - 1
+        == made.forecast(noise, Reach(rows=1, cells=1, replaced=False), None).people_error
+    )
+
+
+def test_a_person_counts_once_however_many_rows_she_has() -> None:
+    """One person has most rows, all of them large: she cannot carry the greatest value."""
+    ids = np.concatenate([np.arange(400), np.full(5_000, 7)])
+    x = np.concatenate([np.linspace(0, 50, 400), np.full(5_000, 99.0)])
+    with tacet.Session(
+        {"t": pa.table({"id": ids, "x": x})},
+        unit=Person("id", max_rows=10_000),
+        budget=tacet.PureDP(10),
+        bits=SeededBits(2),
+    ) as session:
+        query = session.table("t").agg(hi=tacet.max("x", 0, 100), lo=tacet.min("x", 0, 100))
+        told = session.explain(query, budget=tacet.PureDP(10))
+        (row,) = session.evaluate(query, budget=tacet.PureDP(10)).to_dicts()
+    assert 40 < row["hi"] < 51
+    assert 0 <= row["lo"] < 5
+    assert "aimed at the value that 7 people exceed" in str(told)
+
+
+def test_extremes_in_sql_and_their_refusals() -> None:
+    table = pa.table({"id": np.arange(500), "x": np.arange(500.0), "y": np.arange(500.0)})
+    with tacet.Session(
+        {"t": table},
+        unit=Person("id", max_rows=1),
+        budget=tacet.PureDP(50),
+        columns={"x": tacet.Bounds(0, 1_000)},
+        bits=SeededBits(1),
+    ) as session:
+        text = "SELECT MIN(x) AS lo, MAX(x), COUNT(*) FROM t"
+        release = session.sql(text, budget=tacet.PureDP(30))
+        (row,) = release.to_dicts()
+        assert 0 <= row["lo"] < 30
+        assert 470 < row["max_x"] < 500
+        with pytest.raises(tacet.errors.MissingBound):
+            session.sql("SELECT MAX(y) FROM t", budget=tacet.PureDP(1))
+        with pytest.raises(tacet.errors.UnsafeExpression):
+            session.sql("SELECT MAX(x, 3) FROM t", budget=tacet.PureDP(1))
+    with pytest.raises(InvalidParameter, match="steps"):
+        tacet.max("x", 0, 1, steps=2**41)
+
+
+def test_an_extreme_of_nobody_is_an_end_and_nothing_raises() -> None:
+    made = tacet.max("x", 0, 10, steps=10).bound_to(empty_scope())
+    assert isinstance(made, Extreme)
+    noise = made.noise(tacet.PureDP(4), Reach(rows=1, cells=1, replaced=False))
+    answer = made.release(
+        Exact(histogram=np.zeros((500, 11), dtype=np.int64)), noise, SeededBits(1)
+    )
+    assert np.mean(np.array(answer.values) == 0) > 0.9
