@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tacet.mechanisms.adaptive.grids import geometric_grid
     from tacet.mechanisms.adaptive.inverse import InverseSensitivity
     from tacet.mechanisms.adaptive.item_sets import item_set_losses
+    from tacet.mechanisms.adaptive.propose_test_release import ProposeTestRelease
     from tacet.mechanisms.adaptive.race_to_the_top import RaceToTheTop
     from tacet.mechanisms.adaptive.sensitivities import (
         down_sensitivity,
@@ -90,6 +91,7 @@ __all__ = [
     "PermuteAndFlip",
     "Piecewise",
     "PiecewiseConstantExponential",
+    "ProposeTestRelease",
     "RaceToTheTop",
     "RandomizedResponse",
     "ReportNoisyMax",
@@ -150,6 +152,7 @@ _HOMES = {
     "Piecewise": "response.numbers",
     "PiecewiseConstantExponential": "selection.piecewise",
     "RAPPOR": "response.unary",
+    "ProposeTestRelease": "adaptive.propose_test_release",
     "RaceToTheTop": "adaptive.race_to_the_top",
     "RandomizedResponse": "response.categorical",
     "ReportNoisyMax": "selection.noisy_max",

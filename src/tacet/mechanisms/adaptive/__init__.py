@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.mechanisms.adaptive.propose_test_release import InterquartileRange
     from tacet.mechanisms.adaptive.slope import Slope
     from tacet.mechanisms.adaptive.statistics import (
         DistinctCount,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistinctCount",
+    "InterquartileRange",
     "KthLargest",
     "Maximum",
     "Mean",
@@ -44,10 +46,13 @@ __all__ = [
 ]
 
 
+_HOMES = {"InterquartileRange": "propose_test_release", "Slope": "slope"}
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tacet.mechanisms.adaptive' has no attribute {name!r}")
-    home = "slope" if name == "Slope" else "statistics"
+    home = _HOMES.get(name, "statistics")
     return getattr(importlib.import_module(f"tacet.mechanisms.adaptive.{home}"), name)
 
 

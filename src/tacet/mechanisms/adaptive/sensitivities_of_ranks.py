@@ -33,7 +33,7 @@ from tacet.mechanisms.adaptive.statistics import (
 from tacet.mechanisms.adaptive.widest_gaps import Rectangles, staircase, widest
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
-__all__ = ["rank_down", "rank_local", "rank_smooth"]
+__all__ = ["rank_distance", "rank_down", "rank_local", "rank_smooth"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -136,6 +136,66 @@ def rank_smooth(
     return max(best / scale, 2.0**-900)
 
 
+def rank_distance(
+    statistic: RankStatistic, values: ArrayLike, *, bound: float, neighbors: Neighbors
+) -> int | None:
+    """How many records away a data set is whose local sensitivity is above the bound, exactly.
+
+    0 for one that is so itself; None where there is none.
+    """
+    numbers = clamped_values(statistic, values)
+    count, place, balance = numbers.size, statistic.place(numbers.size), _balance(statistic)
+    low, high = float(statistic.lower), float(statistic.upper)
+    if neighbors is ReplaceOne:
+        if not 0 <= place < count:
+            return None
+    elif balance.above > balance.below:
+        numbers, low, high = -numbers, -high, -low
+        balance = balance.mirrored()
+    reach = _FIRST_REACH
+    while True:
+        if neighbors is ReplaceOne:
+            start, stop = max(-1, place - reach), min(count, place + reach)
+        else:
+            start, stop = balance.lowest(count, reach), balance.highest(count, reach)
+        window, left = _window(numbers, start, stop, low, high), np.arange(start, stop)
+        right = start + _first_farther(window, bound)
+        held = right <= stop
+        left, right = left[held], right[held]
+        if neighbors is ReplaceOne:
+            nearer = left <= place
+            costs = np.maximum(right, place)[nearer] - left[nearer] - 1
+        else:
+            turn = _turns(balance, count, right)
+            costs = np.where(left >= turn - 1, right - turn, right + turn - 2 * left - 3)
+        best = int(costs.min()) if costs.size else None
+        # A pair that is not in the window costs at least `reach`.
+        if (best is not None and best <= reach) or (start == -1 and stop == count):
+            return best
+        reach *= 4
+
+
+def _first_farther(ranked: Floats, bound: float) -> Integers:
+    """The first place whose value is more than the bound above that of each place but the last."""
+    start = ranked[:-1]
+    reach = start + bound
+    # Two sums that show what rounding took away (Knuth 1969).
+    added = reach - start
+    lost = (start - (reach - added)) + (bound - added)
+    places = np.searchsorted(ranked, reach, side="right")
+    # Where the true sum is a little less, values equal to the float are farther too.
+    less = np.flatnonzero(lost < 0)
+    equal = less[ranked[places[less] - 1] == reach[less]]
+    places[equal] = np.searchsorted(ranked, reach[equal], side="left")
+    return places
+
+
+def _turns(balance: _Balance, count: int, right: Integers) -> Integers:
+    """G(j) = ceil((offset + above (n - j)) / below) of the right ends j."""
+    turn = -(-(balance.offset + _times(balance.above, count - right)) // balance.below)
+    return np.asarray(turn, dtype=np.int64)
+
+
 def _balance(statistic: RankStatistic) -> _Balance:
     match statistic:
         case OrderStatistic(rank=rank):
@@ -199,8 +259,7 @@ def _added_or_removed(
     """
     size = window.size
     right = np.arange(start, start + size)
-    turn = -(-(balance.offset + _times(balance.above, count - right)) // balance.below)
-    turn = turn.astype(np.int64)
+    turn = _turns(balance, count, right)
     nearest = np.clip(np.maximum(turn - 1, -1) - start, 0, None)
     on = np.flatnonzero(nearest < np.arange(size))
     gaps = window[on] - window[nearest[on]]

@@ -15,8 +15,6 @@ epsilon.
 
 from __future__ import annotations
 
-import math
-import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias, TypedDict, cast, get_args
@@ -27,6 +25,7 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms import arrays, rounded
+from tacet.mechanisms.adaptive.numbers import exact_number
 from tacet.mechanisms.adaptive.sensitivities import smooth_sensitivity
 from tacet.mechanisms.adaptive.smooth_scales import Noise, default_smoothness, least_scale
 from tacet.mechanisms.adaptive.standard_noise import (
@@ -192,8 +191,8 @@ class SmoothSensitivity:
         What is not a number from 0 to 2^1001 counts as 2^1001. Both are yours to prove; neither is
         ever told. Raises InvalidParameter for what is no number.
         """
-        answer = _clamped(_number("value", value, nan=Fraction(0)), -_LARGEST, _LARGEST)
-        bound = _number("smooth_sensitivity", smooth_sensitivity, nan=2 * _LARGEST)
+        answer = _clamped(exact_number("value", value, nan=Fraction(0)), -_LARGEST, _LARGEST)
+        bound = exact_number("smooth_sensitivity", smooth_sensitivity, nan=2 * _LARGEST)
         if not 0 <= bound <= 2 * _LARGEST:
             bound = 2 * _LARGEST
         step = rounded_sum(
@@ -303,19 +302,6 @@ def public_grid(statistic: Numeric | None, grid_log2: int | None) -> int:
             length *= length
         return max(min(rounded.floor_log2(length) - _GRID_BITS, _GRID_REACH), -_GRID_REACH)
     return whole("grid_log2", grid_log2, least=-_GRID_REACH, most=_GRID_REACH)
-
-
-def _number(name: str, value: float | Fraction, *, nan: Fraction) -> Fraction:
-    """The number exactly; an infinity as the largest; only what is no number is refused."""
-    expected = "a number: int, float or Fraction"
-    if isinstance(value, numbers.Rational) and not isinstance(value, bool):
-        return Fraction(value)
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InvalidParameter(name, type(value).__name__, expected=expected)
-    held = float(value)
-    if math.isfinite(held):
-        return Fraction(held)
-    return nan if math.isnan(held) else 4 * _LARGEST * (1 if held > 0 else -1)
 
 
 def _clamped(value: Fraction, low: Fraction, high: Fraction) -> Fraction:

@@ -30,7 +30,7 @@ from tacet.mechanisms.keys.counting import Key, counted, in_order, unzipped
 from tacet.mechanisms.refine import exp_bounds
 from tacet.privacy import events
 
-__all__ = ["PartitionSelection", "thresholds"]
+__all__ = ["PartitionSelection", "rising_chances", "table_length", "thresholds"]
 
 _SECURE = SecureBits()
 _BITS: Final = 128
@@ -73,7 +73,7 @@ class PartitionSelection:
             raise InvalidParameter(
                 "delta", self.delta, expected="delta / l0_sensitivity of at least 2^-80"
             )
-        if one_epsilon < _LEAST_DELTA or _length(one_epsilon, float(one_delta)) > _LONGEST:
+        if one_epsilon < _LEAST_DELTA or table_length(one_epsilon, float(one_delta)) > _LONGEST:
             raise InvalidParameter(
                 "epsilon",
                 self.epsilon,
@@ -142,26 +142,34 @@ class PartitionSelection:
 
 @lru_cache(maxsize=64)
 def thresholds(epsilon: Fraction, delta: Fraction) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    r"""First and second words of p(n) 2^128 for one key, n = 0, 1, ... as long as p(n) < 1.
-
-    p(0) = 0, p(n + 1) = min(e^epsilon p(n) + delta, 1 - e^-epsilon (1 - p(n) - delta), 1), each
-    rounded down from the rounded p(n).
-    """
-    _, falling = exp_bounds(-epsilon, _PLACES)  # e^-epsilon, from above
-    least = math.floor(delta * _ONE)
-    chances, chance = [], 0
-    while chance < _ONE:
-        chances.append(chance)
-        rising = (chance << _PLACES) // falling + least
-        left = max(_ONE - chance - least, 0)
-        chance = min(rising, _ONE - (-(-falling * left >> _PLACES)))
+    """First and second words of p(n) 2^128 for one key, n = 0, 1, ... as long as p(n) < 1."""
+    chances = rising_chances(epsilon, delta, refusal=epsilon)
     high = np.array([number >> 64 for number in chances], dtype=np.uint64)
     low = np.array([number & (1 << 64) - 1 for number in chances], dtype=np.uint64)
     high.flags.writeable = low.flags.writeable = False
     return high, low
 
 
-def _length(exact: Fraction, delta: float) -> float:
+@lru_cache(maxsize=64)
+def rising_chances(epsilon: Fraction, delta: Fraction, *, refusal: Fraction) -> tuple[int, ...]:
+    """p(n) 2^128 for n = 0, 1, ... as long as p(n) < 1, each rounded down from the rounded p(n).
+
+    p(0) = 0, p(n + 1) = min(e^epsilon p(n) + delta, 1 - e^-refusal (1 - p(n) - delta), 1), with
+    refusal at least epsilon. The caller has seen to it that there are not too many.
+    """
+    # e^-epsilon and e^-refusal, from above
+    (_, slow), (_, falling) = (exp_bounds(-rate, _PLACES) for rate in (epsilon, refusal))
+    least = math.floor(delta * _ONE)
+    chances, chance = [], 0
+    while chance < _ONE:
+        chances.append(chance)
+        rising = (chance << _PLACES) // slow + least
+        left = max(_ONE - chance - least, 0)
+        chance = min(rising, _ONE - (-(-falling * left >> _PLACES)))
+    return tuple(chances)
+
+
+def table_length(exact: Fraction, delta: float) -> float:
     """About how many counts are not sure: the closed form of the source, in floats."""
     if exact > 700:
         return 3
