@@ -23,12 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacet import checks
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.records import (
-    clamped,
-    exact_sum,
-    exact_sum_of_squares,
-    multiplicities,
-)
+from tacet.mechanisms.adaptive import records
 
 __all__ = [
     "Bounded",
@@ -48,7 +43,6 @@ __all__ = [
     "clamped_values",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Category: TypeAlias = str | int
 
 _LARGEST: Final = Fraction(2) ** 1000
@@ -236,7 +230,7 @@ class Mean:
         numbers = clamped_values(self, values)
         if not numbers.size:
             return sum(_ends(self), Fraction(0)) / 2
-        return exact_sum(numbers) / numbers.size
+        return records.exact_sum(numbers) / numbers.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +254,8 @@ class Variance:
         numbers = clamped_values(self, values)
         if not numbers.size:
             return Fraction(0)
-        mean = exact_sum(numbers) / numbers.size
-        return exact_sum_of_squares(numbers) / numbers.size - mean * mean
+        mean = records.exact_sum(numbers) / numbers.size
+        return records.exact_sum_of_squares(numbers) / numbers.size - mean * mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +283,7 @@ class Sum:
 
     def value(self, values: ArrayLike) -> Fraction:
         """The answer itself. NOT private: never release it."""
-        return exact_sum(clamped_values(self, values))
+        return records.exact_sum(clamped_values(self, values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +312,7 @@ class Mode:
 
     def counts(self, values: ArrayLike) -> NDArray[np.int64]:
         """How many records each category has, in the order of the categories. NOT private."""
-        found, repeats = multiplicities(values)
+        found, repeats = records.multiplicities(values)
         known = np.asarray(self.categories)
         counts = np.zeros(len(self.categories), dtype=np.int64)
         if found.size and (found.dtype.kind in "US") == (known.dtype.kind == "U"):
@@ -343,7 +337,7 @@ class DistinctCount:
 
     def value(self, values: ArrayLike) -> int:
         """The answer itself. NOT private: never release it."""
-        return int(multiplicities(values)[0].size)
+        return int(records.multiplicities(values)[0].size)
 
 
 RankStatistic: TypeAlias = OrderStatistic | KthLargest | Quantile | Median | Minimum | Maximum
@@ -351,7 +345,7 @@ Bounded: TypeAlias = RankStatistic | Mean | Variance | Sum
 Statistic: TypeAlias = Bounded | Mode | DistinctCount
 
 
-def clamped_values(statistic: RankStatistic | Mean | Variance | Sum, values: ArrayLike) -> Floats:
+def clamped_values(statistic: Bounded, values: ArrayLike) -> NDArray[np.float64]:
     """Each record as the statistic counts it, in the order they came. NOT private.
 
     Raises InvalidParameter for another dtype or more dimensions.
@@ -360,7 +354,7 @@ def clamped_values(statistic: RankStatistic | Mean | Variance | Sum, values: Arr
     [3.5, 0.0, 10.0, 0.0]
     """
     upper = None if statistic.upper is None else float(statistic.upper)
-    return clamped(values, lower=float(statistic.lower), upper=upper)
+    return records.clamped(values, lower=float(statistic.lower), upper=upper)
 
 
 def _of_rank(statistic: RankStatistic, values: ArrayLike) -> float:
