@@ -31,8 +31,8 @@ __all__ = ["delta_interval", "epsilon_interval"]
 
 _U = 2.0**-53
 _MARGIN = 64
-_ROUGH, _GRIDS = 1 << 13, (1 << 16, 1 << 18)
-_ENOUGH = 2e-5
+_ROUGH, _GRIDS = 1 << 13, (1 << 16, 1 << 18, 1 << 20)
+_ENOUGH, _NEEDED = 2e-5, 6e-5
 _PASSES, _NEAR = 3, 0.02
 _LEFT_OUT = 25.0
 _MOST_PARTS, _MOST_COPIES = 3, 10**7
@@ -208,12 +208,14 @@ def _epsilon(
                 plan = planner.best(goal, near=found) or plan
             else:
                 plan = planner.best(goal, capped=False)
-        if grid == _ROUGH or not 0 < high < math.inf:
+        if grid == _ROUGH:
             continue
+        if not 0 < high < math.inf:
+            break
         below = _case(sides[-1], plan, remove=remove, nodes=grid, side=-1)
         if below is not None:
             low = max(low, largest_near(below.at, ends[1], high))
-        if high - low <= _ENOUGH * high:
+        if high - low <= (_ENOUGH if grid <= _GRIDS[0] else _NEEDED) * high:
             break
     return Interval(min(low, high), high)
 
@@ -241,12 +243,14 @@ def _delta(
         if above is not None:
             high = min(high, above.at(ends[0]))
         goal = max(math.log(max(high, float(_LEAST_DELTA))), -600.0)
-        if grid == _ROUGH or above is None:
+        if grid == _ROUGH:
             continue
+        if above is None:
+            break
         below = _case(sides[-1], plan, remove=remove, nodes=grid, side=-1)
         if below is not None:
             low = max(low, below.at(ends[1]))
-        if high - low <= _ENOUGH * high:
+        if high - low <= (_ENOUGH if grid <= _GRIDS[0] else _NEEDED) * high:
             break
     return Interval(min(low, high), high)
 
