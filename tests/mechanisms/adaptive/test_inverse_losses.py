@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tacet.mechanisms.adaptive.inverse import InverseSensitivity
+from tacet.mechanisms.adaptive.losses import variance as variance_losses
 from tacet.mechanisms.adaptive.statistics import (
     KthLargest,
     Maximum,
@@ -273,6 +274,24 @@ def test_losses_of_variances_of_many_values() -> None:
             assert abs(end * 2.0**one.grid_log2 - most) < 2e-3
 
 
+def test_variances_of_very_many_values_take_integers_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = np.random.default_rng(10)
+    for neighbors in (AddRemove, ReplaceOne):
+        one = InverseSensitivity(
+            epsilon=20, statistic=Variance(lower=-3, upper=7.5), neighbors=neighbors
+        )
+        for count in (0, 1, 2, 40):
+            values = generator.normal(size=count)
+            narrow = one.losses(values)
+            with monkeypatch.context() as patch:
+                patch.setattr(variance_losses, "_NARROW", 0)
+                wide = one.losses(values)
+            for name in ("starts", "counts", "losses"):
+                assert getattr(wide, name).tolist() == getattr(narrow, name).tolist()
+
+
 def statistic_of(values: Any) -> float:
     return float(np.var(np.asarray(values, dtype=np.float64)))
 
@@ -339,6 +358,47 @@ def test_losses_move_by_one_at_most_and_no_less_would_do(
     assert max(ranges) == 1 / mechanism.factor
 
 
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        Median(lower=0, upper=50),
+        Quantile(q=0.15, lower=0, upper=50),
+        Quantile(q=0.77, lower=0, upper=50),
+        OrderStatistic(rank=12, lower=0, upper=50),
+        KthLargest(k=4, lower=0, upper=50),
+        Mean(lower=0, upper=50),
+        Variance(lower=0, upper=50),
+        Sum(lower=0, upper=50),
+    ],
+    ids=repr,
+)
+def test_losses_of_larger_tables_move_by_one_at_most(statistic: Any, neighbors: Neighbors) -> None:
+    # With losses that end at 9, so that windows and ends of them are met too.
+    mechanism = InverseSensitivity(
+        epsilon=12,
+        statistic=statistic,
+        neighbors=neighbors,
+        grid_log2=0,
+        answers=(300, 900) if isinstance(statistic, Sum) else None,
+    )
+    assert 7 < mechanism._most() < 10
+    generator = np.random.default_rng(17)
+    moved = 0
+    for _ in range(60):
+        count = int(generator.integers(1, 40))
+        center = generator.integers(0, 51)
+        values = np.clip(generator.integers(center - 25, center + 26, count), 0, 50)
+        value = generator.integers(0, 51)
+        other = np.append(values if neighbors is AddRemove else values[1:], value)
+        one, two = mechanism.losses(values), mechanism.losses(other)
+        steps = np.concatenate([one.starts, two.starts])
+        moves = [one.loss(int(step)) - two.loss(int(step)) for step in steps]
+        assert max(map(abs, moves)) <= 1
+        moved += any(moves)
+    assert moved > 10
+
+
 def _without(table: tuple[float, ...], other: tuple[float, ...]) -> list[float]:
     rest = list(table)
     for value in other:
@@ -367,8 +427,10 @@ def test_losses_end_at_a_public_number(epsilon: float, neighbors: Neighbors) -> 
         )
         most = few._most()
         assert most == math.ceil((math.log(1001) + 45) * 2 / epsilon)
-        for count in (0, 1, 50, 400):
-            values = generator.integers(0, 1001, count)
+        tied = np.repeat(generator.integers(0, 1001, 20), 20)
+        ended = np.clip(generator.integers(-1500, 2500, 400), 0, 1000)
+        spread = [generator.integers(0, 1001, count) for count in (0, 1, 50, 400)]
+        for values in (*spread, tied, ended):
             found, whole = few.losses(values), many.losses(values)
             for point in range(1001):
                 assert found.loss(point) == min(whole.loss(point), most)

@@ -232,8 +232,14 @@ def test_the_loss_bound_holds(selection: Any, neighbors: Any) -> None:
     # Halving epsilon doubles it; a grid a thousand times as fine adds little.
     coarse = mechanism(statistic=Median(lower=0, upper=10**9)).loss_bound(0.95)
     assert coarse == math.floor(2 * math.log((10**9 + 1) / 0.05))
+    for nearly in (70, 5000):
+        with pytest.raises(InvalidParameter, match="confidence"):
+            found.loss_bound(1 - Fraction(1, 2**nearly))
     with pytest.raises(InvalidParameter, match="confidence"):
-        found.loss_bound(Fraction(2**70 - 1, 2**70))
+        mechanism(epsilon=1e-9).loss_bound(0.9)
+    for wrong in (0, 1, -1, math.nan):
+        with pytest.raises(InvalidParameter, match="confidence"):
+            found.loss_bound(wrong)
 
 
 def test_what_is_released_is_a_point_of_the_grid_or_a_category() -> None:

@@ -63,6 +63,7 @@ Selection: TypeAlias = Literal["exponential", "permute and flip"]
 _SECURE = SecureBits()
 _SELECTIONS: Final = ("exponential", "permute and flip")
 _UNSEEN: Final = 45  # a little above 64 ln 2: losses end where all together weigh 2^-64 of the best
+_UNLIKELY: Final = Fraction(1, 1 << 64)
 _LARGEST_LOSS: Final = 1 << 62
 
 
@@ -176,8 +177,10 @@ class InverseSensitivity:
         rank. Raises InvalidParameter for more certainty than losses are told apart to.
         """
         miss = 1 - confident(confidence)
-        reach = (math.log(self._grid().size) - math.log(miss)) / float(self.factor)
-        bound = math.floor(reach * (1 + 1e-12))
+        bound = self._most()
+        if miss > _UNLIKELY:
+            reach = (math.log(self._grid().size) - math.log(miss)) / float(self.factor)
+            bound = math.floor(reach * (1 + 1e-12))
         if bound >= self._most():
             raise InvalidParameter(
                 "confidence", confidence, expected="a lower one, or a larger epsilon"

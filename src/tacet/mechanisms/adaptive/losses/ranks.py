@@ -39,7 +39,7 @@ class _Pieces:
     counts: Steps
     A: Steps
     C: Steps
-    known: NDArray[np.bool_]  # False where there may be records between: the loss is `most`
+    known: NDArray[np.bool_]  # False where there are records between: the loss is `most`
 
     def runs(self, losses: NDArray[Any], most: int) -> Runs:
         capped = np.where(self.known, np.clip(losses, 0, most), most).astype(np.int64)
@@ -114,11 +114,9 @@ def _pieces(steps: Steps, rank: int, *, grid: Grid, most: int) -> _Pieces:
     A = np.searchsorted(steps, points, side="left").astype(np.int64)
     C = np.searchsorted(steps, points, side="right").astype(np.int64)
     gaps = np.diff(points) - 1
+    # A gap with records that were not looked at lies beyond them all.
     known = np.ones(2 * points.size - 1, dtype=np.bool_)
-    if low > 0:
-        known[1:2] = False
-    if high < steps.size:
-        known[-2:-1] = False
+    known[1::2] = C[:-1] == A[1:]
     return _Pieces(
         starts=_alternate(points, points[:-1] + 1),
         counts=_alternate(np.ones_like(points), gaps),
