@@ -112,7 +112,7 @@ class SmoothSensitivity:
     >>> from tacet.mechanisms.adaptive import Median
     >>> ages = SmoothSensitivity(statistic=Median(lower=0, upper=120), epsilon=1)
     >>> ages.event, ages.smoothness
-    (Pure(epsilon=1), 0.221)
+    (Pure(epsilon=1), 0.224)
     >>> round(ages.release([30 + k % 40 for k in range(2000)], bits=SeededBits(1)), 2)
     49.2
     """

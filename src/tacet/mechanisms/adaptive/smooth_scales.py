@@ -210,9 +210,9 @@ def default_smoothness(
     # Beyond ln 2 the bound S is the local sensitivity itself, and gets no smaller.
     low = math.log(numbers[0] * _LEAST_SHARE)
     high = math.log(min(numbers[0], math.log(2)))
-    width = (high - low) / 32
-    middle = min((low + k * width for k in range(33)), key=noise_at)
-    best = min((middle + k * width / 16 for k in range(-16, 17)), key=noise_at)
+    width = (high - low) / 16
+    middle = min((low + k * width for k in range(17)), key=noise_at)
+    best = min((middle + k * width / 8 for k in range(-8, 9)), key=noise_at)
     if math.isinf(noise_at(best)):
         return None
     return Fraction(f"{math.exp(best):.2e}")
@@ -280,11 +280,13 @@ def _ratio_near(start: float, slope: float, power: float) -> float:
     def rising(y: float) -> bool:
         return bool(slope * y ** (1 - power) - (start + slope * y) ** (1 - power) > start)
 
-    place = _largest(rising, 1.0)
+    place = _largest(rising, 1.0, steps=30)  # the ratio is flat there
     return math.log1p((start + slope * place) ** power) - math.log1p(place**power)
 
 
-def _largest(holds: Callable[[float], bool], start: float, most: float = math.inf) -> float:
+def _largest(
+    holds: Callable[[float], bool], start: float, most: float = math.inf, *, steps: int = _STEPS
+) -> float:
     """About the largest number, at most `most`, for which a falling condition holds, or 0.0."""
     if not start > 0:
         return 0.0
@@ -298,7 +300,7 @@ def _largest(holds: Callable[[float], bool], start: float, most: float = math.in
         low, high = high, min(4 * high, most)
     if high == most and holds(most):
         return most
-    for _ in range(_STEPS):
+    for _ in range(steps):
         middle = (low + high) / 2
         if not low < middle < high:
             break
