@@ -19,7 +19,7 @@ from tests.mechanisms.divergences import exceeds
 from tacet import checks
 from tacet.bits import RandomBits, SeededBits
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.sensitivities import smooth_sensitivity
+from tacet.mechanisms.adaptive.sensitivities import local_sensitivity, smooth_sensitivity
 from tacet.mechanisms.adaptive.smooth import SmoothSensitivity
 from tacet.mechanisms.adaptive.standard_noise import StandardStudent, rounded_sum
 from tacet.mechanisms.adaptive.statistics import (
@@ -129,6 +129,33 @@ def test_the_law_on_all_neighbours_keeps_the_promise(noise: Any, epsilon: float)
         # Noise at the local sensitivity tells what it is.
         local = pairs_of(BELOW[noise], float(made.noise_scale), lambda x: LOCAL[x])
         assert exceeds(made.event, local, epsilons=(epsilon,)) == [epsilon]
+
+
+def test_the_law_where_records_come_and_go_keeps_the_promise() -> None:
+    statistic = Median(lower=LOWER, upper=UPPER)
+    made = SmoothSensitivity(statistic=statistic, epsilon=1, grid_log2=0)
+    scale = mpf(float(made.noise_scale))
+    everything = [
+        x for size in range(5) for x in itertools.combinations_with_replacement(DOMAIN, size)
+    ]
+
+    def laws(bound: Callable[[Data], float]) -> dict[Data, dict[int, mpf]]:
+        return {
+            x: law(student_below, statistic.value(list(x)), scale * mpf(bound(x)))
+            for x in everything
+        }
+
+    def pairs(found: dict[Data, dict[int, mpf]]) -> list[tuple[dict[int, mpf], dict[int, mpf]]]:
+        less = [(x, x[:k] + x[k + 1 :]) for x in everything for k in range(len(x))]
+        return [(found[x], found[y]) for x, y in less]
+
+    with mp.workdps(40):
+        smooth_laws = laws(
+            lambda x: smooth_sensitivity(statistic, list(x), smoothness=made.smoothness)
+        )
+        assert exceeds(made.event, pairs(smooth_laws), epsilons=(1.0,)) == []
+        local_laws = laws(lambda x: local_sensitivity(statistic, list(x)))
+        assert exceeds(made.event, pairs(local_laws), epsilons=(1.0,)) == [1.0]
 
 
 def test_normal_noise_of_scale_two_over_epsilon_is_caught() -> None:
