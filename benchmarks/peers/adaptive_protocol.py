@@ -23,13 +23,13 @@ Method = Callable[[Any, float, dict[str, float]], Release]
 
 
 def measured(release: Release, releases: int) -> dict[str, Any]:
-    """Answers and the median of the seconds that each took."""
+    """Answers, and the seconds of the quickest."""
     answers, seconds = [], []
     for _ in range(releases):
         began = time.perf_counter()
         answers.append(float(release()))
         seconds.append(time.perf_counter() - began)
-    return {"answers": answers, "seconds": float(np.median(seconds))}
+    return {"answers": answers, "seconds": min(seconds)}
 
 
 def serve(methods: dict[str, Method]) -> None:

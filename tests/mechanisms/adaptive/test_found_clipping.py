@@ -159,6 +159,7 @@ def test_the_last_level_is_told() -> None:
     ("name", "changed"),
     [
         ("epsilon", {"epsilon": -1}),
+        ("epsilon", {"epsilon": 1e-6}),
         ("levels", {"levels": [1]}),
         ("levels", {"levels": [-1, 1]}),
         ("levels", {"levels": [Fraction(1), Fraction(1) + Fraction(1, 10**30)]}),
@@ -176,6 +177,7 @@ def test_bad_parameters_are_named(name: str, changed: dict[str, Any]) -> None:
     ("name", "changed"),
     [
         ("epsilon", {"epsilon": 0}),
+        ("epsilon", {"epsilon": 1e-6}),
         ("unit", {"unit": 0}),
         ("largest", {"largest": 1}),
         ("neighbors", {"neighbors": "add"}),

@@ -315,6 +315,8 @@ def test_people_above_every_point_are_told() -> None:
         ("epsilon", {"epsilon": 0}),
         ("epsilon", {"epsilon": None}),
         ("epsilon", {"epsilon": math.nan}),
+        ("epsilon", {"epsilon": 1e-12}),
+        ("epsilon", {"epsilon": 1e-12, "solver": "binary search"}),
         ("grid", {"grid": [3, 2]}),
         ("grid", {"grid": [-1, 2]}),
         ("neighbors", {"neighbors": tacet.ZeroOut}),

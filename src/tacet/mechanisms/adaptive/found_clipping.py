@@ -51,6 +51,7 @@ __all__ = [
 Real: TypeAlias = float | Fraction
 
 _SECURE = SecureBits()
+_MOST_NOISE: Final = 1 << 40  # in steps
 STEPS: Final = 1 << 20
 """A level is so many of the units in which the totals clipped at it are added."""
 
@@ -114,11 +115,11 @@ class FoundClipping:
             levels=check_levels("levels", self.levels),
             share=share,
         )
+        check_part("epsilon", self.epsilon, min(share, 1 - share))
         aims = self.target
         if aims is None:
             aims = math.ceil(3 / self._searched)
         fields.keep(self, target=fields.whole("target", aims, least=0))
-        _ = self.event  # refused now rather than at the first release
 
     @property
     def event(self) -> events.Event:
@@ -192,6 +193,14 @@ def check_neighbors_of_sums(neighbors: object) -> None:
     if neighbors not in (AddRemove, ReplaceOne):
         raise InvalidParameter(
             "neighbors", neighbors, expected="tacet.AddRemove or tacet.ReplaceOne"
+        )
+
+
+def check_part(name: str, epsilon: Real, part: Fraction) -> None:
+    """Refuse an epsilon whose part gets more noise than the samplers offer."""
+    if checks.exact(name, epsilon) * part * _MOST_NOISE < STEPS:
+        raise InvalidParameter(
+            name, epsilon, expected=f"{float(STEPS / part / _MOST_NOISE):.3g} or more"
         )
 
 

@@ -26,6 +26,7 @@ from tacet.mechanisms.adaptive.found_clipping import (
     ClippedSum,
     check_levels,
     check_neighbors_of_sums,
+    check_part,
     steps_at,
 )
 from tacet.mechanisms.adaptive.records import clamped
@@ -80,7 +81,7 @@ class RaceToTheTop:
             raise InvalidParameter("largest", self.largest, expected=f"a number above {self.unit}")
         check_levels("largest", (self._first, checks.exact("largest", self.largest)))
         confident(self.confidence)
-        _ = self.event
+        check_part("epsilon", self.epsilon, Fraction(1, len(self.levels)))
 
     @property
     def levels(self) -> tuple[Fraction, ...]:

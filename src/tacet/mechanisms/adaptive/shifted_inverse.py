@@ -46,6 +46,7 @@ Method: TypeAlias = Literal["ascending", "exponential", "binary search"]
 _SECURE = SecureBits()
 _LARGEST_LOSS: Final = 1 << 50
 _MOST_PEOPLE: Final = 1 << 40
+_LEAST_EPSILON: Final = Fraction(1, 1 << 32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +239,8 @@ class ShiftedInverse:
             )
         if self.noise is None:
             fields.keep(self, epsilon=fields.positive("epsilon", self._epsilon))
+            if checks.exact("epsilon", self._epsilon) < _LEAST_EPSILON:
+                raise InvalidParameter("epsilon", self.epsilon, expected="2^-32 or more")
             return
         moved: Real = 0
         if isinstance(self.noise, DiscreteLaplace):
