@@ -254,7 +254,7 @@ class Benchmark:
     def ask(
         self, tool: str, name: str, values: Floats, *, epsilon: float, releases: int
     ) -> tuple[float, float, float]:
-        """Median and 95 % quantile of the relative error, and the seconds of the quickest release."""
+        """Median and 95 % quantile of the relative error, and the least seconds of a release."""
         facts = {"largest": float(LARGEST), "level": best_level(values, epsilon)}
         if tool == "tacet":
             answer = measured(METHODS[name](values, epsilon, facts), releases)
