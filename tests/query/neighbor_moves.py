@@ -141,9 +141,8 @@ def _climbing(
     found = {
         (name, "parts"): Fraction(parts, search.hits),
         (name, "people"): Fraction(int(np.abs(counts).max())),
+        (name, "one direction"): Fraction(int((up + down).max())),
     }
-    if search.mechanism.monotone:
-        found[name, "one direction"] = Fraction(int((up + down).max()))
     if ladders < len(pieces):
         found[name, "cut sums"] = Fraction(np.abs(np.concatenate(moves[ladders:], axis=1)).max())
     return found

@@ -71,7 +71,7 @@ class FoundBounds:
     def noise(self, share: Share, reach: Reach) -> Search:
         """A search for either end, within half of the share each."""
         hits = int(of_totals(reach).l1)
-        return search_for(share, hits=hits, replaced=reach.replaced, runs=2)
+        return search_for(share, rungs=len(self.rungs), hits=hits, runs=2)
 
     def release(self, exact: Exact, noise: Search, bits: RandomBits) -> Answer:
         """By cell the range: its ends as `lower` and `upper`, its middle as value."""
@@ -92,10 +92,9 @@ class FoundBounds:
         """What is known beforehand: how many people lie outside, not how far."""
         del assume
         return Forecast(
-            noise=f"AboveThreshold with epsilon = {float(noise.mechanism.epsilon):.6g}, for each "
-            "end",
+            noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}, for each end",
             sensitivity=of_totals(reach).reason,
-            people_error=noise.passing(len(self.rungs)),
+            people_error=noise.passing,
             notes=(
                 f"bounds are 0 or 1, 2 or 5 times a power of ten, up to {self.rungs[-1]:g}",
                 "the released value is the middle of the range, its interval the range",
@@ -148,7 +147,7 @@ class RowsPerPerson:
     def noise(self, share: Share, reach: Reach) -> Search:
         """The search within the share."""
         hits = int(of_totals(reach).l1)
-        return search_for(share, hits=hits, replaced=reach.replaced)
+        return search_for(share, rungs=len(self.rungs), hits=hits)
 
     def release(self, exact: Exact, noise: Search, bits: RandomBits) -> Answer:
         """By cell the number found."""
@@ -165,9 +164,9 @@ class RowsPerPerson:
         """What is known beforehand: how many people have more rows."""
         del assume
         return Forecast(
-            noise=f"AboveThreshold with epsilon = {float(noise.mechanism.epsilon):.6g}",
+            noise=f"AboveThreshold with epsilon = {float(noise.solver.epsilon):.6g}",
             sensitivity=of_totals(reach).reason,
-            people_error=noise.passing(len(self.rungs)),
+            people_error=noise.passing,
         )
 
 

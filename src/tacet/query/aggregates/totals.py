@@ -7,7 +7,7 @@ people pass (see `search`), and then the sum of all totals cut at L is released 
 sensitivity L. The level is a released number, so that everything behind it may depend on it.
 
 **What it costs.** In one part of one cell a person changes every count by at most 1, all in one
-direction where she is added or removed, and the cut sum by at most L: the search costs its event
+direction, and the cut sum by at most L: the search costs its event
 and the noise, of a multiplier that is the same for every L, costs its own. With at most r rows she
 has totals in at most m = min(r, cells) cells and one sign in each: m parts feel her, the others
 have the same law with her as without. Where she is replaced, her old and her new totals are in
@@ -149,7 +149,7 @@ class Total:
         """The search and the noise within the share."""
         hits = int(of_totals(reach, signs=len(self.signs)).l1)
         return FoundClipping(
-            search=search_for(share * _SEARCH, hits=hits, replaced=reach.replaced),
+            search=search_for(share * _SEARCH, rungs=len(self.rungs), hits=hits),
             share=share * ((1 - _SEARCH) / hits),
             unit_log2=self.unit_log2,
             hits=hits,
@@ -195,7 +195,7 @@ class Total:
             noise=f"{_law(one)} on the sum of people's totals, each cut at a level that is found "
             f"privately first{parts}",
             sensitivity=of_totals(reach, signs=len(self.signs)).reason,
-            people_error=noise.search.passing(len(self.rungs)),
+            people_error=noise.search.passing,
             notes=(
                 f"the standard error is {ratio:.4g} times the level found, which is released too",
                 _MEANING,
