@@ -54,7 +54,7 @@ def law(values: Sequence[float], steps: int, aim: Fraction, factor: Fraction) ->
 
 
 def drawn(aggregate: Any, epsilon: float, *, seed: int, values: Sequence[float] = VALUES) -> Any:
-    cells = 2_500
+    cells = 1_200
     asked = ask(
         repeated(list(values), cells=cells),
         {"answer": aggregate},
@@ -80,7 +80,7 @@ def pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
 @pytest.mark.parametrize("epsilon", [0.4, 3.0])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 10)], ids=str)
 def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
-    """Through the engine, 2,500 cells each. False alarm 1e-7 a case."""
+    """Through the engine, 1,200 cells each. False alarm 1e-7 a case."""
     made = tacet.quantile("x", q, 0, STEPS, steps=STEPS)
     assert made.ranking("v").shift == 4  # three levels below the first
     seen = drawn(made, epsilon, seed=5)
