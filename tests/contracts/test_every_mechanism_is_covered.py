@@ -24,7 +24,7 @@ from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
 from tacet.privacy.event_codec import from_json, to_json
 
-# Those of tacet.mechanisms.adaptive are asked for other things and have a contract of their own.
+# Those of tacet.mechanisms.adaptive have a contract of their own beside this one.
 CLASSES = {
     name
     for name in mechanisms.__all__

@@ -198,10 +198,10 @@ def check_neighbors_of_sums(neighbors: object) -> None:
 
 def check_part(name: str, epsilon: Real, part: Fraction) -> None:
     """Refuse an epsilon whose part gets more noise than the samplers offer."""
-    if checks.exact(name, epsilon) * part * _MOST_NOISE < STEPS:
-        raise InvalidParameter(
-            name, epsilon, expected=f"{float(STEPS / part / _MOST_NOISE):.3g} or more"
-        )
+    least = STEPS / part / _MOST_NOISE
+    if checks.exact(name, epsilon) < least:
+        told = f"{float(least):.3g} or more" if least < 2**1000 else "a larger one, or larger parts"
+        raise InvalidParameter(name, epsilon, expected=told)
 
 
 def check_levels(name: str, levels: Sequence[Number]) -> Grid:

@@ -107,6 +107,8 @@ def rising(
     """
     if isinstance(grid, Grid) and (least is None or grid[0] >= least):
         return grid
+    if isinstance(grid, str) or not isinstance(grid, Iterable):
+        raise InvalidParameter(argument, grid, expected="numbers in rising order")
     points = Grid(checks.exact(argument, point) for point in grid)
     if len(points) < 2 or len(points) > _MOST_POINTS + 2:
         raise InvalidParameter(argument, len(points), expected="from 2 points to 2^22 of them")

@@ -141,7 +141,8 @@ class Ascending:
         """L, 1 / s_T and 1 / s_Q."""
         comparison = self._search(target).comparison
         a, b = 1 / comparison.threshold_scale, 1 / comparison.query_scale
-        return -comparison.level, float(a), float(b)
+        # e^-2000 is 0 among floats: larger rates change nothing and may be none
+        return -comparison.level, float(min(a, 2000)), float(min(b, 2000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
