@@ -32,7 +32,7 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.adaptive.grids import Grid, rising
 from tacet.mechanisms.adaptive.records import clamped
 from tacet.mechanisms.adaptive.removal import people_above
-from tacet.mechanisms.adaptive.solvers import Ascending
+from tacet.mechanisms.adaptive.solvers import MOST_PEOPLE, Ascending
 from tacet.mechanisms.additive.integer import DiscreteLaplace
 from tacet.mechanisms.intervals import confident
 from tacet.privacy import events
@@ -120,6 +120,8 @@ class FoundClipping:
         if aims is None:
             aims = math.ceil(3 / self._searched)
         fields.keep(self, target=fields.whole("target", aims, least=0))
+        if self.target > MOST_PEOPLE:
+            raise InvalidParameter("target", aims, expected="at most 2^40 people")
 
     @property
     def event(self) -> events.Event:

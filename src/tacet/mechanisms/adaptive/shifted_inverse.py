@@ -31,7 +31,14 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.adaptive.grids import Grid, rising
 from tacet.mechanisms.adaptive.removal import Monotone, least_value, removal_losses
 from tacet.mechanisms.adaptive.search import BinarySearch, questions_of
-from tacet.mechanisms.adaptive.solvers import Ascending, Chosen, Integers, Solver, least_whole
+from tacet.mechanisms.adaptive.solvers import (
+    MOST_PEOPLE,
+    Ascending,
+    Chosen,
+    Integers,
+    Solver,
+    least_whole,
+)
 from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
 from tacet.mechanisms.intervals import confident
 from tacet.privacy import events
@@ -45,7 +52,6 @@ Method: TypeAlias = Literal["ascending", "exponential", "binary search"]
 
 _SECURE = SecureBits()
 _LARGEST_LOSS: Final = 1 << 50
-_MOST_PEOPLE: Final = 1 << 40
 _LEAST_EPSILON: Final = Fraction(1, 1 << 32)
 
 
@@ -133,7 +139,7 @@ class ShiftedInverse:
         if aims is None:
             aims = least_whole(lambda aim: solver.overshoot(aim) <= miss)
         fields.keep(self, target=fields.whole("target", aims, least=0))
-        if self.target > _MOST_PEOPLE:
+        if self.target > MOST_PEOPLE:
             raise InvalidParameter("target", aims, expected="at most 2^40 people; ask less finely")
 
     @property

@@ -40,11 +40,13 @@ from tacet.mechanisms.selection.exponential import Exponential
 from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 from tacet.privacy import events
 
-__all__ = ["Ascending", "Chosen", "Integers", "Solver", "least_whole"]
+__all__ = ["MOST_PEOPLE", "Ascending", "Chosen", "Integers", "Solver", "least_whole"]
 
 Integers: TypeAlias = NDArray[np.int64]
 Real: TypeAlias = float | Fraction
 
+MOST_PEOPLE: Final = 2**40
+_STEEP: Final = Fraction(2000)
 _UP: Final = 1 + 2.0**-30  # raises a probability by more than float64 has lost in it
 _LARGEST_LOSS: Final = 1 << 50
 
@@ -141,8 +143,8 @@ class Ascending:
         """L, 1 / s_T and 1 / s_Q."""
         comparison = self._search(target).comparison
         a, b = 1 / comparison.threshold_scale, 1 / comparison.query_scale
-        # e^-2000 is 0 among floats: larger rates change nothing and may be none
-        return -comparison.level, float(min(a, 2000)), float(min(b, 2000))
+        # e^-2000 is 0 among floats: a larger rate changes nothing, and may be too large for one
+        return -comparison.level, float(min(Fraction(a), _STEEP)), float(min(Fraction(b), _STEEP))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
