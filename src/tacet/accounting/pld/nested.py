@@ -19,8 +19,9 @@ import numpy as np
 from tacet.accounting.pld.combining import combined
 from tacet.accounting.pld.convolution import Side, Sum, tilted, total
 from tacet.accounting.pld.grid import Law, law_above, law_below
-from tacet.accounting.pld.planning import Leaf, Stage, sketch, views
+from tacet.accounting.pld.planning import Leaf, Stage, views
 from tacet.accounting.pld.settling import settled_atoms
+from tacet.accounting.pld.sketches import sketch
 from tacet.accounting.pld.sources import curve_of_atoms
 from tacet.accounting.pld.stages import Part
 from tacet.accounting.profiles.atoms import Atoms

@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacet.accounting.pld.convolution import Window
-from tacet.accounting.pld.grid import law_above
+from tacet.accounting.pld.sketches import Sketch, heights, highest, tilts_of
 from tacet.accounting.profiles.boxes import Array
 from tacet.accounting.profiles.curves import Curve
 
-__all__ = ["LARGEST", "Leaf", "Rough", "Sketch", "Stage", "plan", "sketch"]
+__all__ = ["LARGEST", "Leaf", "Stage", "plan", "views"]
 
 LARGEST = 1 << 22
 """Nodes of the largest grid, of a part or of the window."""
 
-_ORDERS = 128
-_SCALE = np.geomspace(1e-9, 1e4, 600)
 _OUTSIDE = 46.0  # e^-46 = 1e-20 of the tilted mass may lie beyond either end of the window
 _DIRECT = 64  # copies that one stage sums
 _LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
@@ -40,29 +37,6 @@ _NODES = LARGEST // 32  # of a law that one stage lays on its grid
 _WIDER = 8  # windows of more times the grid tell nothing that is worth their time
 _ROOM = 1 << 20  # nodes over which the sum of a stage may be spread
 _COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
-_STEEPEST = 1e5  # the largest tilt times the largest loss
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch:
-    """Cumulants of one copy of each part at many orders, counts, ranges and deviations."""
-
-    orders: Array = field(repr=False)
-    cumulants: Array = field(repr=False)
-    counts: tuple[int, ...]
-    ranges: tuple[tuple[float, float], ...]
-    deviations: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rough:
-    """A law of one part, too coarse to prove anything."""
-
-    low: float
-    high: float
-    losses: Array = field(repr=False)
-    logs: Array = field(repr=False)
-    variance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,58 +60,6 @@ class Stage:
 Term: TypeAlias = Leaf | Stage
 
 
-def sketch(parts: Sequence[tuple[Curve, int]], known: dict[int, Rough]) -> Sketch:
-    """The cumulants of the parts, each on its whole range, from a few hundred nodes.
-
-    known: rough laws of curves by their identity, to be kept between sketches.
-    """
-    nodes = int(np.clip((1 << 14) // len(parts), 256, 2048))
-    for curve, _ in parts:
-        if id(curve) not in known:
-            known[id(curve)] = _rough(curve, nodes)
-    laws = [known[id(curve)] for curve, _ in parts]
-    variance = math.fsum(count * law.variance for (_, count), law in zip(parts, laws, strict=True))
-    longest = max(max(abs(law.low), abs(law.high)) for law in laws)
-    if variance < 1e-20 * longest**2:  # a sum that does not vary at all
-        variance = 1e-6 * longest**2
-    scale = 1 / math.sqrt(max(variance, 1e-16))
-    orders = np.concatenate(
-        (-scale * np.geomspace(1e3, 1e-2, 32), [0.0], scale * np.geomspace(1e-2, 1e6, _ORDERS))
-    )
-    cumulants = np.zeros((len(parts), len(orders)))
-    for row, law in zip(cumulants, laws, strict=True):
-        if not len(law.losses):
-            continue
-        exponents = law.logs + orders[:, None] * law.losses
-        peaks = np.max(exponents, axis=1)
-        with np.errstate(under="ignore"):
-            row[:] = peaks + np.log(np.sum(np.exp(exponents - peaks[:, None]), axis=1))
-    return Sketch(
-        orders=orders,
-        cumulants=cumulants,
-        counts=tuple(count for _, count in parts),
-        ranges=tuple((law.low, law.high) for law in laws),
-        deviations=tuple(math.sqrt(max(law.variance, 0.0)) for law in laws),
-    )
-
-
-def _rough(curve: Curve, nodes: int) -> Rough:
-    if curve.atoms is not None:
-        low, high = curve.atoms.ends
-        weights, losses = curve.atoms.masses, curve.atoms.losses
-    else:
-        low, high = _range(curve)
-        step = Fraction(max((high - low) / nodes, 1e-12))
-        if curve.atomic and curve.spacing is not None and curve.spacing > 4 * step:
-            step = curve.spacing / math.floor(curve.spacing / (2 * step))
-        first, last = math.floor(low / step), math.ceil(high / step) + 1
-        weights = law_above(curve, step=step, first=first, last=last).weights
-        losses = np.asarray(np.arange(first, last + 1) * float(step))
-    present = weights > 0
-    logs: Array = np.log(weights[present])
-    return Rough(low, high, losses[present], logs, _variance(weights, losses))
-
-
 def plan(
     parts: Sequence[tuple[Curve, int]],
     drawn: Sketch,
@@ -147,7 +69,7 @@ def plan(
     log_delta: float | None = None,
 ) -> Stage:
     """A plan for the delta at `epsilon`, or for the epsilon at e^`log_delta`."""
-    tilts, rises = _tilts(drawn)
+    tilts, rises = tilts_of(drawn)
     kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     if epsilon is None:
         assert log_delta is not None
@@ -161,7 +83,7 @@ def plan(
     while True:
         tilt = float(tilts[best])
         planner = _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=goal)
-        found = planner.whole(_heights(drawn))
+        found = planner.whole(heights(drawn))
         if exact or best == 0 or tilt * float(found.step) <= _COARSE:
             return found
         best = max(best - 4, 0)
@@ -180,7 +102,7 @@ def views(
     Under the last one, the law is that of the other hypothesis. fine: whether the grid is to be
     finer where there are many copies of one part.
     """
-    tilts, rises = _tilts(drawn)
+    tilts, rises = tilts_of(drawn)
     kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
     best = [float(tilts[np.argmin((rises + kernel - goal) / tilts)]) for goal in log_deltas]
 
@@ -188,7 +110,7 @@ def views(
         return _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=min(log_deltas))
 
     def reaches(tilts: Sequence[float]) -> list[tuple[float, float, float, float]]:
-        return [planner(tilt).reach(_heights(drawn)) for tilt in tilts]
+        return [planner(tilt).reach(heights(drawn)) for tilt in tilts]
 
     known = reaches([*best, -1.0])
     bottom, top = min(reach[0] for reach in known), max(reach[1] for reach in known)
@@ -209,22 +131,6 @@ def views(
         Stage(step, planner(tilt).window((bottom, top, reach[2], reach[3]), step), terms)
         for tilt, reach in zip(best, reaches(best), strict=True)
     ]
-
-
-def _heights(drawn: Sketch) -> Array:
-    """The cumulant of the sum at all orders."""
-    heights: Array = np.asarray(drawn.counts, dtype=np.float64) @ drawn.cumulants
-    return heights
-
-
-def _tilts(drawn: Sketch) -> tuple[Array, Array]:
-    """The orders that may be tilts, and the cumulant of the sum there."""
-    orders = drawn.orders
-    longest = max(max(abs(low), abs(high)) for low, high in drawn.ranges)
-    positive = (orders > 0) & (orders * longest <= _STEEPEST)
-    positive[np.flatnonzero(orders > 0)[0]] = True
-    positive[-1] = False
-    return orders[positive], _heights(drawn)[positive]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +252,7 @@ class _Planner:
         low, high = self.drawn.ranges[part]
         if curve.atoms is None:
             drop = math.exp(max(self.goal - 37.0 - math.log(count * len(self.parts)), -700.0))
-            high = min(_highest(curve, drop=drop), high)
+            high = min(highest(curve, drop=drop), high)
         margin = (high - low) / 16
         first, last = math.floor((low - margin) / step) - 2, math.ceil(high / step) + 1
         return Leaf(part, max(first, last - LARGEST), last)
@@ -412,35 +318,3 @@ def _common(one: Fraction, two: Fraction) -> Fraction:
         ),
         denominator,
     )
-
-
-def _range(curve: Curve) -> tuple[float, float]:
-    """Losses between which all of the law lies (below: but for 2e-14 of it)."""
-    low = min(_first(_SCALE, lambda x: _gap(curve, -x) <= 2e-14), 40.0)
-    return -low, _highest(curve, drop=1e-305)
-
-
-def _highest(curve: Curve, *, drop: float) -> float:
-    """The loss above which but about `drop` of the law lies."""
-    limit = float(curve.infinity_above or curve.infinity)
-    return _first(_SCALE, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
-
-
-def _gap(curve: Curve, losses: Array) -> Array:
-    found = curve(losses)
-    return found.lower + np.expm1(losses)
-
-
-def _first(scale: Array, holds: Callable[[Array], NDArray[np.bool_]]) -> float:
-    """The least number of the scale from which on the condition holds, else the last one."""
-    fails = np.flatnonzero(~holds(scale))
-    index = 0 if not len(fails) else min(int(fails[-1]) + 1, len(scale) - 1)
-    return float(scale[index])
-
-
-def _variance(weights: Array, losses: Array) -> float:
-    mass = float(np.sum(weights))
-    if mass <= 0:
-        return 0.0
-    mean = float(np.sum(weights * losses)) / mass
-    return float(np.sum(weights * (losses - mean) ** 2)) / mass

@@ -14,8 +14,9 @@ import numpy as np
 from tacet.accounting.pld.combining import combined
 from tacet.accounting.pld.convolution import Side, Sum, Tilted, tilted, total
 from tacet.accounting.pld.grid import law_above, law_below
-from tacet.accounting.pld.planning import Leaf, Rough, Sketch, Stage, plan, sketch
+from tacet.accounting.pld.planning import Leaf, Stage, plan
 from tacet.accounting.pld.settling import settled_atoms, settled_sum
+from tacet.accounting.pld.sketches import Rough, Sketch, sketch
 from tacet.accounting.profiles.curves import Curve, nothing
 
 __all__ = ["Part", "Question", "Sums"]
