@@ -80,6 +80,52 @@ def halving(
     return found, most
 
 
+def tolerant(
+    losses: Sequence[int],
+    *,
+    target: int,
+    at_most: Callable[[int], float],
+    reach: int,
+    rate: float,
+    halves: int,
+) -> Law:
+    """The answers of a search with weights: every noise up to reach, every coin, every path.
+
+    A state is the sum of the answers that have moved each point, and the medians so far.
+    """
+    pmf = [(k, at_most(k) - at_most(k - 1)) for k in range(-reach, reach + 1)]
+    last = len(losses) - 1
+    states: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {
+        ((0,) * len(losses), ()): 1.0,
+    }
+    for step in range(2 * halves + 1):
+        following: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+        for (sums, medians), chance in states.items():
+            weights = [math.exp(rate * (one - max(sums))) for one in sums]
+            half = math.fsum(weights) / 2
+            median = next(i for i in range(last + 1) if math.fsum(weights[: i + 1]) >= half)
+            seen = tuple(sorted((*medians, median)))
+            after = math.fsum(weights[median + 1 :])
+            before = (half - after) / weights[median]
+            if median in (0, last):
+                before = float(median == last)
+            for asked, coin in ((median - 1, before), (median, 1 - before)):
+                if coin <= 0:
+                    continue
+                if step == 2 * halves:
+                    following[(), seen] = following.get(((), seen), 0.0) + chance * coin
+                    continue
+                for noise, mass in pmf:
+                    moved = losses[asked] - target + noise
+                    key = tuple(one + moved * (i > asked) for i, one in enumerate(sums)), seen
+                    following[key] = following.get(key, 0.0) + chance * coin * mass
+        states = following
+    found = dict.fromkeys(range(last + 1), 0.0)
+    for (_, medians), chance in states.items():
+        found[medians[halves]] += chance
+    return found
+
+
 def discrete_laplace_at_most(scale: float) -> Callable[[int], float]:
     q = math.exp(-1 / scale)
     return lambda k: 1 - q ** (k + 1) / (1 + q) if k >= 0 else q**-k / (1 + q)
