@@ -253,6 +253,14 @@ def test_people_that_are_promised_against_the_other_searches() -> None:
 # ---- extremes, and what is refused
 
 
+def test_hardly_any_noise_finds_the_target() -> None:
+    for epsilon in (10**6, 1e300):
+        mechanism = made(epsilon=epsilon, target=3)
+        assert mechanism.people == 3
+        losses = list(range(63, -1, -1))
+        assert mechanism.release_losses(losses, bits=SeededBits(1)).index in (60, 61)
+
+
 def test_extreme_losses_are_found() -> None:
     for losses, index in (([0] * 64, 0), ([2**62] * 64, 63), ([2**62] * 9 + [0] * 55, 9)):
         for seed in range(10):

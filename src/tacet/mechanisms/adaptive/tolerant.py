@@ -43,6 +43,7 @@ __all__ = ["TolerantSearch", "halves_of"]
 
 _LAPLACE: Final = Fraction(2, 3)
 _GAUSSIAN: Final = Fraction(9, 10)
+_STEEP: Final = Fraction(2000)
 _COIN: Final = 1 << 32
 _SLACK: Final = 2.0**-30  # more than float64 loses in weights, and than the coin is off
 
@@ -122,14 +123,20 @@ class TolerantSearch:
 
     @property
     def _rate(self) -> float:
+        return 2 / 3 * self._inverse
+
+    @property
+    def _inverse(self) -> float:
+        """1 / scale or 1 / sigma; less noise than 1/2000 is treated as if it were that much."""
         noise = self.noise
-        return 2 / (3 * float(noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma))
+        scale = noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma
+        return float(min(1 / Fraction(scale), _STEEP))
 
     def _missed(self, margin: int) -> float:
         """(m - 1) rho(margin)^h, or a little more."""
         log = 2 / 9  # a discrete Gaussian is below the normal of its sigma in this
         if isinstance(self.noise, DiscreteLaplace):
-            a = 1 / float(self.noise.scale)
+            a = self._inverse
             log = 2 * _log_below(a) - _log_below(a / 3) - _log_below(5 * a / 3)
         log -= self._rate * margin
         if log >= 0:
