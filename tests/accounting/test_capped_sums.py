@@ -208,8 +208,8 @@ def test_faint_noise_against_numbers_of_hits(
     [
         (0.01, 1.0, 1000, 1e-5),
         (0.2, 0.8, 100, 1e-9),
-        (1e-3, 0.5, 3000, 1e-6),
-        (0.9, 2.0, 40, 1e-7),
+        pytest.param(1e-3, 0.5, 3000, 1e-6, marks=pytest.mark.slow),
+        pytest.param(0.9, 2.0, 40, 1e-7, marks=pytest.mark.slow),
         (0.03, 0.4, 300, 1e-3),
         (0.0047, 4.14, 2573, 1e-8),
     ],
@@ -266,9 +266,9 @@ def test_rare_hits_cost_nothing_at_a_large_delta() -> None:
     [
         (0.001, 0.05, 1000, 1e-5),
         (1.26e-6, 0.0606, 2328, 5.4e-6),
-        (2.87e-5, 0.219, 334, 5e-3),
-        (8.27e-5, 0.36, 2, 9.4e-5),
-        (4.2474e-6, 0.1919, 1363, 3.656e-3),
+        pytest.param(2.87e-5, 0.219, 334, 5e-3, marks=pytest.mark.slow),
+        pytest.param(8.27e-5, 0.36, 2, 9.4e-5, marks=pytest.mark.slow),
+        pytest.param(4.2474e-6, 0.1919, 1363, 3.656e-3, marks=pytest.mark.slow),
     ],
 )
 def test_the_accountant_is_narrow_where_contours_are_not(

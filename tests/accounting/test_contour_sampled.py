@@ -233,7 +233,7 @@ def test_tiny_deltas_and_great_counts() -> None:
     assert 0 < half.upper - half.lower < 1e-8
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     q=st.floats(1e-3, 0.9),
     sigma=st.floats(0.7, 20.0),
@@ -250,7 +250,7 @@ def test_delta_falls_with_epsilon(
     assert second.lower <= first.upper
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     q=st.floats(1e-3, 0.5),
     sigma=st.floats(0.7, 20.0),

@@ -87,7 +87,9 @@ def meant(masses: list[float]) -> list[Fraction]:
     return [number / sum(numbers) for number in numbers]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 8))]
+)
 def test_random_finite_pairs_composed_with_themselves_and_others(seed: int, ways: str) -> None:
     source = random.Random(seed)
     pairs, losses = [], []
@@ -315,6 +317,7 @@ def fixed_size_delta(noise: float, share: float, steps: int, epsilon: float) -> 
     return float(np.sum(values.real)) * 0.008 / math.pi
 
 
+@pytest.mark.slow
 def test_fixed_size_samples_against_quadrature() -> None:
     event = Gaussian(noise_multiplier=1).fixed_size_sampled(size=10, population=1000) * 100
     found = accountant.epsilon_interval(event, delta=1e-5, neighbors=ReplaceOne)

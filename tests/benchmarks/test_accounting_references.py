@@ -43,7 +43,7 @@ def test_gaussians_are_their_closed_form() -> None:
     assert close(gaussian_delta(MP.mpf(1), MP.mpf(str(found.value))), MP.mpf("1e-7"), "1e-18")
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", ["remove", pytest.param("add", marks=pytest.mark.slow)])
 def test_a_sampled_gaussian_beside_a_gaussian_is_an_integral(direction: str) -> None:
     """delta of the two is the mean over the sampled one's loss of the other's delta, shifted."""
     q, mu, other, epsilon = MP.mpf("0.2"), MP.mpf(1), MP.mpf("0.5"), MP.mpf("0.9")
@@ -68,6 +68,7 @@ def test_a_sampled_gaussian_beside_a_gaussian_is_an_integral(direction: str) -> 
     assert close(found.value, epsilon, "1e-14")  # delta was rounded to a float
 
 
+@pytest.mark.slow
 def test_many_laplaces_and_a_gaussian_are_an_integral() -> None:
     """Two Laplace losses have atoms and a density; beside a Gaussian, delta is smooth."""
     u, epsilon, other = MP.mpf("0.4"), MP.mpf("0.7"), MP.mpf("0.8")

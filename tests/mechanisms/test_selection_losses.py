@@ -230,6 +230,7 @@ def test_no_tree_is_worse(branching: int, size: int) -> None:
     assert nearest > (0.4 if branching == 2 else 0.1)
 
 
+@pytest.mark.slow
 def test_walks_of_any_size() -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1)
     assert walk.loss_bound(0.9, candidates=1) == 0

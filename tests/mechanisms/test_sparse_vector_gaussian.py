@@ -280,7 +280,7 @@ STEPS = [-8, -3, 0, -5, 4]
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("way", ["release", "start"])
+@pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])
 def test_answers_have_the_exact_law(way: str, monotone: bool) -> None:
     # 8,000 runs of five questions; the law holds with p > 1e-8, 10% less noise is refused.
     mechanism = on_whole_numbers(epsilon=2, delta=0.05, queries=5, monotone=monotone)

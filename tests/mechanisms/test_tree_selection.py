@@ -58,7 +58,7 @@ def law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("branching", [2, 4, 8])
+@pytest.mark.parametrize("branching", [2, pytest.param(4, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching, monotone=monotone)

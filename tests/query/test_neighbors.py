@@ -30,9 +30,14 @@ from tests.query.neighbor_tables import (
 import tacet
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
+QUICK = {"one row", "three rows"}
+
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in UNITS],
+)
 def test_no_neighbour_moves_an_answer_further_than_told(kind: str, neighbors: Neighbors) -> None:
     _assert_bounded(kind, neighbors, count=80, seed=1)
 

@@ -91,6 +91,7 @@ def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -
     assert pvalue(seen, wrong) < 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.usefixtures("small_bins")
 def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

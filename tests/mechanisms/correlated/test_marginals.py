@@ -100,6 +100,7 @@ def test_each_measurement_has_one_draw_and_errors_are_those_of_least_squares(
     assert own.expected_error == pytest.approx(math.sqrt(np.diag(best).mean()), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_noise_has_its_size() -> None:
     # 2500 releases: whitened on the range of its covariance; false alarms of 1e-7.

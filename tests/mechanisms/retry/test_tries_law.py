@@ -90,6 +90,7 @@ def test_draws_have_the_law_and_not_one_ten_per_cent_off(event: Tries, wrong: Tr
         assert p > 1e-7 if right else p < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_large_poisson_mean_is_put_together_of_small_ones() -> None:
     event, bits = PoissonTries(event=ONE, mean=Fraction(301, 3)), SeededBits(73)

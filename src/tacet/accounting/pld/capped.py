@@ -35,6 +35,7 @@ _ROUGH, _GRIDS = 1 << 13, (1 << 16, 1 << 18, 1 << 20)
 _ENOUGH, _NEEDED = 2e-5, 6e-5
 _PASSES, _NEAR = 3, 0.02
 _LEFT_OUT = 25.0
+_MOST_EPSILON = 2**20
 _MOST_PARTS, _MOST_COPIES = 3, 10**7
 _LEAST_RATE, _LEAST_MEAN, _MOST_MEAN = Fraction(1, 10**12), Fraction(1, 10**6), 100
 _LEAST_DELTA = Fraction(1, 10**250)
@@ -131,9 +132,11 @@ def delta_interval(
     Source      docs/proofs/capped.md, Theorem 1.
     """
     number = checks.exact("epsilon", epsilon)
-    if not 0 <= number < 2**20:
-        raise InvalidParameter("epsilon", epsilon, expected="a number from 0 to a million")
+    if number < 0:
+        raise InvalidParameter("epsilon", epsilon, expected="0 or a positive number")
     steps = _steps(composition, neighbors)
+    if number > _MOST_EPSILON:  # delta falls: what holds there bounds it from above
+        return Interval(0.0, delta_interval(composition, epsilon=_MOST_EPSILON).upper)
     with np.errstate(all="ignore"):
         found = _delta(steps, number, remove=True)
         high = 0.0 if _most(steps) <= _float(number, -1) else 1.0
