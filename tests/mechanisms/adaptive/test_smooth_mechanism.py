@@ -279,7 +279,6 @@ class NoBits:
         ({"statistic": Mode(categories=("a",))}, "statistic"),
         ({"statistic": DistinctCount()}, "statistic"),
         ({"statistic": Sum(lower=0, upper=None)}, "statistic"),
-        ({"statistic": Variance(lower=0, upper=1)}, "neighbors"),
     ],
 )
 def test_what_cannot_be_is_named(changes: dict[str, Any], name: str) -> None:
@@ -304,14 +303,15 @@ def test_refusals_come_before_any_bit_and_show_no_data() -> None:
         assert "12345" not in str(raised.value)
 
 
-def test_every_numeric_statistic_is_released() -> None:
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+def test_every_numeric_statistic_is_released(neighbors: Neighbors) -> None:
     for statistic in (
         Maximum(lower=0, upper=10),
         Mean(lower=0, upper=10),
         Variance(lower=0, upper=10),
         Sum(lower=0, upper=10),
     ):
-        made = SmoothSensitivity(statistic=statistic, epsilon=8, neighbors=ReplaceOne)
+        made = SmoothSensitivity(statistic=statistic, epsilon=8, neighbors=neighbors)
         released = made.release([1, 2, 3, 4] * 300, bits=SeededBits(3))
         assert released == pytest.approx(float(statistic.value([1, 2, 3, 4] * 300)), abs=40)
         assert made.event == events.Pure(epsilon=8)

@@ -25,6 +25,9 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.adaptive import sensitivities_of_counts as counts
 from tacet.mechanisms.adaptive import sensitivities_of_moments as moments
 from tacet.mechanisms.adaptive import sensitivities_of_ranks as ranks
+from tacet.mechanisms.adaptive.sensitivities_of_variances import (
+    variance_smooth_come_or_go as variance_smooth,
+)
 from tacet.mechanisms.adaptive.statistics import (
     Bounded,
     DistinctCount,
@@ -138,10 +141,9 @@ def smooth_sensitivity(
     S(x) = sup over y of exp(-smoothness d(x, y)) LS(y), d the number of records that differ and
     LS the local sensitivity (distance 1). The result s is a smooth bound itself, roundings
     included: s(x) >= LS(x), and s(x) <= exp(smoothness) s(x') for neighbours x and x'. It is at
-    least S(x), and at most what S is with a smoothness that is less by 2^-36 + 2^-41 / smoothness
-    (that of a rank or of the mode no less than 2^-900 of the range, where it is not 0).
-    In the units of the statistic; for a `Sum` without an upper bound it is inf. A `Variance` is
-    refused under AddRemove, where no formula for the supremum is known here.
+    least S(x), and, with t = 2^-36 + 2^-41 / smoothness, at most 1 + t / 4 times what S is with a
+    smoothness less by t (for a rank or the mode no less than 2^-900 of the range, if not 0).
+    In the units of the statistic; for a `Sum` without an upper bound it is inf.
     smoothness: at least 2^-16; neighbors: AddRemove or ReplaceOne; values: as for the statistic,
     whose bounds are to be at least 2^-100 apart.
     Raises InvalidParameter for another argument, shape or dtype. O(n log n) for n values.
@@ -171,12 +173,9 @@ def smooth_sensitivity(
                 statistic, values, smoothness=rate, neighbors=neighbors
             )
         case Variance():
-            if neighbors is not ReplaceOne:
-                raise InvalidParameter(
-                    "neighbors", neighbors, expected="tacet.ReplaceOne for the variance"
-                )
             width = _width(statistic)
-            found = width * width * moments.variance_smooth(statistic, values, smoothness=rate)
+            smooth = moments.variance_smooth if neighbors is ReplaceOne else variance_smooth
+            found = width * width * smooth(statistic, values, smoothness=rate)
         case Sum():
             if statistic.upper is not None:
                 _width(statistic)

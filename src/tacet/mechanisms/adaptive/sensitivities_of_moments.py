@@ -22,9 +22,11 @@ from tacet.mechanisms.adaptive.statistics import Bounded, Mean, Sum, Variance, c
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
 __all__ = [
+    "from_both_bounds",
     "mean_down",
     "mean_local",
     "mean_smooth",
+    "running_sums",
     "sum_down",
     "sum_local",
     "sum_smooth",
@@ -83,7 +85,7 @@ def mean_smooth(
     """The smooth sensitivity by the range of the bounds, nearly."""
     numbers = np.sort(clamped_values(statistic, values))
     count = numbers.size
-    sides = _sides(statistic, numbers)
+    sides = from_both_bounds(statistic, numbers)
     if neighbors is ReplaceOne:
         if not count:
             return 0.0
@@ -94,13 +96,13 @@ def mean_smooth(
     reached = np.where(moves >= count, 0.5, 0.0)
     for side in sides:
         kept = count - moves
-        shares = _running_sums(1.0 - side)[np.maximum(kept, 0)]
+        shares = running_sums(1.0 - side)[np.maximum(kept, 0)]
         # The farthest records go; then comes a record from the other bound ...
         reached = np.maximum(reached, shares / np.maximum(kept * (kept + 1.0), 1.0))
         if count:
             # ... or the farthest record of all is the last to go.
             left = np.maximum(kept - 1, 0)
-            spans = _running_sums(side[-1] - side)[left]
+            spans = running_sums(side[-1] - side)[left]
             reached = np.maximum(reached, spans / np.maximum(left * (left + 1.0), 1.0))
             if last >= count - 1:
                 reached[count - 1] = max(reached[count - 1], abs(float(side[-1]) - 0.5))
@@ -146,8 +148,8 @@ def variance_smooth(statistic: Variance, values: ArrayLike, *, smoothness: float
     moves = np.arange(min(count, math.ceil(3 / smoothness)) + 1)
     reached = np.zeros(moves.size)
     others = count - 1.0
-    for side in _sides(statistic, numbers):
-        sums = _running_sums(side)
+    for side in from_both_bounds(statistic, numbers):
+        sums = running_sums(side)
         # The record that is replaced first stands at the mean of the others, then at the bound.
         free = others * (1.0 - sums[count - moves] / others) ** 2
         reached = np.maximum(reached, np.where(moves >= 1, free, 0.0))
@@ -259,13 +261,13 @@ def _rows(statistic: Bounded, values: ArrayLike) -> _Rows:
     return _Rows(np.sort(clamped_values(statistic, values)), lower, upper - lower)
 
 
-def _sides(statistic: Mean | Variance, numbers: Floats) -> tuple[Floats, Floats]:
+def from_both_bounds(statistic: Mean | Variance, numbers: Floats) -> tuple[Floats, Floats]:
     """The sorted values from 0 to 1, as seen from the lower and from the upper bound."""
     low, high = float(statistic.lower), float(statistic.upper)
     return (numbers - low) / (high - low), ((high - numbers) / (high - low))[::-1]
 
 
-def _running_sums(numbers: Floats) -> Floats:
+def running_sums(numbers: Floats) -> Floats:
     """Sums of the first 0, 1, ... of non-negative numbers, by blocks, so that errors stay small.
 
     Each is within a relative 65 * 2^-53 for every power of 64 that their number reaches.
@@ -275,7 +277,7 @@ def _running_sums(numbers: Floats) -> Floats:
     padded = np.zeros(-(-numbers.size // _BLOCK) * _BLOCK)
     padded[: numbers.size] = numbers
     inner = np.cumsum(padded.reshape(-1, _BLOCK), axis=1)
-    inner += _running_sums(inner[:, -1])[:-1, None]
+    inner += running_sums(inner[:, -1])[:-1, None]
     return np.concatenate([[0.0], inner.reshape(-1)[: numbers.size]])
 
 

@@ -213,10 +213,6 @@ class SmoothSensitivity:
             )
         if statistic.upper is None:
             raise InvalidParameter("statistic", statistic, expected="one with an upper bound")
-        if isinstance(statistic, Variance) and self.neighbors is not ReplaceOne:
-            raise InvalidParameter(
-                "neighbors", self.neighbors, expected="tacet.ReplaceOne for the variance"
-            )
 
     def _draw(self, bits: RandomBits) -> StandardNoise:
         match self.noise:
