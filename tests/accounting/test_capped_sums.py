@@ -164,9 +164,9 @@ def test_laws_of_one_step_hold_its_profile(
     ("rate", "noise", "epsilon"),
     [
         (1e-5, 0.2, 2.0),
-        (1e-4, 0.36, 0.0015),
-        (0.3, 0.3, 6.0),
-        (6e-4, 0.0674, 248.0),
+        pytest.param(1e-4, 0.36, 0.0015, marks=pytest.mark.slow),
+        pytest.param(0.3, 0.3, 6.0, marks=pytest.mark.slow),
+        pytest.param(6e-4, 0.0674, 248.0, marks=pytest.mark.slow),
         (0.01, 0.5, 0.02),
     ],
 )

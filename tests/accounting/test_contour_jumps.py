@@ -90,9 +90,9 @@ def test_one_and_two_steps_hold_their_closed_forms(
 
 NEAR_TRANSITION = [
     (1e-4, 1.0, 10**6, 1e-9),
-    (0.01, 1.0, 1000, 1e-15),
+    pytest.param(0.01, 1.0, 1000, 1e-15, marks=pytest.mark.slow),
     (0.0031, 1.45, 521, 1.52e-9),
-    (0.000278, 0.951, 360_204, 1.89e-11),
+    pytest.param(0.000278, 0.951, 360_204, 1.89e-11, marks=pytest.mark.slow),
     pytest.param(0.0017, 1.56, 371, 2.34e-12, marks=pytest.mark.slow),
     pytest.param(0.000129, 1.44, 1739, 1.03e-8, marks=pytest.mark.slow),
     (0.000133, 0.949, 62_415, 1.6e-4),

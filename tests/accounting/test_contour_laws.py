@@ -374,7 +374,7 @@ def test_a_staircase_under_a_double_shift() -> None:
             assert abs(mine - stick(staircase(0.75, split, 2), ratio)) < 1e-25
 
 
-@pytest.mark.parametrize("bound", [0.5, 0.75, 2.0])
+@pytest.mark.parametrize("bound", [0.5, pytest.param(0.75, marks=pytest.mark.slow), 2.0])
 def test_the_full_shift_of_truncated_noise_is_the_worst(bound: float) -> None:
     noise = cut_laplace(1.0, bound)
     grid = [MP.mpf(k) / 400 for k in range(-1200, 1600)]

@@ -86,7 +86,7 @@ def test_the_reference_law_has_the_amplified_profile() -> None:
         (2.0, 0.0078125, 500, 1e-5),
         (2.0, 0.125, 60, 1e-9),
         (8.0, 0.5, 300, 1e-6),
-        (1.0, 0.03125, 200, 1e-3),
+        pytest.param(1.0, 0.03125, 200, 1e-3, marks=pytest.mark.slow),
     ],
 )
 def test_fixed_size_gaussian_holds_long_sums(

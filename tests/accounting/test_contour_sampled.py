@@ -152,7 +152,7 @@ CASES = [
     ("q", "sigma", "count", "delta"),
     [pytest.param(*case, marks=pytest.mark.slow) if case[2] < 500 else case for case in CASES],
 )
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", ["remove", pytest.param("add", marks=pytest.mark.slow)])
 def test_holds_the_truth_of_long_arithmetic(
     q: float, sigma: float, count: int, delta: float, direction: Direction
 ) -> None:

@@ -134,8 +134,8 @@ def test_randomised_response_by_its_outcomes(epsilon: float, categories: int, al
 
 
 @pytest.mark.parametrize("scale", [0.5, 3.0])
-@pytest.mark.parametrize("shift", [1, 2, 5])
-@pytest.mark.parametrize("alpha", [1.5, 4])
+@pytest.mark.parametrize("shift", [1, pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("alpha", [1.5, pytest.param(4, marks=pytest.mark.slow)])
 def test_discrete_laplace_by_its_series(scale: float, shift: int, alpha: float) -> None:
     r = mpmath.exp(-1 / mpmath.mpf(scale))
     support = range(-400, 401)

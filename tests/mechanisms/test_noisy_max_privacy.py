@@ -83,7 +83,7 @@ def test_how_far_permute_and_flip_is_from_bounded_range() -> None:
         assert np.ptp(losses(*law)) == pytest.approx(epsilon + math.log(2 - math.exp(-epsilon)))
 
 
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_the_order_of_two_costs_what_its_event_says(noise: Any, monotone: bool) -> None:
     mechanism = TopK(epsilon=2, sensitivity=1, count=2, noise=noise, monotone=monotone)

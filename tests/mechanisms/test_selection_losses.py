@@ -79,7 +79,7 @@ def test_the_worst_scores_nearly_reach_the_bound_of_two(
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
 def test_no_scores_are_worse(noise: Any, seed: int) -> None:
     generator = np.random.default_rng(seed)
     one = ReportNoisyMax(noise=noise, **GIVEN)

@@ -98,7 +98,7 @@ def outcomes(comparison: Comparison, *, count: int) -> tuple[dict[Any, int], NDA
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("way", ["release", "start"])
+@pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])
 def test_answers_under_one_threshold_noise_have_the_exact_law(way: str, monotone: bool) -> None:
     # 20,000 runs of five questions, two answers; every sequence of answers is a cell.
     sparse = Sparse(epsilon=2, count=2, sensitivity=1, threshold=0, grid_log2=0, monotone=monotone)

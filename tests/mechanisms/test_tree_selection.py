@@ -59,7 +59,7 @@ def law(
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("branching", [2, pytest.param(4, marks=pytest.mark.slow), 8])
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching, monotone=monotone)
     depth = {2: 3, 4: 2, 8: 1}[branching]

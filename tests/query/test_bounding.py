@@ -105,11 +105,11 @@ def test_only_rows_that_exist_are_kept_and_none_twice() -> None:
     ("values", "k"),
     [
         (list(range(7)), 3),
-        (list(range(23)), 5),
+        pytest.param(list(range(23)), 5, marks=pytest.mark.slow),
         ([1, 1, 1, 1, 1, 2, 3], 3),  # identical rows beside rare ones
-        ([0] * 20 + [1], 4),
+        pytest.param([0] * 20 + [1], 4, marks=pytest.mark.slow),
         ([None, None, 2, 3, 3], 2),
-        ([float(2**i) for i in range(11)], 10),
+        pytest.param([float(2**i) for i in range(11)], 10, marks=pytest.mark.slow),
     ],
 )
 def test_every_row_has_the_same_chance(values: list[float | None], k: int) -> None:

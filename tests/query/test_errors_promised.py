@@ -54,7 +54,13 @@ def heavy(cells: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", BUDGETS)
+OFTEN = {"PureDP", "ZCDP", "ApproxDP, normal", "GDP, little noise"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=() if one in OFTEN else pytest.mark.slow) for one in BUDGETS],
+)
 def test_counts_and_sums_err_as_promised_and_without_bias(name: str) -> None:
     """Unbiased: the mean error is within 5.5 standard errors of 0, missed with chance 4e-8."""
     aggregates: dict[str, Aggregate] = {
@@ -184,7 +190,11 @@ def assert_promises_hold(values: Sequence[float], *, budget: Any, times: int, ce
 QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(0))
 
 
-@pytest.mark.parametrize("budget", [tacet.PureDP("4.75"), tacet.ZCDP("0.95")], ids=str)
+@pytest.mark.parametrize(
+    "budget",
+    [tacet.PureDP("4.75"), pytest.param(tacet.ZCDP("0.95"), marks=pytest.mark.slow)],
+    ids=str,
+)
 @pytest.mark.parametrize("name", CELL_VALUES)
 def test_means_and_quantiles_err_as_promised_under_their_own_law(name: str, budget: Any) -> None:
     """A quantile's promise is the exact law's, a mean's is simulated.
@@ -202,7 +212,9 @@ def test_an_assumed_law_may_be_shorter_than_the_cell() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["three rows", "sixty rows", "two clusters"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("three rows", marks=pytest.mark.slow), "sixty rows", "two clusters"]
+)
 def test_means_with_little_noise_err_as_promised(name: str) -> None:
     values = CELL_VALUES[name]
     for budget in (tacet.PureDP(12), tacet.GDP(9)):

@@ -70,7 +70,10 @@ def magnitudes_p(draws: NDArray[np.float64], tail: Callable[[float], float], sca
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=pytest.mark.slow if one == "flat student" else ()) for one in LAWS],
+    [
+        pytest.param(one, marks=pytest.mark.slow if one in {"flat student", "cauchy"} else ())
+        for one in LAWS
+    ],
 )
 def test_each_has_its_law_and_no_other(name: str) -> None:
     make, tail = LAWS[name]

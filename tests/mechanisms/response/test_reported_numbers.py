@@ -226,7 +226,15 @@ def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [Duchi, Piecewise])
-@pytest.mark.parametrize(("epsilon", "count"), [(1.0, 30), (1.0, 400), (4.0, 30), (4.0, 400)])
+@pytest.mark.parametrize(
+    ("epsilon", "count"),
+    [
+        (1.0, 30),
+        (4.0, 400),
+        pytest.param(1.0, 400, marks=pytest.mark.slow),
+        pytest.param(4.0, 30, marks=pytest.mark.slow),
+    ],
+)
 def test_intervals_of_the_mean_cover(
     kind: type[Duchi | Piecewise], epsilon: float, count: int
 ) -> None:

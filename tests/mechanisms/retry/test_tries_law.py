@@ -80,7 +80,14 @@ def test_a_number_beside_an_edge_reads_on(event: Tries, side: int) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("event", "wrong"), list(zip(LAWS, WRONG, strict=True)), ids=str)
+@pytest.mark.parametrize(
+    ("event", "wrong"),
+    [
+        pytest.param(*pair, marks=pytest.mark.slow if place % 2 else ())
+        for place, pair in enumerate(zip(LAWS, WRONG, strict=True))
+    ],
+    ids=str,
+)
 def test_draws_have_the_law_and_not_one_ten_per_cent_off(event: Tries, wrong: Tries) -> None:
     bits = SeededBits(72)
     seen = Counter(draw_tries(event, bits=bits) for _ in range(20_000))
