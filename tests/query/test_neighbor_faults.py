@@ -75,7 +75,7 @@ def _a_replaced_person_counts_once(patch: pytest.MonkeyPatch) -> None:
     right = Reach.of
 
     def wrong(unit: Any, *, cells: int) -> Reach:
-        return Reach(rows=right(unit, cells=cells).rows, cells=cells, replaced=False)
+        return Reach.within(max_rows=right(unit, cells=cells).rows, cells=cells, replaced=False)
 
     patch.setattr(Reach, "of", staticmethod(wrong))
 
@@ -85,7 +85,7 @@ def _the_flatter_side_of_a_quantile(patch: pytest.MonkeyPatch) -> None:
         quantiles,
         "of_ranks",
         lambda reach, *, quantile: of_ranks(
-            Reach(rows=reach.rows, cells=1, replaced=False),
+            Reach.within(max_rows=reach.rows, cells=1, replaced=False),
             quantile=Fraction(1, 2) + abs(quantile - Fraction(1, 2)) / 2,
         ),
     )

@@ -26,12 +26,12 @@ from tacet.query.units import Reach
 Counts = NDArray[np.int64]
 
 REACHES = [
-    Reach(rows=1, cells=1, replaced=False),
-    Reach(rows=2, cells=1, replaced=False),
-    Reach(rows=2, cells=2, replaced=False),
-    Reach(rows=1, cells=1, replaced=True),
-    Reach(rows=1, cells=2, replaced=True),
-    Reach(rows=2, cells=2, replaced=True),
+    Reach.within(max_rows=1, cells=1, replaced=False),
+    Reach.within(max_rows=2, cells=1, replaced=False),
+    Reach.within(max_rows=2, cells=2, replaced=False),
+    Reach.within(max_rows=1, cells=1, replaced=True),
+    Reach.within(max_rows=1, cells=2, replaced=True),
+    Reach.within(max_rows=2, cells=2, replaced=True),
 ]
 QS = (Fraction(1, 2), Fraction(1, 4), Fraction(1))
 POINTS = 3
@@ -101,7 +101,10 @@ def test_no_answer_of_all_groups_and_draws_tells_more_than_epsilon(
 
 def test_epsilon_is_nearly_attained() -> None:
     """One row comes at the lowest of 101 points: one candidate gets almost all it may."""
-    made, reach = aggregate(Fraction(1, 2), points=101), Reach(rows=1, cells=1, replaced=False)
+    made, reach = (
+        aggregate(Fraction(1, 2), points=101),
+        Reach.within(max_rows=1, cells=1, replaced=False),
+    )
     selection = made.noise(tacet.PureDP(3), reach)
     rest = np.zeros((1, 101), dtype=np.int64)
     rest[0, 1] = 1
@@ -165,7 +168,7 @@ def _joint(law: Floats) -> Floats:
 @pytest.mark.parametrize("q", QS, ids=str)
 def test_releases_follow_the_law_and_groups_are_independent(q: Fraction) -> None:
     """Two cells, 40,000 times: chi-square over the nine answers. False alarm 1e-8 a case."""
-    made, reach = aggregate(q).bound_to(_scope()), Reach(rows=2, cells=2, replaced=False)
+    made, reach = aggregate(q).bound_to(_scope()), Reach.within(max_rows=2, cells=2, replaced=False)
     selection = made.noise(tacet.PureDP("3/2"), reach)
     counts = np.array([[2, 0, 1], [0, 1, 3]], dtype=np.int64)
     answer = made.release(
@@ -229,8 +232,8 @@ def test_ties_around_the_quantile_are_one_atom() -> None:
 
 
 def test_half_the_sensitivity_would_be_found() -> None:
-    made, reach = aggregate(Fraction(1, 2)), Reach(rows=2, cells=1, replaced=False)
-    selection = made.noise(tacet.PureDP("3/2"), Reach(rows=1, cells=1, replaced=False))
+    made, reach = aggregate(Fraction(1, 2)), Reach.within(max_rows=2, cells=1, replaced=False)
+    selection = made.noise(tacet.PureDP("3/2"), Reach.within(max_rows=1, cells=1, replaced=False))
     worst = max(
         float((draw.max(axis=-1) - draw.min(axis=-1)).sum(axis=-1).max())
         for left, right in neighbours(reach)

@@ -112,7 +112,7 @@ def test_extremes_have_their_law(side: str) -> None:
     make = tacet.max if side == "max" else tacet.min
     for epsilon in (1.0, 9.0):
         noise: Any = make("x", 0, STEPS, steps=STEPS).noise(
-            tacet.PureDP(epsilon), Reach(rows=1, cells=1, replaced=False)
+            tacet.PureDP(epsilon), Reach.within(max_rows=1, cells=1, replaced=False)
         )
         weights = []
         for e in range(STEPS + 1):
@@ -281,7 +281,7 @@ def _persons(reach: Reach, points: int) -> Iterator[NDArray[np.int64]]:
 @pytest.mark.parametrize(("rows", "cells"), [(1, 1), (3, 1), (1, 2), (2, 2), (2, 3)])
 def test_the_loss_of_extremes_moves_as_told(rows: int, cells: int, *, replaced: bool) -> None:
     """Every person beside some others, removed or replaced; both ways to measure a range."""
-    reach, points = Reach(rows=rows, cells=cells, replaced=replaced), 3
+    reach, points = Reach.within(max_rows=rows, cells=cells, replaced=replaced), 3
     persons = list(_persons(reach, points))
     source, worst = np.random.default_rng(1), Fraction(0)
     rests = [source.integers(0, 4, (cells, points)) for _ in range(6)]
@@ -305,7 +305,7 @@ def test_ninety_five_of_a_hundred_answers_lie_where_they_are_promised(side: str)
     steps = 300
     make = tacet.max if side == "max" else tacet.min
     made = make("x", 0, steps, steps=steps)
-    noise = made.noise(tacet.PureDP(1), Reach(rows=1, cells=1, replaced=False))
+    noise = made.noise(tacet.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
     source = np.random.default_rng(5)
     for n in (60, 200):
         for spread in (1, 3, 300):
@@ -322,7 +322,9 @@ def test_ninety_five_of_a_hundred_answers_lie_where_they_are_promised(side: str)
             assert chances[good].sum() >= 0.95
     assert (
         2 * noise.beyond - 1
-        == made.forecast(noise, Reach(rows=1, cells=1, replaced=False), None).people_error
+        == made.forecast(
+            noise, Reach.within(max_rows=1, cells=1, replaced=False), None
+        ).people_error
     )
 
 
@@ -369,7 +371,7 @@ def test_extremes_in_sql_and_their_refusals() -> None:
 def test_an_extreme_of_nobody_is_an_end_and_nothing_raises() -> None:
     made = tacet.max("x", 0, 10, steps=10).bound_to(empty_scope())
     assert isinstance(made, Extreme)
-    noise = made.noise(tacet.PureDP(4), Reach(rows=1, cells=1, replaced=False))
+    noise = made.noise(tacet.PureDP(4), Reach.within(max_rows=1, cells=1, replaced=False))
     answer = made.release(
         Exact(histogram=np.zeros((500, 11), dtype=np.int64)), noise, SeededBits(1)
     )

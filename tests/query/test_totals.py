@@ -122,7 +122,7 @@ def test_signs_are_those_that_the_range_allows() -> None:
 # ---- what it costs -------------------------------------------------------------------------------
 
 REACHES = [
-    Reach(rows=r, cells=c, replaced=replaced)
+    Reach.within(max_rows=r, cells=c, replaced=replaced)
     for r in (1, 3)
     for c in (1, 2, 9)
     for replaced in (False, True)
@@ -154,7 +154,7 @@ def test_all_parts_that_one_unit_reaches_cost_at_most_the_share(
 def test_the_price_does_not_depend_on_the_level() -> None:
     made: Any = tacet.sum("x").bound_to(empty_scope())
     for share, _ in BUDGETS:
-        noise = made.noise(share, Reach(rows=2, cells=5, replaced=False))
+        noise = made.noise(share, Reach.within(max_rows=2, cells=5, replaced=False))
         events = {repr(noise.noise(level).event) for level in (1, 2, 3, 92681, 2**76)}
         assert len(events) == 1
 
@@ -198,7 +198,7 @@ def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() ->
     """Given the level: 20,000 cells of one law. False alarm below 1e-7."""
     made = tacet.sum("x").bound_to(empty_scope())
     assert isinstance(made, Total)
-    noise = made.noise(tacet.PureDP(1), Reach(rows=1, cells=1, replaced=False))
+    noise = made.noise(tacet.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
     cells, unit = 20_000, 2**32
     people = np.zeros((cells, len(made.rungs) + 1), dtype=np.int64)
     rung = made.rungs.index(8 * unit)
@@ -443,7 +443,7 @@ def test_numbers_of_people_have_no_text() -> None:
 def test_noise_is_the_one_that_is_told() -> None:
     made = tacet.sum("x").bound_to(empty_scope())
     assert isinstance(made, Total)
-    reach = Reach(rows=4, cells=3, replaced=False)
+    reach = Reach.within(max_rows=4, cells=3, replaced=False)
     noise = made.noise(tacet.PureDP(1), reach)
     assert isinstance(noise, FoundClipping)
     # Half the share for the noise, over three parts: scale 6 per unit of the level.

@@ -14,6 +14,7 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 __all__ = ["Auto", "Person", "Reach", "Row", "Unit", "auto"]
 
 _MOST_ROWS = 1_000_000
+_BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_rows_per_group="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +139,15 @@ Unit = Person | Row
 class Reach:
     """How far one unit reaches into one question: what every sensitivity is computed from.
 
-    rows: the most rows one unit brings; cells: into how many disjoint groups they may fall (1
-    without groups); replaced: whether neighbours replace a unit instead of removing it.
+    rows: the most rows one unit brings; touched: into how many disjoint groups they fall at most;
+    per_cell: the most of them in one group; cells: how many groups there are (1 without groups);
+    replaced: whether neighbours replace a unit instead of removing it. None of the numbers is
+    larger than the others make it: each is attained. Made by `of` or `within`.
     """
 
     rows: int
+    touched: int
+    per_cell: int
     cells: int
     replaced: bool
 
@@ -150,7 +155,37 @@ class Reach:
     def of(unit: Unit, *, cells: int) -> Reach:
         """The reach of one unit into a question with this many groups."""
         rows = unit.max_rows if isinstance(unit, Person) else 1
-        return Reach(rows=rows, cells=cells, replaced=unit.neighbors is ReplaceOne)
+        return Reach.within(max_rows=rows, cells=cells, replaced=unit.neighbors is ReplaceOne)
+
+    @staticmethod
+    def within(
+        *,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        cells: int,
+        replaced: bool,
+    ) -> Reach:
+        """The reach of a unit under limits, of which those that are None do not bind.
+
+        >>> Reach.within(max_groups=2, max_rows_per_group=3, cells=9, replaced=False).rows
+        6
+        >>> Reach.within(max_rows=5, cells=3, replaced=False).touched
+        3
+        """
+        touched = cells if max_groups is None else min(max_groups, cells)
+        bounds = [] if max_rows is None else [max_rows]
+        bounds += [] if max_rows_per_group is None else [max_rows_per_group * touched]
+        if not bounds:
+            raise InvalidParameter("max_rows", None, expected=_BOUNDED)
+        rows = min(bounds)
+        return Reach(
+            rows=rows,
+            touched=min(touched, rows),
+            per_cell=rows if max_rows_per_group is None else min(max_rows_per_group, rows),
+            cells=cells,
+            replaced=replaced,
+        )
 
 
 def _relation(neighbors: object) -> Neighbors:
