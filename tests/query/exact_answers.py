@@ -53,9 +53,9 @@ def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[An
     for name, aggregate in query.aggregates.items():
         found = exact_of(query, name, tallies)
         if isinstance(aggregate, Quantile | Extreme):
-            assert found.histogram is not None
+            (counted,) = found.rankings
             answers[name] = [
-                {int(at): int(cell[at]) for at in cell.nonzero()[0]} for cell in found.histogram
+                {int(at): int(cell[at]) for at in cell.nonzero()[0]} for cell in counted.counts
             ]
         elif isinstance(aggregate, Sum | Mean):
             unit = Fraction(2) ** aggregate.clamp.unit_log2

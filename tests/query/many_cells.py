@@ -14,9 +14,9 @@ from tests.query.neighbor_tables import statement_of
 
 import tacet
 from tacet.bits import SeededBits
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.exact import exact_of
 from tacet.query.explanation import Explanation
-from tacet.query.plan import Aggregate
 from tacet.query.release import Release
 
 __all__ = ["Asked", "ask", "repeated", "sums_of", "values_of"]

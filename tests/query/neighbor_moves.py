@@ -26,12 +26,13 @@ from tests.query.neighbor_tables import (
 
 import tacet
 from tacet.privacy.neighbors import Neighbors
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.extremes import ExtremeSelection
 from tacet.query.aggregates.quantiles import Selection
 from tacet.query.aggregates.totals import FoundClipping
 from tacet.query.allocation import allocate
 from tacet.query.noise import AdditiveNoise
-from tacet.query.plan import Aggregate, Query
+from tacet.query.plan import Query
 from tacet.query.search import Search
 
 __all__ = ["EVERY", "UNITS", "Moves", "moves_of", "open_session", "rows_of_others", "sweep"]
@@ -118,6 +119,7 @@ def moves_of(
             found |= _climbing(name, noise, pieces, pairs=pairs or 1)
             continue
         ((x,), (y,)) = before[name], after[name]
+        assert isinstance(noise, AdditiveNoise)
         for norm, other in (("l1", noise), ("l2", concentrated[name])):
             assert isinstance(other, AdditiveNoise)
             moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=noise.unit_log2)

@@ -25,6 +25,7 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import Exact
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
@@ -35,7 +36,7 @@ from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.totals import FoundClipping, Total
 from tacet.query.compile import Statement, compile_query
 from tacet.query.exact import exact_of
-from tacet.query.plan import Aggregate, Query
+from tacet.query.plan import Query
 from tacet.query.scope import Scope
 from tacet.query.search import Search
 from tacet.query.session import Session
@@ -316,7 +317,7 @@ def vectors(
             end = None if noise.end is None else Recorder(factor=noise.end.factor)
             stand_in = _Draws(point=recorder, end=end)
         with contextlib.suppress(_Seen):
-            aggregate.release(exact_of(query, name, tallies), stand_in, SeededBits(0))
+            aggregate.answers(exact_of(query, name, tallies), stand_in, SeededBits(0))
         kept = recorder.seen
         if isinstance(stand_in, _Draws) and stand_in.end is not None:
             kept = kept + stand_in.end.seen

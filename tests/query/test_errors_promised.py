@@ -19,8 +19,8 @@ import pytest
 from tests.query.many_cells import Floats, ask, repeated, sums_of
 
 import tacet
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.sums import Clamp
-from tacet.query.plan import Aggregate
 
 pytestmark = pytest.mark.statistical
 

@@ -22,8 +22,8 @@ from tests.query.many_cells import Asked, ask, repeated, sums_of
 
 import tacet
 from tacet.query.aggregates import ranks
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.sums import Clamp
-from tacet.query.plan import Aggregate
 
 pytestmark = pytest.mark.statistical
 

@@ -24,7 +24,7 @@ from tacet.errors import (
     SourceChanged,
     TacetError,
 )
-from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.answers import Counted, Exact
 from tacet.query.compile import Statement
 from tacet.query.engines.duckdb import DuckDB
 from tacet.query.engines.protocol import Tallies
@@ -135,7 +135,7 @@ def test_a_source_that_changes_while_it_is_read_gives_no_answer_and_stays_spent(
 def test_exact_numbers_have_no_text() -> None:
     numbers = np.array([424242])
     tallies = Tallies(cells=numbers, sums=([424242],), histograms=((numbers,) * 3,))
-    for value in (tallies, Exact(sums=([424242],), histogram=numbers[None])):
+    for value in (tallies, Counted(counts=numbers[None]), Exact(sums=([424242],))):
         for shown in (str(value), repr(value), f"{value}", f"{[value]}"):
             assert "424242" not in shown
 

@@ -23,7 +23,7 @@ from tacet.bits import SeededBits
 from tacet.errors import EngineFailed, InvalidParameter
 from tacet.query import ranking as rankings
 from tacet.query.aggregates import ranks
-from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.answers import Counted, Exact
 from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.engines.duckdb import DuckDB, _Deeper
@@ -82,7 +82,7 @@ def pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
 def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
     """Through the engine, 1,200 cells each. False alarm 1e-7 a case."""
     made = tacet.quantile("x", q, 0, STEPS, steps=STEPS)
-    assert made.ranking("v").shift == 4  # three levels below the first
+    assert made.ranking.shift == 4  # three levels below the first
     seen = drawn(made, epsilon, seed=5)
     factor = Fraction(epsilon) / (2 * max(q, 1 - q))
     chances = law(VALUES, STEPS, q * len(VALUES), factor)
@@ -373,6 +373,6 @@ def test_an_extreme_of_nobody_is_an_end_and_nothing_raises() -> None:
     assert isinstance(made, Extreme)
     noise = made.noise(tacet.PureDP(4), Reach.within(max_rows=1, cells=1, replaced=False))
     answer = made.release(
-        Exact(histogram=np.zeros((500, 11), dtype=np.int64)), noise, SeededBits(1)
+        Exact(rankings=(Counted(counts=np.zeros((500, 11), dtype=np.int64)),)), noise, SeededBits(1)
     )
     assert np.mean(np.array(answer.values) == 0) > 0.9

@@ -212,8 +212,7 @@ def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() ->
         )
     )
     answer = made.release(exact, noise, SeededBits(8))
-    assert answer.cut is not None
-    highs = np.array(answer.cut[1])
+    highs = np.array(answer.beside["to"])
     cut = np.where(highs >= 8, 1400.0, 200 * highs)
     errors = np.array(answer.values) - cut
     scaled = errors / np.array([float(se) for se in answer.standard_errors if se is not None])

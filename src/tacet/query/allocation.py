@@ -11,17 +11,12 @@ from dataclasses import dataclass
 from tacet.errors import InvalidParameter
 from tacet.privacy.events import Event, compose
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.query.aggregates.extremes import ExtremeSelection
-from tacet.query.aggregates.quantiles import Selection
-from tacet.query.aggregates.totals import FoundClipping
-from tacet.query.noise import AdditiveNoise, Share
+from tacet.query.noise import Noise, Share
 from tacet.query.plan import Query
-from tacet.query.search import Search
 from tacet.query.units import Reach
 
 __all__ = ["Allocation", "allocate"]
 
-Noise = AdditiveNoise | Selection | ExtremeSelection | FoundClipping | Search
 _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 
 

@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from tacet.bits import RandomBits
-from tacet.query.aggregates.answers import Answer, Exact
+from tacet.query.aggregates.answers import Answer, Counted, Exact
 from tacet.query.allocation import Allocation
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.ladders import Climbers, Ladder
-from tacet.query.plan import Query, Ranked
+from tacet.query.plan import Query
+from tacet.query.ranking import Ranking
 
 __all__ = ["answers_of", "exact_of"]
 
@@ -22,27 +22,22 @@ __all__ = ["answers_of", "exact_of"]
 def answers_of(
     query: Query, allocation: Allocation, tallies: Tallies, bits: RandomBits
 ) -> dict[str, Answer]:
-    """The noisy answers by name."""
+    """The noisy answers, by the names of their columns."""
     answers: dict[str, Answer] = {}
     for name, aggregate in query.aggregates.items():
         exact = exact_of(query, name, tallies)
-        # The noise was made by this very aggregate, a line of `allocate` further up.
-        noise: Any = allocation.noises[name]
-        answers[name] = aggregate.release(exact, noise, bits)
+        found = aggregate.answers(exact, allocation.noises[name], bits)
+        answers |= {f"{name}{part}": answer for part, answer in found.items()}
     return answers
 
 
 def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
     """The engine's integers by cell, in the order of the public keys; no rows count as 0."""
     aggregate, cells = query.aggregates[name], len(query.keys)
-    if isinstance(aggregate, Ranked):
-        ranking = query.ranking_of(aggregate)
-        number = query.rankings.index(ranking)
-        histogram = np.zeros((cells, ranking.bins), dtype=np.int64)
-        at, bins, rows = tallies.histograms[number]
-        histogram[at, bins] = rows
-        finer = None if tallies.deeper is None else partial(tallies.deeper.count, number)
-        return Exact(histogram=histogram, finer=finer)
+    rankings = tuple(
+        _counted(query.rankings.index(ranking), ranking, cells, tallies)
+        for ranking in query.rankings_of(aggregate)
+    )
     people = tuple(
         _climbers(ladder, cells, tallies.ladders[query.ladders.index(ladder)])
         for ladder in query.ladders_of(aggregate)
@@ -54,7 +49,16 @@ def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
         for cell, value in zip(tallies.cells.tolist(), found, strict=True):
             column[cell] = value
         sums.append(column)
-    return Exact(sums=tuple(sums), people=people)
+    return Exact(sums=tuple(sums), rankings=rankings, people=people)
+
+
+def _counted(number: int, ranking: Ranking, cells: int, tallies: Tallies) -> Counted:
+    """The counts of one ranking in every cell; no rows count as 0."""
+    counts = np.zeros((cells, ranking.bins), dtype=np.int64)
+    at, bins, rows = tallies.histograms[number]
+    counts[at, bins] = rows
+    finer = None if tallies.deeper is None else partial(tallies.deeper.count, number)
+    return Counted(counts=counts, finer=finer)
 
 
 def _climbers(ladder: Ladder, cells: int, tally: Climbed) -> Climbers:

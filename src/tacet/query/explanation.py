@@ -100,8 +100,7 @@ def explained(
     """The explanation of a question with this noise and price."""
     forecasts = {}
     for name, aggregate in query.aggregates.items():
-        noise: Any = allocation.noises[name]  # made by this very aggregate
-        forecasts[name] = aggregate.forecast(noise, allocation.reach, assuming)
+        forecasts[name] = aggregate.forecast(allocation.noises[name], allocation.reach, assuming)
     return Explanation(
         rows=_rows(query),
         forecasts=forecasts,
@@ -120,7 +119,7 @@ def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[s
         f"answer by no more than {cost} allows."
     )
     noises = [
-        f"{name}: {aggregate.forecast(_any(allocation.noises[name]), allocation.reach, None).noise}"
+        f"{name}: {aggregate.forecast(allocation.noises[name], allocation.reach, None).noise}"
         for name, aggregate in query.aggregates.items()
     ]
     return (
@@ -129,10 +128,6 @@ def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[s
         *noises,
         _READING,
     )
-
-
-def _any(value: Any) -> Any:
-    return value
 
 
 def _rows(query: Query) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -25,10 +26,25 @@ from tacet.privacy.guarantees import GDP, ZCDP, PureDP
 from tacet.privacy.rounding import root_down, root_up
 from tacet.query.sensitivity import Sensitivity
 
-__all__ = ["AdditiveNoise", "Share", "additive_noise", "grid_unit", "selection_epsilon"]
+__all__ = ["AdditiveNoise", "Noise", "Share", "additive_noise", "grid_unit", "selection_epsilon"]
 
 Share = PureDP | ZCDP | GDP
 """The part of a request that one aggregate may spend."""
+
+
+class Noise(Protocol):
+    """What an aggregate makes of its share."""
+
+    @property
+    def event(self) -> events.Event:
+        """What it costs, in all cells together."""
+        ...
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        ...
+
 
 _LARGEST_DISCRETE = 2.0**30  # beyond it the grid of whole numbers is finer than anyone can use
 

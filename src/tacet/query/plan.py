@@ -12,16 +12,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from tacet.errors import InvalidParameter
-from tacet.query.aggregates.counts import Count, CountPeople
-from tacet.query.aggregates.extremes import Extreme
-from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
-from tacet.query.aggregates.moments import Mean
-from tacet.query.aggregates.quantiles import Quantile
-from tacet.query.aggregates.sums import Sum
-from tacet.query.aggregates.totals import Total
+from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.answers import ENDINGS
 from tacet.query.columns import Categories, Key, check_keys
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.keys import check_few, key_kinds, tuples_of
@@ -30,14 +25,9 @@ from tacet.query.ranking import Ranking
 from tacet.query.scope import Leaf, Scope
 from tacet.query.units import Person, Unit
 
-__all__ = ["Aggregate", "Derive", "Filter", "Group", "Query", "Ranked", "answer_columns"]
+__all__ = ["Derive", "Filter", "Group", "Query", "answer_columns"]
 
-Ranked = Quantile | Extreme
-"""What is drawn from a grid by rank."""
-
-Aggregate = Count | CountPeople | Sum | Total | Mean | Ranked | FoundBounds | RowsPerPerson
-"""The closed union of what `agg` takes."""
-
+_T = TypeVar("_T")
 _MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
 
 
@@ -188,7 +178,7 @@ class Query:
                     expected="tacet.count(), count_people(), sum(), mean(), median(), quantile(), "
                     "min(), max() or find_bounds()",
                 )
-            columns = answer_columns(name)
+            columns = answer_columns(name, aggregate.parts)
             if columns & taken:
                 raise InvalidParameter(
                     name,
@@ -199,11 +189,16 @@ class Query:
             taken |= columns
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
         for name, aggregate in bound.items():
-            steps = self._steps(aggregate)
-            if len(self.keys) * (steps + 1) > _MOST_BINS:
+            if aggregate.lines != 1 and len(bound) > 1:
                 raise InvalidParameter(
                     name,
-                    f"{steps:,} integers for each of {len(self.keys):,} keys",
+                    f"{aggregate.lines:,} lines for each key",
+                    expected="it alone in its agg(): ask the others in a question of their own",
+                )
+            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
+                raise InvalidParameter(
+                    name,
+                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
                     expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
                 )
         return dataclasses.replace(self, aggregates=bound)
@@ -215,8 +210,7 @@ class Query:
         for step in self.steps:
             names |= step.expression.columns
         for aggregate in self.aggregates.values():
-            if aggregate.input is not None:
-                names |= aggregate.input.columns
+            names = names.union(*(expression.columns for expression in aggregate.expressions))
         used = self.scope.used(names)
         return (*used, *(leaf for leaf in self.id_leaves if leaf not in used))
 
@@ -230,41 +224,40 @@ class Query:
     @property
     def inputs(self) -> tuple[str, ...]:
         """SQL of the aggregated expressions, each once."""
-        found = [a.input.sql for a in self.aggregates.values() if a.input is not None]
+        found = [x.sql for a in self.aggregates.values() for x in a.expressions]
         return tuple(dict.fromkeys(found))
 
     @property
     def measures(self) -> tuple[str, ...]:
         """SQL of the exact sums and counts over the bounded rows, each once."""
-        found = [sql for a in self.aggregates.values() for sql in self.measures_of(a)]
-        return tuple(dict.fromkeys(found))
+        return _once(self.measures_of(a) for a in self.aggregates.values())
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
         """What is counted by place on a grid, each once."""
-        found = [self.ranking_of(a) for a in self.aggregates.values() if isinstance(a, Ranked)]
-        return tuple(dict.fromkeys(found))
-
-    def measures_of(self, aggregate: Aggregate) -> tuple[str, ...]:
-        """The measures that one aggregate reads."""
-        value = self._value(aggregate) if aggregate.input is not None else None
-        return aggregate.measures(value, self.unit)
+        return _once(self.rankings_of(a) for a in self.aggregates.values())
 
     @property
     def ladders(self) -> tuple[Ladder, ...]:
         """The ladders that people climb, each once."""
-        return tuple(dict.fromkeys(x for a in self.aggregates.values() for x in self.ladders_of(a)))
+        return _once(self.ladders_of(a) for a in self.aggregates.values())
+
+    def measures_of(self, aggregate: Aggregate) -> tuple[str, ...]:
+        """The measures that one aggregate reads."""
+        return aggregate.measures(self._values(aggregate), self.unit)
+
+    def rankings_of(self, aggregate: Aggregate) -> tuple[Ranking, ...]:
+        """The rankings that one aggregate reads."""
+        return aggregate.rankings(self._values(aggregate))
 
     def ladders_of(self, aggregate: Aggregate) -> tuple[Ladder, ...]:
         """The ladders that one aggregate reads."""
-        if not isinstance(aggregate, Total | FoundBounds | RowsPerPerson):
-            return ()
-        value = self._value(aggregate) if aggregate.input is not None else None
-        return aggregate.ladders(value, self.unit)
+        return aggregate.ladders(self._values(aggregate), self.unit)
 
-    def ranking_of(self, aggregate: Ranked) -> Ranking:
-        """The ranking that an aggregate is drawn from."""
-        return aggregate.ranking(self._value(aggregate))
+    @property
+    def lines(self) -> int:
+        """How many lines of the release a cell has."""
+        return max((a.lines for a in self.aggregates.values()), default=1)
 
     def parts(self) -> dict[str, Fraction]:
         """Each aggregate's part of the budget; they add up to 1."""
@@ -299,19 +292,9 @@ class Query:
             "aggregates": aggregates,
         }
 
-    def _value(self, aggregate: Aggregate) -> str:
-        assert aggregate.input is not None
-        return f"v{self.inputs.index(aggregate.input.sql)}"
-
-    def _steps(self, aggregate: Aggregate) -> int:
-        """How many integers a cell needs for an aggregate, beyond one."""
-        match aggregate:
-            case Quantile() | Extreme():
-                return aggregate.ranking("value").bins
-            case Total() | FoundBounds() | RowsPerPerson():
-                return len(aggregate.rungs)
-            case _:
-                return 0
+    def _values(self, aggregate: Aggregate) -> tuple[str, ...]:
+        inputs = self.inputs
+        return tuple(f"v{inputs.index(x.sql)}" for x in aggregate.expressions)
 
     def _open(self, step: str) -> None:
         if self.aggregates:
@@ -362,9 +345,13 @@ class Query:
         )
 
 
-def answer_columns(name: str) -> set[str]:
+def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:
     """The columns of a release that belong to the aggregate of this name."""
-    return {f"{name}{suffix}" for suffix in ("", "_se", "_low", "_high", "_from", "_to")}
+    return {f"{name}{part}{ending}" for part in parts for ending in ENDINGS}
+
+
+def _once(found: Iterable[Sequence[_T]]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def _plain(value: Any) -> Any:
@@ -373,5 +360,7 @@ def _plain(value: Any) -> Any:
             return str(value)
         case Expression(text=text):
             return text
+        case tuple():
+            return [_plain(part) for part in value]
         case _:
             return value

@@ -9,15 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tacet.errors import InvalidParameter
 from tacet.extras import require
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer
-from tacet.query.aggregates.counts import Count, CountPeople
-from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
-from tacet.query.aggregates.sums import Sum
-from tacet.query.aggregates.totals import Total
 from tacet.query.columns import Key
 from tacet.query.plan import Query
 
@@ -67,7 +62,7 @@ class Release:
         """
         answers = {}
         for name, answer in self.answers.items():
-            low, high = self._limits(name)
+            low, high = answer.limits
             answers[name] = replace(
                 answer,
                 values=[min(max(value, low), high) for value in answer.values],
@@ -141,9 +136,7 @@ class Release:
         return "\n".join([*lines, f"spent {self.charge}, left {self.remaining}"])
 
     def _error_columns(self) -> list[str]:
-        ends = ("_se", "_low", "_high", "_from", "_to")
-        columns = set(self._table())
-        return [f"{n}{end}" for n in self.answers for end in ends if f"{n}{end}" in columns]
+        return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
 
     def _table(self, *, errors: bool = True) -> dict[str, Sequence[Any]]:
         table: dict[str, Sequence[Any]] = {
@@ -155,8 +148,7 @@ class Release:
                 table[f"{name}_se"] = list(answer.standard_errors)
                 table[f"{name}_low"] = list(answer.lower)
                 table[f"{name}_high"] = list(answer.upper)
-                if answer.cut is not None:
-                    table[f"{name}_from"], table[f"{name}_to"] = map(list, answer.cut)
+                table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
             else:
                 table[name] = [
                     f"{_shown(value)}{_margin(value, low, high)}"
@@ -165,23 +157,6 @@ class Release:
                     )
                 ]
         return table
-
-    def _limits(self, name: str) -> tuple[float, float]:
-        aggregate = self.query.aggregates[name]
-        if isinstance(aggregate, Count | CountPeople):
-            return 0, float("inf")
-        if isinstance(aggregate, Total):
-            signs = aggregate.signs
-            return float("-inf") if -1 in signs else 0, float("inf") if 1 in signs else 0
-        if isinstance(aggregate, FoundBounds | RowsPerPerson):
-            return float("-inf"), float("inf")
-        if aggregate.lower is None or aggregate.upper is None:
-            raise InvalidParameter("release", name, expected="an aggregate with bounds")
-        lower, upper = float(aggregate.lower), float(aggregate.upper)
-        if isinstance(aggregate, Sum):
-            # A sum has no bound of its own; its sign may be known.
-            return 0 if lower >= 0 else float("-inf"), 0 if upper <= 0 else float("inf")
-        return lower, upper
 
 
 def _margin(value: float, low: float | None, high: float | None) -> str:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tacet.errors import InvalidParameter
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.counts import count, count_people
 from tacet.query.aggregates.extremes import max as greatest
 from tacet.query.aggregates.extremes import min as least
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
 from tacet.query.aggregates.sums import sum as total
-from tacet.query.plan import Aggregate, Query, answer_columns
+from tacet.query.plan import Query, answer_columns
 from tacet.query.release import Release
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked

@@ -25,9 +25,6 @@ from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.found import RowsPerPerson, find_bounds
-from tacet.query.aggregates.moments import Mean
-from tacet.query.aggregates.quantiles import Quantile
-from tacet.query.aggregates.sums import Sum
 from tacet.query.allocation import Allocation, allocate
 from tacet.query.columns import Bounds, Fact
 from tacet.query.compile import compile_query
@@ -207,7 +204,7 @@ class Session:
         return Release(
             query=query,
             groups=tuple(group.label for group in query.groups),
-            keys=query.keys,
+            keys=tuple(key for key in query.keys for _ in range(query.lines)),
             answers=answers,
             request=budget,
             charge=cost,
@@ -327,7 +324,7 @@ def _check_assumption(assuming: object, query: Query) -> None:
         raise InvalidParameter(
             "assuming", assuming, expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]})"
         )
-    known = [a.column for a in query.aggregates.values() if isinstance(a, Sum | Mean | Quantile)]
+    known = [name for a in query.aggregates.values() for name in a.assumes]
     for name in assuming.values:
         if name not in known:
             listed = ", ".join(dict.fromkeys(known)) or "none here"

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +17,37 @@ from tacet.errors import InvalidParameter
 from tacet.query.ladders import Climbers
 from tacet.query.ranking import Finer
 
-__all__ = ["Answer", "Assume", "Exact", "Forecast"]
+__all__ = ["ENDINGS", "Answer", "Assume", "Counted", "Exact", "Forecast"]
+
+ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
+"""What columns of a release may add to the name of an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Counted:
+    """One ranking: rows or people by (cell, bin), and counts within bins of many points. Private.
+
+    finer: None where every point of the grid is a bin.
+    """
+
+    counts: NDArray[np.int64]
+    finer: Finer | None = None
+
+    def __repr__(self) -> str:
+        return "Counted(...)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Exact:
     """The engine's exact integers for one aggregate; they never leave this process un-noised.
 
-    sums: one list a measure, one integer a cell; histogram: rows or people by (cell, bin), if
-    asked for; finer: counts within these bins, where they hold more points than one; people: one
-    for each ladder that was asked about.
+    sums: one list a measure, one integer a cell; rankings, people: one for each ranking and each
+    ladder that was asked about.
     """
 
     sums: tuple[Sequence[int], ...] = ()
-    histogram: NDArray[np.int64] | None = None
+    rankings: tuple[Counted, ...] = ()
     people: tuple[Climbers, ...] = ()
-    finer: Finer | None = None
 
     def __repr__(self) -> str:
         return "Exact(...)"
@@ -38,11 +55,13 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The released numbers of one aggregate, one a cell, with what is known of their error.
+    """Released numbers, one a line of the release, with what is known of their error.
 
     values: estimates. standard_errors: of the noise, None where the law is not known.
     lower, upper: ends of a 95% interval about the exact answer on the bounded rows, None likewise.
-    cut: where numbers were cut at levels that were found, the lower and the upper of these.
+    beside: further columns by their `ENDINGS` without the underscore: `from` and `to`, the ends of
+    what the number is of (levels at which totals were cut, edges of a bin), `value`, what is
+    counted. limits: between which the exact answer is known to lie, whatever the data.
     All are functions of released values and public numbers alone.
     """
 
@@ -50,18 +69,18 @@ class Answer:
     standard_errors: Sequence[float | None]
     lower: Sequence[float | None]
     upper: Sequence[float | None]
-    cut: tuple[Sequence[float], Sequence[float]] | None = None
+    beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     def picked(self, indices: Sequence[int]) -> Answer:
-        """The answers of these cells, in this order."""
+        """The answers of these lines, in this order."""
         return Answer(
             values=[self.values[i] for i in indices],
             standard_errors=[self.standard_errors[i] for i in indices],
             lower=[self.lower[i] for i in indices],
             upper=[self.upper[i] for i in indices],
-            cut=None
-            if self.cut is None
-            else ([self.cut[0][i] for i in indices], [self.cut[1][i] for i in indices]),
+            beside={end: [column[i] for i in indices] for end, column in self.beside.items()},
+            limits=self.limits,
         )
 
 

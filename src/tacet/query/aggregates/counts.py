@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
-from tacet.query.expressions.types import Expression
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_counts, of_people
@@ -22,23 +23,22 @@ __all__ = ["Count", "CountPeople", "count", "count_people"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Single):
     """How many rows, or how many in which `column` is not NULL."""
 
     column: str | None
-    weight: Fraction
-    input: Expression | None = None
 
     def bound_to(self, scope: Scope) -> Count:
         """The same, its column looked up."""
         if self.column is None:
             return self
-        return dataclasses.replace(self, input=expression_of(self.column, scope, numeric=False))
+        counted = expression_of(self.column, scope, numeric=False)
+        return dataclasses.replace(self, expressions=(counted,))
 
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
         del unit
-        return ("count(*)" if value is None else f"count({value})",)
+        return (f"count({values[0]})" if values else "count(*)",)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
         """The least noise within the share."""
@@ -60,20 +60,17 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountPeople:
+class CountPeople(Single):
     """How many units (people) have at least one row in the cell."""
-
-    weight: Fraction
-    input: None = None
 
     def bound_to(self, scope: Scope) -> CountPeople:
         """The same; there is no column to look up."""
         del scope
         return self
 
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
-        del value
+        del values
         if not isinstance(unit, Person):
             return ("count(*)",)
         ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
@@ -114,8 +111,17 @@ def count_people(*, weight: Number = 1) -> CountPeople:
     return CountPeople(weight=weight_of(weight))
 
 
-def released(exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-    """Exact integers plus noise, with the standard error and interval of the noise alone."""
+def released(
+    exact: Exact,
+    noise: AdditiveNoise,
+    bits: RandomBits,
+    *,
+    limits: tuple[float, float] = (0.0, math.inf),
+) -> Answer:
+    """Exact integers plus noise, with the standard error and interval of the noise alone.
+
+    limits: between which the truth is known to lie.
+    """
     noisy = noise.release(exact.sums[0], bits=bits)
     values = [value if isinstance(value, int) else float(value) for value in noisy]
     width = noise.half_width(CONFIDENCE)
@@ -124,4 +130,5 @@ def released(exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
         standard_errors=[noise.standard_deviation] * len(values),
         lower=[value - width for value in values],
         upper=[value + width for value in values],
+        limits=limits,
     )

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -34,6 +35,7 @@ from tacet.bits import RandomBits
 from tacet.checks import Number
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import (
     CONFIDENCE,
@@ -45,12 +47,11 @@ from tacet.query.aggregates.arguments import (
 from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
 from tacet.query.aggregates.ranks import draw_points
 from tacet.query.aggregates.sums import clamping_note
-from tacet.query.expressions.types import Expression
 from tacet.query.noise import Share, selection_epsilon
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_totals
-from tacet.query.units import Reach, Unit
+from tacet.query.units import Reach
 
 __all__ = ["Extreme", "ExtremeSelection", "max", "min"]
 
@@ -74,7 +75,7 @@ class ExtremeSelection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme:
+class Extreme(Single):
     """The least or the greatest value of a number column, few people left out.
 
     steps: the grid has steps + 1 points, evenly from lower to upper.
@@ -85,26 +86,31 @@ class Extreme:
     lower: Fraction | None
     upper: Fraction | None
     steps: int | None
-    weight: Fraction
-    input: Expression | None = None
 
     def bound_to(self, scope: Scope) -> Extreme:
         """The same, its column looked up, its bounds and its grid known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         steps = self.steps or steps_for(expression, lower, upper)
-        return dataclasses.replace(self, input=expression, lower=lower, upper=upper, steps=steps)
+        return dataclasses.replace(
+            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
+        )
 
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
-        """No sums: an extreme reads the counts of its `ranking`."""
-        del value, unit
-        return ()
-
-    def ranking(self, value: str) -> Ranking:
+    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """The people by their own extreme, on the grid."""
         low, high, steps = self._grid()
-        place = place_of(value, low, high, steps)
-        return Ranking(place=place, steps=steps, people=self.side)
+        place = place_of(values[0], low, high, steps)
+        return (Ranking(place=place, steps=steps, people=self.side),)
+
+    @property
+    def ranking(self) -> Ranking:
+        """Its grid."""
+        return self.rankings(["value"])[0]
+
+    @property
+    def integers(self) -> int:
+        """One for each bin."""
+        return self.ranking.bins
 
     def noise(self, share: Share, reach: Reach) -> ExtremeSelection:
         """The draws within the share, and the rank that this allows to aim at."""
@@ -114,13 +120,13 @@ class Extreme:
 
     def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
         """One grid point a cell."""
-        assert exact.histogram is not None
+        (counted,) = exact.rankings
         low, high, steps = self._grid()
         greatest = self.side == "max"
         points = draw_points(
-            exact.histogram,
-            exact.finer,
-            ranking=self.ranking("value"),
+            counted.counts,
+            counted.finer,
+            ranking=self.ranking,
             q=Fraction(int(greatest)),
             shift=-noise.beyond if greatest else noise.beyond,
             mechanism=noise.point,
@@ -128,7 +134,13 @@ class Extreme:
         )
         values = (low + points * ((high - low) / steps)).tolist()
         nothing: list[float | None] = [None] * len(values)
-        return Answer(values=values, standard_errors=nothing, lower=nothing, upper=nothing)
+        return Answer(
+            values=values,
+            standard_errors=nothing,
+            lower=nothing,
+            upper=nothing,
+            limits=(low, high),
+        )
 
     def forecast(self, noise: ExtremeSelection, reach: Reach, assume: Assume | None) -> Forecast:
         """How many people lie beyond the answer is known, how far beyond is not."""

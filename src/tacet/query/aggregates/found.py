@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import expression_of, weight_of
-from tacet.query.expressions.types import Expression, Kind
+from tacet.query.expressions.types import Kind
 from tacet.query.ladders import Ladder, per_person
 from tacet.query.noise import Share
 from tacet.query.scope import Scope
@@ -34,26 +36,19 @@ _DIGITS = (1, 2, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBounds:
+class FoundBounds(Single):
     """The range of a number column that all but few people keep to, on round numbers."""
 
     column: str
-    weight: Fraction
-    input: Expression | None = None
 
     def bound_to(self, scope: Scope) -> FoundBounds:
         """The same, its column looked up."""
-        return dataclasses.replace(self, input=expression_of(self.column, scope))
-
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
-        """No sums: bounds are read from `ladders`."""
-        del value, unit
-        return ()
+        return dataclasses.replace(self, expressions=(expression_of(self.column, scope),))
 
     @property
     def rungs(self) -> tuple[float, ...]:
         """The public numbers that a bound can be: 0 and +-1, 2, 5 times a power of ten."""
-        whole = self.input is not None and self.input.kind is Kind.INTEGER
+        whole = any(x.kind is Kind.INTEGER for x in self.expressions)
         up = [
             float(digit * Fraction(10) ** decade)
             for decade in _DECADES
@@ -62,9 +57,14 @@ class FoundBounds:
         ]
         return (*(-rung for rung in reversed(up)), 0.0, *up)
 
-    def ladders(self, value: str | None, unit: Unit) -> tuple[Ladder, ...]:
+    @property
+    def integers(self) -> int:
+        """One for each rung."""
+        return len(self.rungs)
+
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
         """People by their greatest value, and by the opposite of their least."""
-        assert value is not None
+        (value,) = values
         numbers = (per_person("max", value, unit), f"-({per_person('min', value, unit)})")
         return tuple(Ladder(number=sql, rungs=self.rungs, type="DOUBLE") for sql in numbers)
 
@@ -113,22 +113,15 @@ class FoundBounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsPerPerson:
+class RowsPerPerson(Single):
     """How many rows all but few people have at most, up to a public end."""
 
     most: int
-    weight: Fraction = Fraction(1)
-    input: None = None
 
     def bound_to(self, scope: Scope) -> RowsPerPerson:
         """The same; there is no column to look up."""
         del scope
         return self
-
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
-        """No sums: the number is read from `ladders`."""
-        del value, unit
-        return ()
 
     @property
     def rungs(self) -> tuple[int, ...]:
@@ -138,9 +131,14 @@ class RowsPerPerson:
             rungs.append(min(max(rungs[-1] + 1, rungs[-1] * 5 // 4), self.most))
         return tuple(rungs)
 
-    def ladders(self, value: str | None, unit: Unit) -> tuple[Ladder, ...]:
+    @property
+    def integers(self) -> int:
+        """One for each rung."""
+        return len(self.rungs)
+
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
         """People by how many rows they have."""
-        del value
+        del values
         number = "count(*)::HUGEINT" if isinstance(unit, Person) else "1::HUGEINT"
         return (Ladder(number=number, rungs=self.rungs, type="HUGEINT"),)
 

@@ -19,6 +19,7 @@ import dataclasses
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -28,6 +29,7 @@ from scipy.integrate import quad
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import (
     CONFIDENCE,
@@ -37,7 +39,6 @@ from tacet.query.aggregates.arguments import (
     weight_of,
 )
 from tacet.query.aggregates.sums import Clamp, clamp_of, clamping_note
-from tacet.query.expressions.types import Expression
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import Sensitivity, of_splits
@@ -55,30 +56,33 @@ _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
+class Mean(Single):
     """The mean of a number column over rows where it is present, values clamped."""
 
     column: str
     lower: Fraction | None
     upper: Fraction | None
-    weight: Fraction
-    input: Expression | None = None
 
     def bound_to(self, scope: Scope) -> Mean:
         """The same, its column looked up and its bounds known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        return dataclasses.replace(self, input=expression, lower=lower, upper=upper)
+        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
 
     @property
     def clamp(self) -> Clamp:
         """The public range in integers."""
-        return clamp_of(self.input, self.lower, self.upper)
+        return clamp_of(self.expression, self.lower, self.upper)
 
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
         del unit
-        assert value is not None
+        (value,) = values
         return (f"sum({self.clamp.sql(value)})", f"count({value})")
 
     def _sensitivity(self, reach: Reach) -> Sensitivity:
@@ -114,6 +118,7 @@ class Mean:
             standard_errors=errors.tolist(),
             lower=(centre + u_low * width / 2).tolist(),
             upper=(centre + u_high * width / 2).tolist(),
+            limits=(low, high),
         )
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:

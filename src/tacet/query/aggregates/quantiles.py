@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,6 +40,7 @@ from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import (
     CONFIDENCE,
@@ -55,7 +57,7 @@ from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_ranks
 from tacet.query.sqltext import double
-from tacet.query.units import Reach, Unit
+from tacet.query.units import Reach
 
 __all__ = ["Quantile", "Selection", "median", "quantile"]
 
@@ -84,7 +86,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile:
+class Quantile(Single):
     """The q-quantile of a number column over rows where it is present.
 
     steps: the grid has steps + 1 points, evenly from lower to upper. interval: the share of this
@@ -97,25 +99,35 @@ class Quantile:
     upper: Fraction | None
     steps: int | None
     interval: Fraction
-    weight: Fraction
-    input: Expression | None = None
 
     def bound_to(self, scope: Scope) -> Quantile:
         """The same, its column looked up, its bounds and its grid known."""
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         steps = self.steps or steps_for(expression, lower, upper)
-        return dataclasses.replace(self, input=expression, lower=lower, upper=upper, steps=steps)
+        return dataclasses.replace(
+            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
+        )
 
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
-        """No sums: a quantile reads the counts of its `ranking`."""
-        del value, unit
-        return ()
-
-    def ranking(self, value: str) -> Ranking:
+    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
         """The rows by the grid point next to a nullable double."""
         low, high, steps = self._grid()
-        return Ranking(place=place_of(value, low, high, steps), steps=steps)
+        return (Ranking(place=place_of(values[0], low, high, steps), steps=steps),)
+
+    @property
+    def ranking(self) -> Ranking:
+        """Its grid."""
+        return self.rankings(["value"])[0]
+
+    @property
+    def integers(self) -> int:
+        """One for each bin."""
+        return self.ranking.bins
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
 
     def noise(self, share: Share, reach: Reach) -> Selection:
         """The draws within the share."""
@@ -133,7 +145,7 @@ class Quantile:
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
-        assert exact.histogram is not None
+        (counted,) = exact.rankings
         low, high, steps = self._grid()
         reach: int | None = None
         if noise.end is not None:
@@ -146,9 +158,9 @@ class Quantile:
             low
             + ((high - low) / steps)
             * draw_points(
-                exact.histogram,
-                exact.finer,
-                ranking=self.ranking("value"),
+                counted.counts,
+                counted.finer,
+                ranking=self.ranking,
                 q=self.q,
                 shift=shift,
                 mechanism=mechanism,
@@ -159,10 +171,22 @@ class Quantile:
         values = drawn[0].tolist()
         nothing: list[float | None] = [None] * len(values)
         if noise.end is None:
-            return Answer(values=values, standard_errors=nothing, lower=nothing, upper=nothing)
+            return Answer(
+                values=values,
+                standard_errors=nothing,
+                lower=nothing,
+                upper=nothing,
+                limits=(low, high),
+            )
         if reach is None:  # with so much noise nothing is known but the range
             ends = [low] * len(values), [high] * len(values)
-            return Answer(values=values, standard_errors=nothing, lower=ends[0], upper=ends[1])
+            return Answer(
+                values=values,
+                standard_errors=nothing,
+                lower=ends[0],
+                upper=ends[1],
+                limits=(low, high),
+            )
         # A grid point stands for all values half a step around it.
         half = (high - low) / steps / 2
         lower, upper = drawn[1] - half, drawn[2] + half
@@ -171,6 +195,7 @@ class Quantile:
             standard_errors=nothing,
             lower=np.maximum(np.minimum(lower, upper), low).tolist(),
             upper=np.minimum(np.maximum(lower, upper), high).tolist(),
+            limits=(low, high),
         )
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:

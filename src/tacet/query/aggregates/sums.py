@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import (
     CONFIDENCE,
@@ -64,25 +66,20 @@ class Clamp:
         return float(integer * Fraction(2) ** self.unit_log2)
 
 
-def clamp_of(
-    expression: Expression | None, lower: Fraction | None, upper: Fraction | None
-) -> Clamp:
+def clamp_of(expression: Expression, lower: Fraction | None, upper: Fraction | None) -> Clamp:
     """The public range of a bound aggregate as integers."""
-    assert expression is not None
     assert lower is not None
     assert upper is not None
     return Clamp.of(lower, upper, whole=expression.kind is Kind.INTEGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class Sum(Single):
     """The sum of a number column, each value clamped to [lower, upper]."""
 
     column: str
     lower: Fraction | None
     upper: Fraction | None
-    weight: Fraction
-    input: Expression | None = None
 
     def bound_to(self, scope: Scope) -> Sum | Total:
         """The same, its column looked up and its bounds known; without any, a `Total`."""
@@ -90,18 +87,22 @@ class Sum:
         if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
             return Total.of(self.column, expression, self.weight)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        return dataclasses.replace(self, input=expression, lower=lower, upper=upper)
+        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
 
     @property
     def clamp(self) -> Clamp:
         """The public range in integers."""
-        return clamp_of(self.input, self.lower, self.upper)
+        return clamp_of(self.expression, self.lower, self.upper)
 
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
         del unit
-        assert value is not None
-        return (f"sum({self.clamp.sql(value)})",)
+        return (f"sum({self.clamp.sql(values[0])})",)
 
     def _sensitivity(self, reach: Reach) -> Sensitivity:
         return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
@@ -114,7 +115,9 @@ class Sum:
 
     def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
         """Noisy sums with their errors."""
-        return released(exact, noise, bits)
+        low, high = self.clamp.lower, self.clamp.upper
+        limits = (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
+        return released(exact, noise, bits, limits=limits)
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
         """The error about the sum of clamped values, known beforehand."""

@@ -32,6 +32,7 @@ from fractions import Fraction
 
 from tacet.bits import RandomBits
 from tacet.privacy import events
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import CONFIDENCE
 from tacet.query.expressions.types import Expression, Kind
@@ -86,34 +87,25 @@ class FoundClipping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
+class Total(Single):
     """The sum of a number column without bounds, each person's total cut at a found level.
 
     signs: which parts there can be, 1 and -1, by what is known of the column's range.
     """
 
     column: str
-    weight: Fraction
     signs: tuple[int, ...]
-    input: Expression
-    lower: None = None
-    upper: None = None
 
     @staticmethod
     def of(column: str, expression: Expression, weight: Fraction) -> Total:
         """The sum of an expression of which no finite range is known."""
         signs = (1,) if expression.lower >= 0 else (-1,) if expression.upper <= 0 else (1, -1)
-        return Total(column=column, weight=weight, signs=signs, input=expression)
+        return Total(column=column, weight=weight, signs=signs, expressions=(expression,))
 
     def bound_to(self, scope: Scope) -> Total:
         """The same: its column is looked up already."""
         del scope
         return self
-
-    def measures(self, value: str | None, unit: Unit) -> tuple[str, ...]:
-        """No sums over rows: totals are read from `ladders`."""
-        del value, unit
-        return ()
 
     @property
     def unit_log2(self) -> int:
@@ -126,9 +118,14 @@ class Total:
         highest = _HIGHEST_WHOLE_LOG2 if self._whole else _HIGHEST_LOG2
         return tuple(sorted({math.isqrt(2**power) for power in range(2 * highest + 1)}))
 
-    def ladders(self, value: str | None, unit: Unit) -> tuple[Ladder, ...]:
+    @property
+    def integers(self) -> int:
+        """One for each rung."""
+        return len(self.rungs)
+
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
         """People by their total, one ladder for each sign; no row raises."""
-        assert value is not None
+        (value,) = values
         end = double(self._absolute(self.rungs[-1]))
         inside = f"greatest(least({value}, {end}), -{end})"
         scaled = f"CAST(round({inside} * {double(2.0**-self.unit_log2)}) AS HUGEINT)"
@@ -181,7 +178,8 @@ class Total:
             standard_errors=[math.sqrt(square) for square in squares],
             lower=[value - width for value, width in zip(values, widths, strict=True)],
             upper=[value + width for value, width in zip(values, widths, strict=True)],
-            cut=(ends[-1], ends[1]),
+            beside={"from": ends[-1], "to": ends[1]},
+            limits=(-math.inf if -1 in self.signs else 0.0, math.inf if 1 in self.signs else 0.0),
         )
 
     def forecast(self, noise: FoundClipping, reach: Reach, assume: Assume | None) -> Forecast:
@@ -206,7 +204,7 @@ class Total:
 
     @property
     def _whole(self) -> bool:
-        return self.input.kind is Kind.INTEGER
+        return self.expression.kind is Kind.INTEGER
 
     def _absolute(self, units: int) -> float:
         return math.ldexp(units, self.unit_log2)

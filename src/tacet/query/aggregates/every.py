@@ -1,0 +1,29 @@
+"""All aggregates there are: the closed list."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.extremes import Extreme
+from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
+from tacet.query.aggregates.moments import Mean
+from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.totals import Total
+
+__all__ = ["EVERY"]
+
+EVERY: tuple[type[Aggregate], ...] = (
+    Count,
+    CountPeople,
+    Sum,
+    Total,
+    Mean,
+    Quantile,
+    Extreme,
+    FoundBounds,
+    RowsPerPerson,
+)
+"""The classes of what `agg` takes."""
