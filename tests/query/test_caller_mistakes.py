@@ -90,7 +90,7 @@ NAMES: dict[str, Mistake] = {
         agg(m=lambda: tacet.mean("name || 'x'", 0, 1)),
         InvalidParameter,
         "column",
-        "a number or an integer where",
+        "a number where",
     ),
     "a sum of dates": (
         agg(m=lambda: tacet.sum("born", 0, 1)),

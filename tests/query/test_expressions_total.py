@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from tests.query.expression_grammar import COLUMNS, expressions, nasty_table
 
-from tacet.errors import UnsafeExpression
+from tacet.query.expressions.calls import PARTS, UNITS
 from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Expression, Kind
 
@@ -28,6 +28,7 @@ _RELAXED = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+_OF_INSTANTS = ("HOUR", "MINUTE", "SECOND")
 _Connections = list[duckdb.DuckDBPyConnection]
 
 
@@ -88,6 +89,10 @@ def test_many_random_expressions_never_raise(
 
 _UNARY = (
     "-{}",
+    *(f"{name}({{}})" for name in ("TRUNC", "CBRT", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN")),
+    *(f"{name}({{}})" for name in ("RADIANS", "DEGREES")),
+    *(f"EXTRACT(EPOCH FROM {name}({{}}))" for name in ("TO_TIMESTAMP",)),
+    *(f"CAST({name}({{}}) AS INTEGER)" for name in ("ISFINITE", "ISINF")),
     *(f"{name}({{}})" for name in ("ABS", "FLOOR", "CEIL", "ROUND", "SIGN", "SQRT", "EXP")),
     *(f"{name}({{}})" for name in ("LN", "LOG2", "LOG10")),
     *(f"ROUND({{}}, {digits})" for digits in (-15, -3, -1, 1, 3, 15)),
@@ -99,6 +104,8 @@ _UNARY = (
 _BINARY = (
     *(f"{{}} {sign} {{}}" for sign in ("+", "-", "*", "/", "%")),
     *(f"{name}({{}}, {{}})" for name in ("POWER", "NULLIF", "LEAST", "GREATEST", "COALESCE")),
+    "ATAN2({}, {})",
+    "YEAR(MAKE_DATE({}, {}, 29))",
     *(
         f"TRY_CAST({{}} {sign} {{}} AS INTEGER)"
         for sign in ("=", "<>", "<", "<=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
@@ -134,13 +141,46 @@ def test_differences_of_extreme_dates_never_raise(
     check(connections, Kind.NUMBER, f"DATE_DIFF('{unit}', {pair})")
 
 
-def test_a_part_that_duckdb_can_not_give_for_every_date_is_refused() -> None:
-    # DuckDB 2.0 raises on EXTRACT(WEEK FROM d) for the first year that a date can hold.
-    connection = duckdb.connect()
-    with pytest.raises(duckdb.Error):
-        connection.execute("SELECT week(CAST('5877642-06-25 (BC)' AS DATE))").fetchall()
-    with pytest.raises(UnsafeExpression):
-        parse("EXTRACT(WEEK FROM d)", columns=COLUMNS)
+_PLAIN = (
+    *(f"EXTRACT({part} FROM {{}})" for part in PARTS if part not in _OF_INSTANTS),
+    *(f"DATE_TRUNC('{unit}', {{}})" for unit in UNITS if unit not in _OF_INSTANTS),
+    *(f"{{}} + INTERVAL 100000 {unit}" for unit in UNITS if unit not in _OF_INSTANTS),
+    *(f"{{}} - INTERVAL 100000 {unit}" for unit in UNITS if unit not in _OF_INSTANTS),
+    *("LAST_DAY({})", "DAYNAME({})", "MONTHNAME({})", "ISFINITE({})", "ISINF({})"),
+    *(f"STRFTIME({{}}, '%{sign}')" for sign in "aAwdbBmyYHIpMSjUWVGu%"),
+    *(f"STRFTIME({{}}, '%-{sign}')" for sign in "dmHIMSj"),
+)
+_TIMED = (
+    *(f"EXTRACT({part} FROM {{}})" for part in _OF_INSTANTS),
+    *(f"DATE_TRUNC('{unit}', {{}})" for unit in _OF_INSTANTS),
+    *(f"{{}} + INTERVAL 100000 {unit}" for unit in _OF_INSTANTS),
+    *(f"DATE_SUB('{unit}', t, {{}})" for unit in UNITS),
+)
+
+
+@pytest.mark.parametrize("template", [*_PLAIN, *_TIMED])
+def test_functions_of_one_moment_never_raise(connections: _Connections, template: str) -> None:
+    operands = ["t", "TRY_CAST(s AS TIMESTAMP)", "t + INTERVAL 100000 YEAR"]
+    if template in _PLAIN:
+        operands += ["d", "d - INTERVAL 100000 YEAR", "MAKE_DATE(x, y, age)"]
+    for operand in operands:
+        text = template.format(f"({operand})")
+        check(connections[:1], parse(text, columns=COLUMNS).kind, text)
+
+
+@pytest.mark.parametrize("sign", "aAbBpyYdmHIMSj")
+def test_no_text_makes_the_reading_of_a_time_raise(connections: _Connections, sign: str) -> None:
+    signs = [sign, f"-{sign}"] if sign in "dmHIMSj" else [sign]
+    for text in [f"TRY_STRPTIME(s, '%{one}')" for one in signs]:
+        check(connections, Kind.TIMESTAMP, text)
+        check(connections, Kind.TIMESTAMP, text.replace("(s", "(s || '12' || u"))
+
+
+@pytest.mark.parametrize("part", ["WEEK", "ISOYEAR"])
+def test_the_guards_of_dates_are_needed(part: str) -> None:
+    # DuckDB 2.0 itself raises for the first year that a date can hold.
+    with duckdb.connect() as connection, pytest.raises(duckdb.Error):
+        connection.execute(f"SELECT extract({part} FROM DATE '5877642-06-25 (BC)')").fetchall()
 
 
 _DEEP = {

@@ -43,10 +43,23 @@ def test_each_function_that_a_refusal_offers_is_on_the_page_and_is_read(name: st
     calls = {
         "TRY_CAST": "TRY_CAST(age AS DOUBLE)",
         "EXTRACT": "EXTRACT(YEAR FROM day)",
+        "DATE_PART": "DATE_PART('year', day)",
         "DATE_DIFF": "DATE_DIFF('day', day, day)",
+        "DATE_SUB": "DATE_SUB('day', day, day)",
+        "DATE_TRUNC": "DATE_TRUNC('month', day)",
+        "DATE_ADD": "DATE_ADD(day, INTERVAL 7 DAY)",
         "IF": "IF(TRUE, 1, 2)",
+        "PI": "PI()",
+        **dict.fromkeys(("LEFT", "RIGHT"), f"{name}(city, 3)"),
+        **dict.fromkeys(("LPAD", "RPAD"), f"{name}(city, 3, ' ')"),
+        "CONCAT_WS": "CONCAT_WS('-', city, city)",
+        "REPLACE": "REPLACE(city, 'a', 'b')",
+        "SPLIT_PART": "SPLIT_PART(city, '-', 1)",
+        "STRFTIME": "STRFTIME(day, '%Y')",
         "SUBSTRING": "SUBSTRING(city, 1, 3)",
-        "HOUR": "HOUR(TIMESTAMP '2024-01-01 12:00:00')",
+        "MAKE_DATE": "MAKE_DATE(age, age, age)",
+        "TRY_STRPTIME": "TRY_STRPTIME(city, '%Y')",
+        **dict.fromkeys(("HOUR", "MINUTE", "SECOND"), f"{name}(TIMESTAMP '2024-01-01 12:00:00')"),
     }
     texts = ("age", "age, age", "city", "city, city", "day")
     choices = [calls[name]] if name in calls else [f"{name}({text})" for text in texts]

@@ -1,4 +1,4 @@
-"""Operations that give numbers: how each is written in DuckDB, made total, and bounded.
+"""Arithmetic and powers: how each is written in DuckDB, made total, and bounded.
 
 Probed on DuckDB 2.0 over NULL, infinities, signed zeros, subnormals and the largest doubles:
 + - * / % on doubles never raise (overflow gives an infinity, 0/0 NaN); SQRT below 0 and
@@ -215,6 +215,7 @@ ARITHMETIC: dict[str, _Rule] = {
     "ABS": _absolute,
     "FLOOR": _whole,
     "CEIL": _whole,
+    "TRUNC": _whole,
     "ROUND": _round,
     "SIGN": _sign,
     "SQRT": _root,

@@ -12,10 +12,13 @@ from tacet.query.expressions import refusals
 from tacet.query.expressions.arithmetic import ARITHMETIC
 from tacet.query.expressions.choices import CHOICES
 from tacet.query.expressions.conversions import CONVERSIONS
+from tacet.query.expressions.curves import CURVES
+from tacet.query.expressions.dates import DATES
 from tacet.query.expressions.predicates import PREDICATES
 from tacet.query.expressions.ranges import EVERYTHING, Range
 from tacet.query.expressions.reader import Reader
-from tacet.query.expressions.syntax import condition
+from tacet.query.expressions.syntax import condition, refuse_lost
+from tacet.query.expressions.texts import TEXTS
 from tacet.query.expressions.tree import Literal, Name, Node, Operation, names, text_of
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.expressions.values import (
@@ -23,6 +26,7 @@ from tacet.query.expressions.values import (
     Value,
     as_kind,
     constant,
+    numeric,
     of_kind,
     quoted,
     settled,
@@ -30,7 +34,7 @@ from tacet.query.expressions.values import (
 
 __all__ = ["parse"]
 
-_RULES = {**ARITHMETIC, **CHOICES, **CONVERSIONS, **PREDICATES}
+_RULES = {**ARITHMETIC, **CURVES, **TEXTS, **DATES, **CHOICES, **CONVERSIONS, **PREDICATES}
 
 
 def parse(
@@ -44,7 +48,7 @@ def parse(
 
     columns: by the name the text uses; a name is matched exactly, or else without regard to case
     if that leaves one. argument: the caller's word for the text, for messages. expect: the kind
-    the expression must give; NUMBER also takes integers.
+    the expression must give; NUMBER also takes integers, and booleans as 1 and 0.
 
     The result is total: evaluating its sql raises on no row. Arithmetic is in doubles; division
     and remainder by zero, roots and logarithms outside their domain, and NaN give NULL; overflow
@@ -61,7 +65,9 @@ def parse(
     >>> decade.lower, decade.upper, decade.kind.value
     (0.0, 120.0, 'integer')
     """
-    node = Reader(text=text).read(condition(text, argument=argument))
+    tree = condition(text, argument=argument)
+    node = Reader(text=text).read(tree)
+    refuse_lost(text, tree)
     scope = _Scope(columns=columns, argument=argument, text=text)
     fault: str | None = None
     try:
@@ -121,8 +127,7 @@ def _expected(value: Value, expect: Kind | None) -> Value:
         return value
     if value.kind is None:
         return as_kind(value, expect)
-    kinds = (expect, Kind.INTEGER) if expect == Kind.NUMBER else (expect,)
-    return of_kind(value, *kinds)
+    return numeric(value) if expect == Kind.NUMBER else of_kind(value, expect)
 
 
 def _finished(value: Value, node: Node, scope: _Scope) -> Expression:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tacet.query.expressions.ranges import EVERYTHING
 from tacet.query.expressions.tree import Node, Operation
 from tacet.query.expressions.types import Kind
-from tacet.query.expressions.values import Value, as_kind, common_kind, of_kind, settled
+from tacet.query.expressions.values import Value, as_kind, common_kind, numeric, of_kind, settled
 
 __all__ = ["PREDICATES"]
 
@@ -71,6 +71,15 @@ def _text_test(node: Operation, operands: tuple[Value, ...]) -> Value:
     return _truth(sql, node, nullable=a.nullable or b.nullable)
 
 
+def _finite(node: Operation, operands: tuple[Value, ...]) -> Value:
+    """ISFINITE and ISINF, of numbers, dates and instants."""
+    operand = operands[0]
+    if operand.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return _truth(f"{node.name.lower()}({operand.sql})", node, nullable=operand.nullable)
+    number = settled(numeric(operand))
+    return _truth(f"{node.name.lower()}({number.sql})", node, nullable=number.nullable)
+
+
 PREDICATES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _compare),
     "IS DISTINCT FROM": _distinct,
@@ -84,5 +93,8 @@ PREDICATES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {
     "LIKE": _like,
     "ILIKE": _like,
     "STARTS_WITH": _text_test,
+    "ENDS_WITH": _text_test,
     "CONTAINS": _text_test,
+    "ISFINITE": _finite,
+    "ISINF": _finite,
 }

@@ -23,6 +23,7 @@ __all__ = [
     "Range",
     "absolute",
     "add",
+    "cube_root",
     "divide",
     "exponential",
     "hull",
@@ -179,6 +180,18 @@ def root(a: Range) -> Range:
         return EMPTY
     (low, _), (_, high) = _square_root(max(a.lower, 0.0)), _square_root(a.upper)
     return Range(low, high)
+
+
+def cube_root(a: Range) -> Range:
+    """The range of the cube root of x.
+
+    >>> cube_root(Range(-1.0, 27.0)).upper > 3
+    True
+    """
+    if a.empty:
+        return EMPTY
+    ends = [_widen(math.cbrt(x)) if math.isfinite(x) else (x, x) for x in (a.lower, a.upper)]
+    return Range(ends[0][0], ends[1][1])
 
 
 def logarithm(a: Range, function: Callable[[float], float]) -> Range:

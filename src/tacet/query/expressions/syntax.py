@@ -12,13 +12,16 @@ from tacet.errors import InvalidParameter, UnsafeExpression
 from tacet.query.expressions import refusals
 from tacet.query.expressions.types import encodable
 
-__all__ = ["MOST_CHARACTERS", "MOST_LEVELS", "condition", "statement"]
+__all__ = ["MOST_CHARACTERS", "MOST_LEVELS", "condition", "refuse_lost", "statement"]
 
 MOST_CHARACTERS = 10_000
 MOST_LEVELS = 100
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+
+_LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+_NOISE = ("within", "nulls", "last")  # WITHIN GROUP, NULLS LAST
 
 # What sqlglot raises on text that it does not foresee. A fault of the parser is a refusal.
 _FAULTS = (
@@ -62,6 +65,37 @@ def statement(text: str, *, argument: str) -> exp.Expression:
     return _parsed(text, into=None)
 
 
+def refuse_lost(text: str, tree: exp.Expression) -> None:
+    """Raise where sqlglot left out of its tree a literal or a name that was written.
+
+    It drops, for one, the time zone in DATE_TRUNC('day', x, 'UTC'). To be called once the tree is
+    known to be otherwise in order.
+
+    Raises UnsafeExpression naming what was left out.
+    """
+    kept = {word for node in tree.walk() for value in node.args.values() for word in _words(value)}
+    tokens = sqlglot.tokenize(text, read="duckdb")
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        called = after is not None and after.token_type == TokenType.L_PAREN
+        named = token.token_type == TokenType.VAR and not called
+        if not named and token.token_type not in _LITERALS:
+            continue
+        for word in token.text.casefold().split():
+            if word not in kept and f"0.{word}" not in kept and word not in _NOISE:
+                raise UnsafeExpression(
+                    text,
+                    reason=f"a part of it would be without effect: {word[:60]!r}",
+                    mend="Leave it out.",
+                )
+
+
+def _words(value: object) -> list[str]:
+    if isinstance(value, exp.DataType.Type):
+        return [value.name.casefold()]
+    words = value.casefold().split() if isinstance(value, str) else []
+    return [*words, *(word.removeprefix("-") for word in words)]
+
+
 def _check(text: str, argument: str) -> list[TokenType]:
     if not isinstance(text, str):
         raise InvalidParameter(argument, type(text).__name__, expected="a text (str)")
@@ -91,10 +125,6 @@ def _check(text: str, argument: str) -> list[TokenType]:
         if word == TokenType.SEMICOLON:
             raise UnsafeExpression(
                 text, reason="it holds a semicolon", mend="Write one statement only, without ';'."
-            )
-        if word == TokenType.DCOLON:
-            raise UnsafeExpression(
-                text, reason="it uses the operator '::'", mend="Write TRY_CAST(x AS DOUBLE)."
             )
         if level > MOST_LEVELS:
             raise refusals.too_deep(text)

@@ -30,8 +30,10 @@ class Operation:
     """An operator or function over other nodes.
 
     name: as written in SQL, in capitals. option: what must be constant: the type of a TRY_CAST,
-    the part of an EXTRACT, the unit of a DATE_DIFF, the digits of a ROUND. CASE holds condition
-    and result in turn and the default last; SWITCH (CASE x WHEN ...) holds x before them.
+    the part of an EXTRACT, the unit of DATE_DIFF, DATE_SUB, DATE_TRUNC and DATE_ADD, the digits
+    of a ROUND. CASE holds condition and result in turn and the default last; SWITCH (CASE x WHEN
+    ...) holds x before them. DATE_ADD holds a date and a literal number of units; AGE a later and
+    an earlier date, and means whole years.
     """
 
     name: str
@@ -119,6 +121,8 @@ def _operation(node: Operation) -> tuple[str, int]:
     if name in _PREDICATES or name in _DISTINCT:
         level = _PREDICATE if name in _PREDICATES else _LOOSEST
         return f"{_at(operands[0], _JOIN)} {name} {_at(operands[1], _JOIN)}", level
+    if not operands:
+        return f"{name}()", _ATOM
     first, *rest = operands
     match name:
         case "NOT":
@@ -143,8 +147,17 @@ def _operation(node: Operation) -> tuple[str, int]:
             return f"TRY_CAST({text_of(first)} AS {node.option})", _ATOM
         case "EXTRACT":
             return f"EXTRACT({node.option} FROM {text_of(first)})", _ATOM
-        case "DATE_DIFF":
-            return f"DATE_DIFF('{node.option}', {text_of(first)}, {text_of(rest[0])})", _ATOM
+        case "DATE_DIFF" | "DATE_SUB":
+            return f"{name}('{node.option}', {text_of(first)}, {text_of(rest[0])})", _ATOM
+        case "DATE_TRUNC":
+            return f"DATE_TRUNC('{node.option}', {text_of(first)})", _ATOM
+        case "DATE_ADD":
+            steps = rest[0].value if isinstance(rest[0], Literal) else 0
+            assert isinstance(steps, int)
+            sign = "-" if steps < 0 else "+"
+            return f"{_at(first, _SUM)} {sign} INTERVAL {abs(steps)} {node.option}", _SUM
+        case "AGE":
+            return f"DATE_PART('year', AGE({text_of(first)}, {text_of(rest[0])}))", _ATOM
         case "ROUND":
             return f"ROUND({text_of(first)}, {node.option})", _ATOM
         case _:

@@ -214,10 +214,18 @@ def of_kind(value: Value, *kinds: Kind) -> Value:
 
 
 def numeric(value: Value) -> Value:
-    """The value, if it is a number or NULL.
+    """The value, if it is a number, a truth value (true is 1, false is 0) or NULL.
 
     Raises KindMismatch otherwise.
     """
+    if value.kind == Kind.BOOLEAN:
+        return number(
+            f"CAST({value.sql} AS DOUBLE)",
+            node=value.node,
+            range=Range(0.0, 1.0),
+            integer=True,
+            nullable=value.nullable,
+        )
     return of_kind(value, Kind.INTEGER, Kind.NUMBER)
 
 
@@ -252,7 +260,7 @@ def _any_of(kinds: tuple[Kind, ...]) -> str:
 
 def _cast(value: Value, kind: Kind) -> str:
     if value.kind in (Kind.DATE, Kind.TIMESTAMP) and kind.numeric:
-        return "use EXTRACT or DATE_DIFF to get a number"
+        return "use EXTRACT or DATE_DIFF to get a number, and x + INTERVAL 7 DAY to move a date"
     whole = kind == Kind.INTEGER and value.kind != Kind.TEXT
     name = "INTEGER" if whole else _TYPES[kind]
     return f"write TRY_CAST({text_of(value.node)[:60]} AS {name})"

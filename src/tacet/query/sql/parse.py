@@ -12,7 +12,7 @@ from sqlglot import exp
 from tacet.errors import UnsafeExpression
 from tacet.query.expressions import refusals
 from tacet.query.expressions.reader import Reader
-from tacet.query.expressions.syntax import statement
+from tacet.query.expressions.syntax import refuse_lost, statement
 from tacet.query.expressions.tree import Literal, Name, Node, names, text_of
 from tacet.query.sql.aggregates import OFFERED, Aggregates, given
 from tacet.query.sql.types import Derived, Group, Item, Ordering, Select
@@ -44,7 +44,9 @@ def parse_select(text: str) -> Select:
     table, known_as = _table(text, tree)
     reader = Reader(text=text, qualifiers=known_as)
     aggregates = Aggregates(text=text, reader=reader)
-    return _Reading(text=text, reader=reader, aggregates=aggregates).select(table, tree)
+    found = _Reading(text=text, reader=reader, aggregates=aggregates).select(table, tree)
+    refuse_lost(text, tree)
+    return found
 
 
 _CLAUSES = {"expressions", "from", "from_", "where", "group", "order", "limit"}
