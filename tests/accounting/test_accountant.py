@@ -384,6 +384,19 @@ def test_what_no_theorem_prices_is_refused() -> None:
         delta(nested, epsilon=1.0, neighbors=ReplaceOne)
 
 
+@pytest.mark.parametrize(
+    ("rate", "noise", "count", "epsilon"),
+    [(1.117e-8, 119.9, 87_227, 9.444), (1.845e-4, 31.45, 3, 0.06586), (5e-4, 30.6, 59_812, 6045.0)],
+)
+def test_no_delta_to_speak_of_is_told_without_a_long_search(
+    rate: float, noise: float, count: int, epsilon: float
+) -> None:
+    event = Gaussian(noise_multiplier=noise).poisson_sampled(rate=rate) * count
+    interval, found = accountant.priced(event, epsilon=epsilon)
+    assert interval.upper < 1e-300
+    assert len(found) <= 2
+
+
 def test_numbers_may_be_written_exactly() -> None:
     event = Gaussian(noise_multiplier=Fraction(1))
     assert epsilon(event, delta="1e-6") == epsilon(event, delta=Fraction(1, 10**6))

@@ -96,6 +96,7 @@ NEAR_TRANSITION = [
     pytest.param(0.0017, 1.56, 371, 2.34e-12, marks=pytest.mark.slow),
     pytest.param(0.000129, 1.44, 1739, 1.03e-8, marks=pytest.mark.slow),
     (0.000133, 0.949, 62_415, 1.6e-4),
+    pytest.param(7.921e-6, 0.7753, 59_996, 1.973e-7, marks=pytest.mark.slow),
 ]
 
 
@@ -114,6 +115,23 @@ def test_holds_the_truth_near_the_phase_transition(
     held = delta_interval(steps(q, sigma, count), epsilon=found.upper, directions="remove")
     assert held.lower * (1 - 1e-11) <= above <= held.upper * (1 + 1e-11)
     assert held.upper - held.lower < 1e-4 * held.upper
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "count", "delta"),
+    [
+        (1.468e-8, 0.8967, 5762, 3.175e-112),  # nothing can be split at one place
+        (2.833e-8, 0.8832, 318_483_808, 4.753e-169),
+        pytest.param(6.127e-9, 0.6348, 1_234_539_595, 1.773e-8, marks=pytest.mark.slow),
+    ],
+)
+def test_more_places_are_tried_where_one_does_not_serve(
+    q: float, sigma: float, count: int, delta: float
+) -> None:
+    found = epsilon_interval(steps(q, sigma, count), delta=delta, directions="remove")
+    assert found.upper - found.lower < 5e-5 * found.upper
+    assert delta_interval(steps(q, sigma, count), epsilon=found.upper).lower <= delta
+    assert delta_interval(steps(q, sigma, count), epsilon=found.lower).upper >= delta
 
 
 def test_the_pieces_of_a_step_make_the_step() -> None:

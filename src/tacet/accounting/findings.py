@@ -42,7 +42,13 @@ CLOSE = 1e-3
 _CAPPED = 5e-5
 """Nor by that of sums below caps, which loses less."""
 
+_NO_DELTA = 1e-300
+"""A delta that is not above this is not looked at again."""
+_FAINT = 1e-100
+"""Of a delta below this, Renyi divergences may well tell that it is none."""
+
 _REACHED = "a pair that the event allows; docs/proofs/matrices.md"
+_MOMENTS = "Asoodeh et al. 2020, Theorem 3"
 _NOTHING_PROVED = Interval(0.0, math.inf)
 
 
@@ -122,7 +128,7 @@ def epsilon_findings(
     yield from _asked(
         "Renyi divergences",
         lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
-        "Asoodeh et al. 2020, Theorem 3",
+        _MOMENTS,
     )
 
 
@@ -163,6 +169,17 @@ def delta_findings(
     meet = _Meeting()
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=NARROW)
+
+    def by_moments() -> Interval:
+        return Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors))
+
+    early = meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
+    if early:
+        for finding in _asked("Renyi divergences", by_moments, _MOMENTS):
+            meet.high = min(meet.high, finding.interval.upper)
+            yield finding
+    if meet.high <= _NO_DELTA:
+        return
     engines = iter([by_caps(plain, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CAPPED)
     if meet.known and isinstance(plain, RandomAllocation):
@@ -176,11 +193,8 @@ def delta_findings(
     engines = iter([by_loss_grids(entire, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=CLOSE)
     yield None
-    yield from _asked(
-        "Renyi divergences",
-        lambda: Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors)),
-        "Asoodeh et al. 2020, Theorem 3",
-    )
+    if not early:
+        yield from _asked("Renyi divergences", by_moments, _MOMENTS)
 
 
 @dataclass(slots=True)

@@ -51,7 +51,8 @@ _NARROW = 1e-9
 _ENOUGH = 1e-8  # jumps are not split off for less
 _NEARLY = 1e-7
 _MOST_WORK = 15_000_000
-_HOPELESS = 0.9
+_SETTLED = 2e-6
+"""More places are not tried for less."""
 _PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9))
 _SMALLEST = 1e-300
 _TINY = 1e-60
@@ -219,34 +220,39 @@ def _epsilon(
             break
         near = found.near
         c, _ = saddle_for_epsilon(whole, near)
-    if high - low > max(_ENOUGH * high, 1e-12):
+    if high == math.inf or high - low > max(_ENOUGH * high, 1e-12):
         split_off = _by_jumps(factors, log_delta)
         low, high = max(low, split_off.lower), min(high, split_off.upper)
     return Interval(low, max(high, low))
 
 
 def _is_narrow(low: float, high: float) -> bool:
-    return high - low <= max(_NARROW * high, 1e-12)
+    return high < math.inf and high - low <= max(_NARROW * high, 1e-12)
 
 
 def _by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
     """Bounds of epsilon by splitting off jumps; [0, inf] where nothing can be split."""
-    low, high, work = 0.0, math.inf, _MOST_WORK
+    low, high = 0.0, math.inf
     near = rough_epsilon(factors, log_delta=log_delta)
     for places in _PLACES:
         parts = split(factors, log_delta=log_delta, aims=[part * log_delta for part in places])
-        if parts is None or not math.isfinite(near):
+        if not math.isfinite(near):
             break
+        if parts is None:  # more places make smaller pieces
+            continue
+        work = _MOST_WORK
         for _ in range(2):
             made, work = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=work)
             found = invert(made, near, slope=made.c)
             low, high = max(low, found.lower), min(high, found.upper)
             if _is_narrow(low, high):
                 return Interval(low, high)
-            before, near = near, found.near if math.isfinite(found.near) else near
-            if abs(near - before) <= 0.02 * near:
+            before = near
+            if low <= found.near <= high:
+                near = found.near
+            if work <= 0 or abs(near - before) <= 0.02 * near:
                 break
-        if work <= 0 or (len(places) > 1 and high - low > _HOPELESS * high):
+        if high < math.inf and high - low <= _SETTLED * high:
             break
     return Interval(low, high)
 
@@ -309,7 +315,7 @@ def _delta_by_jumps(
     neighbors: Neighbors,
 ) -> Interval:
     """Bounds of delta of the finite losses by splitting off jumps; [0, 1] if nothing is split."""
-    best, work = Interval(0.0, 1.0), _MOST_WORK
+    best = Interval(0.0, 1.0)
     for places in (_PLACES[0], *_PLACES):
         parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
         if parts is None:
@@ -324,13 +330,13 @@ def _delta_by_jumps(
                 break
         aims = [part * min(log_delta, -3.0) for part in places]
         pieces = split(parts.factors, log_delta=log_delta, aims=aims)
-        if pieces is None:
-            break
-        made, work = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=work)
+        if pieces is None:  # more places make smaller pieces
+            continue
+        made, _ = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=_MOST_WORK)
         sides = made.at(place[0])
         found = _told(sides, made.at(place[1]), log_delta)
         best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
-        if best.upper - best.lower <= _NARROW * best.upper or not sides.near > 0 or work <= 0:
+        if best.upper - best.lower <= _NARROW * best.upper or not sides.near > 0:
             break
         log_delta = min(max(log_delta + math.log(sides.near), math.log(_SMALLEST)), 0.0)
     return best
