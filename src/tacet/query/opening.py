@@ -18,7 +18,7 @@ from tacet.query.scope import Scope, id_reading, readings
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
-__all__ = ["account_name", "check_options", "check_tables", "scopes_of"]
+__all__ = ["account_name", "check_options", "check_tables", "scope_of", "scopes_of"]
 
 
 def check_tables(tables: Mapping[str, Any]) -> None:
@@ -80,10 +80,14 @@ def scopes_of(engine: Engine, unit: Unit, facts: Mapping[str, Fact]) -> dict[str
             raise InvalidParameter(
                 "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
             )
-    return {table: _scope(table, schema, unit, facts) for table, schema in engine.schema.items()}
+    return {table: scope_of(table, schema, unit, facts) for table, schema in engine.schema.items()}
 
 
-def _scope(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
+def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
+    """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
+
+    schema: the engine's type of each column.
+    """
     ids = {}
     for name in unit.id if isinstance(unit, Person) else ():
         if name not in schema:
@@ -95,6 +99,7 @@ def _scope(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str
         ids[name] = id_reading(name, schema[name], sql=identifier(name))
     return Scope(
         table=table,
+        types=schema,
         leaves={
             name: readings(name, kind, facts.get(name), sql=identifier(name))
             for name, kind in schema.items()

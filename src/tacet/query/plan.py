@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import hashlib
 import itertools
 import json
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import ENDINGS
+from tacet.query.codec import encode
 from tacet.query.columns import Categories, Key, check_keys
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.keys import check_few, key_kinds, tuples_of
@@ -87,6 +87,7 @@ class Query:
     groups: tuple[Group, ...] = ()
     keys: tuple[tuple[Key, ...], ...] = ((),)
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    asked: Mapping[str, Aggregate] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = [f"table({self.table!r})"]
@@ -201,7 +202,7 @@ class Query:
                     f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
                     expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
                 )
-        return dataclasses.replace(self, aggregates=bound)
+        return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates))
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -266,31 +267,41 @@ class Query:
 
     def digest(self) -> str:
         """SHA-256 of what is asked, a function of the question alone."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The question in plain values: what the digest is made of, and provenance shows."""
-        aggregates = {
-            name: {
-                "kind": type(a).__name__.lower(),
-                **{f.name: _plain(getattr(a, f.name)) for f in dataclasses.fields(a)},
-            }
-            for name, a in self.aggregates.items()
-        }
-        return {
+        """The question in plain values, all that it can be put together from again.
+
+        What the digest is made of. Of the table it holds the columns that are used, with their
+        types and what was declared of them.
+        """
+        found: dict[str, Any] = {
             "table": self.table,
-            "unit": str(self.unit),
-            "neighbors": str(self.unit.neighbors),
+            "columns": {name: self._column(name) for name in self._sources()},
+            "unit": encode(self.unit),
             "steps": [
-                [step.label, step.expression.text]
+                {"derive": step.label, "as": step.expression.text}
                 if isinstance(step, Derive)
-                else step.expression.text
+                else {"where": step.expression.text}
                 for step in self.steps
             ],
             "groups": [group.label for group in self.groups],
-            "keys": [[_plain(part) for part in key] for key in self.keys],
-            "aggregates": aggregates,
+            "keys": encode(self.keys),
+            "aggregates": encode(self.asked),
         }
+        if isinstance(self.unit, Person) and self.unit.search is not None:
+            found["search"] = encode(self.unit.search)
+        return found
+
+    def _sources(self) -> tuple[str, ...]:
+        """The names of the columns that the question reads, in the order of the table."""
+        used = {leaf.label for leaf in self.leaves}
+        return tuple(name for name in self.scope.types if name in used)
+
+    def _column(self, name: str) -> dict[str, Any]:
+        fact = self.scope.facts.get(name)
+        declared = {} if fact is None else {"fact": encode(fact)}
+        return {"type": self.scope.types[name], **declared}
 
     def _values(self, aggregate: Aggregate) -> tuple[str, ...]:
         inputs = self.inputs
@@ -352,15 +363,3 @@ def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:
 
 def _once(found: Iterable[Sequence[_T]]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Fraction() | dt.date():
-            return str(value)
-        case Expression(text=text):
-            return text
-        case tuple():
-            return [_plain(part) for part in value]
-        case _:
-            return value

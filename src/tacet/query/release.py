@@ -10,11 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tacet.extras import require
+from tacet.ledger.protocol import Ledger
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer
+from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.plan import Query
+from tacet.query.replay import FORMAT, software
+from tacet.query.verification import Verification, verify
 
 if TYPE_CHECKING:
     import pandas
@@ -103,22 +107,40 @@ class Release:
         return table
 
     def to_json(self) -> str:
-        """The rows with everything that describes them, as JSON text."""
+        """The rows with everything that describes them, as JSON text.
+
+        It holds what the question can be put together from again and its price computed: see
+        `Release.verify`. Nothing of it depends on the data but the rows.
+        """
         return json.dumps(
             {
+                "format": FORMAT,
                 "rows": self.to_dicts(),
                 "request": repr(self.request),
                 "spent": repr(self.charge),
                 "remaining": repr(self.remaining),
+                "exact": {"request": encode(self.request), "charge": encode(self.charge)},
                 "event": json.loads(self.event.to_json()),
                 "query": self.query.to_dict(),
+                "digest": self.query.digest(),
                 "salt": self.salt,
                 "reproducible": self.reproducible,
+                "software": software(),
                 "provenance": list(self.provenance),
             },
             default=str,
             indent=2,
         )
+
+    @staticmethod
+    def verify(
+        text: str, *, ledger: Ledger | None = None, dataset: str | None = None
+    ) -> Verification:
+        """Compute question, event and price again from what `to_json` wrote, without the data.
+
+        Gives one line a check, and whether all hold: see `tacet.query.verification.verify`.
+        """
+        return verify(text, ledger=ledger, dataset=dataset)
 
     def __repr__(self) -> str:
         return str(self)  # what a notebook shows is the table

@@ -62,13 +62,15 @@ class Leaf:
 class Scope:
     """All names that may be used at one point of a query.
 
-    table: the table's name, for messages. leaves: the readings of each source column, best first
-    (empty for a column of a type that has none). ids: the columns that name a person, in the type
+    table: the table's name, for messages. types: the engine's type of each source column.
+    leaves: the readings of each source column, best first (empty for a column of a type that has
+    none). ids: the columns that name a person, in the type
     in which people are told apart. derived: columns made by `derive`.
     facts: what the curator declared.
     """
 
     table: str
+    types: Mapping[str, str]
     leaves: Mapping[str, tuple[Leaf, ...]]
     ids: Mapping[str, Leaf]
     derived: Mapping[str, Column]
@@ -133,6 +135,7 @@ class Scope:
         column = Column(identifier, expression.kind, expression.lower, expression.upper)
         return Scope(
             table=self.table,
+            types=self.types,
             leaves=self.leaves,
             ids=self.ids,
             derived={**self.derived, name: column},

@@ -1,0 +1,235 @@
+"""A release as a file states it, and the question that it answers put together again, without data.
+
+What is read here was written by anybody: every name, type and size is checked before use, nothing
+is looked up by a name from the file, and whatever does not fit is InvalidParameter, naming the
+place.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import platform
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tacet
+from tacet import checks
+from tacet.errors import InvalidParameter, TacetError
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.arguments import weight_of
+from tacet.query.codec import decode
+from tacet.query.columns import Fact, Key
+from tacet.query.opening import scope_of
+from tacet.query.plan import Query
+from tacet.query.units import Auto, Person, Unit
+
+__all__ = ["FORMAT", "Stated", "question_of", "read_stated", "software"]
+
+FORMAT = "tacet release 1"
+"""Stands in every file; another one is refused."""
+
+_MOST_BYTES = 1 << 28
+_MOST_STEPS = 1_000
+_DEEPEST = 100
+_PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SALT = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What a file says of a release; only its form has been checked.
+
+    rows: the released table; query: the question as `Query.to_dict` wrote it; digest: its hash;
+    salt: 32 hex digits; event: as its JSON text is read; request, charge: exact guarantees;
+    words: the same as they are printed; software: versions by name; provenance: the sentences.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    query: Mapping[str, Any]
+    digest: str
+    salt: str
+    event: Mapping[str, Any]
+    request: Guarantee
+    charge: Guarantee
+    words: Mapping[str, str]
+    reproducible: bool
+    software: Mapping[str, str]
+    provenance: tuple[str, ...]
+
+
+def software() -> dict[str, str]:
+    """The versions that an answer may depend on, by name."""
+    found = {"tacet": tacet.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def read_stated(text: str) -> Stated:
+    """What the JSON text of a release states; InvalidParameter where it is none.
+
+    At most 2^28 signs are read, and no name may stand twice in an object.
+    """
+    fields = _parsed(text)
+    if fields.get("format") != FORMAT:
+        raise InvalidParameter(
+            "format",
+            _short(fields.get("format")),
+            expected=f"{FORMAT!r}: a file as Release.to_json() and tacet query --output write it",
+        )
+    return Stated(
+        rows=_rows(fields),
+        query=_of(fields, "query", dict),
+        digest=_matching(fields, "digest", _DIGEST),
+        salt=_matching(fields, "salt", _SALT),
+        event=_event(fields),
+        request=decode(_of(fields, "exact", dict).get("request"), Guarantee, at="exact.request"),
+        charge=decode(_of(fields, "exact", dict).get("charge"), Guarantee, at="exact.charge"),
+        words={name: _of(fields, name, str) for name in ("request", "spent", "remaining")},
+        reproducible=_of(fields, "reproducible", bool),
+        software=decode(fields.get("software"), Mapping[str, str], at="software"),
+        provenance=decode(fields.get("provenance"), tuple[str, ...], at="provenance"),
+    )
+
+
+def question_of(stated: Mapping[str, Any]) -> Query:
+    """The question that `Query.to_dict` wrote, put together as a session would, without data.
+
+    Raises InvalidParameter and UnsafeExpression for one that no session would take.
+    """
+    names = {"table", "columns", "unit", "steps", "groups", "keys", "aggregates"}
+    if set(stated) - {"search"} != names:
+        raise InvalidParameter("query", sorted(stated), expected=f"an object of {sorted(names)}")
+    unsuited: str | None = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whoever asked has been warned
+            return _question(stated)
+    except TacetError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError):
+        # The functions that make aggregates refuse such numbers; they have not been asked.
+        unsuited = "a question that a session takes"
+    raise InvalidParameter("query", "{...}", expected=unsuited)
+
+
+def _question(stated: Mapping[str, Any]) -> Query:
+    types: dict[str, str] = {}
+    facts: dict[str, Fact] = {}
+    for name in _of(stated, "columns", dict):
+        at = f"query.columns[{name!r}]"
+        column = _of(stated["columns"], name, dict)
+        if set(column) - {"fact"} != {"type"}:
+            raise InvalidParameter(at, sorted(column), expected="type, and fact where there is one")
+        types[name] = decode(column["type"], str, at=f"{at}.type")
+        if "fact" in column:
+            facts[name] = decode(column["fact"], Fact, at=f"{at}.fact")
+    unit: Unit = decode(stated["unit"], Unit, at="query.unit")
+    if "search" in stated:
+        unit = _searched(unit, decode(stated["search"], Auto, at="query.search"))
+    table = decode(stated["table"], str, at="query.table")
+    query = Query(table=table, unit=unit, scope=scope_of(table, types, unit, facts))
+    steps = decode(stated["steps"], tuple[Mapping[str, str], ...], at="query.steps")
+    if len(steps) > _MOST_STEPS:
+        raise InvalidParameter("query.steps", len(steps), expected=f"at most {_MOST_STEPS:,}")
+    for place, step in enumerate(steps):
+        query = _stepped(query, step, at=f"query.steps[{place}]")
+    groups = decode(stated["groups"], tuple[str, ...], at="query.groups")
+    keys = decode(stated["keys"], tuple[tuple[Key, ...], ...], at="query.keys")
+    if groups:
+        query = query.group_by(*groups, keys=keys if len(groups) > 1 else [k for (k,) in keys])
+    aggregates = decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates")
+    for aggregate in aggregates.values():
+        weight_of(aggregate.weight)
+    return query.agg(**aggregates)
+
+
+def _stepped(query: Query, step: Mapping[str, str], *, at: str) -> Query:
+    match dict(step):
+        case {"where": text, **rest} if not rest:
+            return query.where(text)
+        case {"derive": label, "as": text, **rest} if not rest:
+            return query.derive(**{label: text})
+    raise InvalidParameter(at, sorted(step), expected="where, or derive and as")
+
+
+def _searched(unit: Unit, search: Auto) -> Unit:
+    """The unit whose `max_rows` a session found."""
+    if not isinstance(unit, Person):
+        raise InvalidParameter("query.search", "{...}", expected="it beside a person alone")
+    return Person(unit.id, max_rows=search, neighbors=unit.neighbors).found(unit.max_rows)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    expected = "the JSON text of a release, as Release.to_json() writes it"
+    if not checks.is_text(text) or len(text) > _MOST_BYTES:
+        raise InvalidParameter("text", "...", expected=f"{expected}, at most {_MOST_BYTES:,} signs")
+    fields: object = None
+    with contextlib.suppress(ValueError, RecursionError):  # a number of many digits: ValueError
+        fields = json.loads(text, object_pairs_hook=_once)
+    if not isinstance(fields, dict):
+        raise InvalidParameter("text", _short(text), expected=expected)
+    return fields
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for one that says something twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found
+
+
+def _of(fields: Mapping[str, Any], name: str, kind: type) -> Any:
+    """A field of this type."""
+    value = fields.get(name)
+    words = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+    if type(value) is not kind:
+        raise InvalidParameter(name, _short(value), expected=words[kind])
+    return value
+
+
+def _rows(fields: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    rows = _of(fields, "rows", list)
+    for row in rows:
+        if type(row) is not dict or any(isinstance(part, dict | list) for part in row.values()):
+            raise InvalidParameter("rows", "[...]", expected="a list of objects of single values")
+    return tuple(rows)
+
+
+def _event(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The event as it stands, of moderate depth; it is compared, and never taken for an event."""
+    event: dict[str, Any] = _of(fields, "event", dict)
+    layer: list[Any] = [event]
+    for _ in range(_DEEPEST):
+        inner = [one for one in layer if isinstance(one, dict | list)]
+        if not inner:
+            return event
+        layer = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    raise InvalidParameter("event", "{...}", expected=f"at most {_DEEPEST} layers")
+
+
+def _matching(fields: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    value: str = _of(fields, name, str)
+    if not pattern.fullmatch(value):
+        raise InvalidParameter(name, _short(value), expected="hex digits, in small letters")
+    return value
+
+
+def _short(value: object) -> object:
+    """What a message can hold of a value."""
+    if isinstance(value, dict):
+        return "{...}"
+    return "[...]" if isinstance(value, list) else value[:80] if isinstance(value, str) else value

@@ -1,0 +1,282 @@
+"""Whether a release is what it says: its question, event and price computed again, line by line.
+
+What this shows: that the question in the file has the digest in the file, that this question under
+the stated request is given noise with just the stated event, and that this event costs just the
+stated charge; with a ledger, that the charge was debited for this question with this salt before it
+was answered. What it cannot show stands in `NOT_SHOWN`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tacet.accounting.charges import charge
+from tacet.errors import LedgerMismatch, TacetError
+from tacet.ledger.protocol import Account, Entry, Ledger
+from tacet.privacy.guarantees import Guarantee, guarantee_from_json
+from tacet.query.allocation import Allocation, allocate
+from tacet.query.explanation import provenance
+from tacet.query.plan import Query, answer_columns
+from tacet.query.replay import Stated, question_of, read_stated, software
+
+_LONGEST = 300  # signs of a value in a detail
+
+__all__ = ["NOT_SHOWN", "Check", "Verification", "verify"]
+
+NOT_SHOWN = (
+    "that the engine ran this question, and that it ran on the data that are spoken of",
+    "that the noise was drawn fairly and once, and that no released value was changed afterwards",
+    "that whoever holds the ledger did not write it anew: keep its last digest elsewhere",
+)
+"""What no file can show, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of a report. outcome: `noted` is no fault, and only said; detail: how it differs."""
+
+    name: str
+    outcome: Literal["ok", "differs", "noted"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What came out when a release was computed again as far as it can be without the data."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs."""
+        return all(check.outcome != "differs" for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        checks = [
+            {"check": one.name, "outcome": one.outcome, "detail": one.detail} for one in self.checks
+        ]
+        return {"holds": self.holds, "checks": checks, "not_shown": list(NOT_SHOWN)}
+
+    def __str__(self) -> str:
+        width = max(len(check.name) for check in self.checks)
+        lines = [f"{one.name:{width}}  {one.outcome:7}  {one.detail}" for one in self.checks]
+        return "\n".join([*lines, "", "This does not show", *(f"  {text}" for text in NOT_SHOWN)])
+
+
+def verify(text: str, *, ledger: Ledger | None = None, dataset: str | None = None) -> Verification:
+    """Compute a release again from its JSON text, as far as it can be without the data.
+
+    text: as `Release.to_json` wrote it. ledger: where the charge should stand; dataset: in which
+    account, by default in any. Raises InvalidParameter for text that is no release. A release that
+    says something else than what comes out is no error, but a `Check` that differs.
+
+    >>> import pandas as pd
+    >>> import tacet
+    >>> with tacet.Session(
+    ...     {"t": pd.DataFrame({"x": [1, 2]})}, unit=tacet.Row(), budget=tacet.PureDP(1)
+    ... ) as session:
+    ...     query = session.table("t").agg(n=tacet.count())
+    ...     text = session.evaluate(query, budget=tacet.PureDP(1)).to_json()
+    >>> verify(text).holds
+    True
+    >>> altered = text.replace('"weight": "1"', '"weight": "2"')
+    >>> [check.name for check in verify(altered).checks if check.outcome == "differs"]
+    ['digest']
+    """
+    stated = read_stated(text)
+    checks = [*_software(stated), *_again(stated)]
+    if ledger is not None:
+        checks += _in_ledger(stated, ledger, dataset)
+    return Verification(checks=tuple(checks))
+
+
+def _software(stated: Stated) -> Iterator[Check]:
+    """Other versions are no fault; they are where to look first if something else differs."""
+    here = software()
+    changed = [
+        f"{name} {stated.software.get(name, 'unknown')}, here {version}"
+        for name, version in here.items()
+        if stated.software.get(name) != version
+    ]
+    if changed:
+        yield Check(name="software", outcome="noted", detail="; ".join(changed))
+    else:
+        listed = ", ".join(f"{name} {version}" for name, version in here.items())
+        yield Check(name="software", outcome="ok", detail=listed)
+    if stated.reproducible:
+        said = "the noise is said to come from a seed: it protects nobody who can guess it"
+        yield Check(name="noise", outcome="noted", detail=said)
+
+
+def _again(stated: Stated) -> list[Check]:
+    """Question, event and price computed again; what cannot be made differs, and ends the rest."""
+    checks: list[Check] = []
+    step = "question"
+    try:
+        query = question_of(stated.query)
+        checks.append(_question(stated, query))
+        step = "digest"
+        checks.append(_same(step, stated.digest, query.digest(), "the SHA-256 of that question"))
+        step = "event"
+        allocation = allocate(query, stated.request)
+        checks.append(_event(stated, allocation))
+        step = "charge"
+        cost = charge(allocation.event, stated.request, stated.charge)
+        checks.append(_same(step, stated.charge, cost, f"{cost}, the price of that event"))
+        step = "words"
+        checks.append(_words(stated, query, allocation, cost))
+        step = "rows"
+        checks.append(_rows(stated, query))
+        step = "errors"
+        checks.append(_errors(stated, query, allocation))
+    except TacetError as error:
+        checks.append(_differs(step, f"it cannot be made again: {error}"))
+    return checks
+
+
+def _question(stated: Stated, query: Query) -> Check:
+    # The order of steps and aggregates is part of the question.
+    if json.dumps(query.to_dict()) == json.dumps(stated.query):
+        return _ok("question", repr(query))
+    return _differs("question", f"put together again it is {query!r}, written in another way")
+
+
+def _event(stated: Stated, allocation: Allocation) -> Check:
+    event = json.loads(allocation.event.to_json())
+    said = f"the noise that {stated.request} buys for that question"
+    return _same("event", stated.event, event, said)
+
+
+def _words(stated: Stated, query: Query, allocation: Allocation, cost: Guarantee) -> Check:
+    words = {"request": repr(stated.request), "spent": repr(cost)}
+    for name, text in words.items():
+        if stated.words[name] != text:
+            return _differs("words", f"{name}: stated {stated.words[name]!r}, but it is {text!r}")
+    sentences = provenance(query, allocation, cost)
+    if stated.provenance != sentences:
+        pairs = itertools.zip_longest(stated.provenance, sentences, fillvalue="nothing")
+        said, right = next((one, other) for one, other in pairs if one != other)
+        return _differs("words", f"provenance: stated {_short(said)}, but it is {_short(right)}")
+    return _ok("words", "budgets and sentences say the same")
+
+
+def _rows(stated: Stated, query: Query) -> Check:
+    """That the rows answer this question: the columns of its aggregates, for its keys alone."""
+    columns = [list(row) for row in stated.rows]
+    if any(names != columns[0] for names in columns):
+        return _differs("rows", "they differ in their columns")
+    known = {_key(key) for key in query.keys}
+    groups = len(query.groups)
+    found = Counter(_key(list(row.values())[:groups]) for row in stated.rows)
+    strangers = [key for key, times in found.items() if key not in known or times > query.lines]
+    if strangers:
+        return _differs("rows", f"no key of the question, or one too often: {strangers[0]}")
+    answers = columns[0][groups:] if columns else []
+    own = [answer_columns(name, a.parts) for name, a in query.aggregates.items()]
+    strange = [name for name in answers if not any(name in names for names in own)]
+    missing = [n for n, a in query.aggregates.items() for p in a.parts if f"{n}{p}" not in answers]
+    if strange or (missing and columns):
+        return _differs("rows", f"no answers of the question, or not all: {strange or missing}")
+    lines = len(known) * query.lines
+    said = f"{len(stated.rows):,} of {lines:,} rows, every aggregate"
+    if len(stated.rows) < lines:
+        said += "; the others were left out after the answer, by LIMIT or by hand"
+        return Check(name="rows", outcome="noted", detail=said)
+    return _ok("rows", said)
+
+
+def _errors(stated: Stated, query: Query, allocation: Allocation) -> Check:
+    """That standard errors which the noise alone determines are those of this noise."""
+    checked = []
+    for name, aggregate in query.aggregates.items():
+        noise: Any = allocation.noises[name]  # made by this very aggregate
+        error = aggregate.forecast(noise, allocation.reach, None).standard_error
+        if error is None or aggregate.parts != ("",):
+            continue
+        checked.append(name)
+        if any(row.get(f"{name}_se") != error for row in stated.rows):
+            return _differs(
+                "errors", f"{name}_se is not {error!r}, the standard error of its noise"
+            )
+    listed = ", ".join(checked) or "none is fixed by the noise alone"
+    return _ok("errors", f"standard errors of the noise: {listed}")
+
+
+def _in_ledger(stated: Stated, ledger: Ledger, dataset: str | None) -> list[Check]:
+    names = ledger.datasets() if dataset is None else (dataset,)
+    for name in names:
+        try:
+            entries = ledger.entries(name)
+        except LedgerMismatch as error:
+            return [_differs("entry", str(error))]
+        found = [e for e in entries if e.state == "reserved" and e.salt == stated.salt]
+        if found:
+            return [_entry(stated, found[0], entries, ledger.account(name)), _chain(ledger, name)]
+    where = f"account {dataset!r}" if dataset is not None else f"the {len(names)} accounts"
+    return [_differs("entry", f"there is none with this salt in {where}")]
+
+
+def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Account) -> Check:
+    """That the entry debits this charge for this question, and that it was answered."""
+    place = f"entry {entry.sequence} of account {entry.dataset!r}"
+    pairs = {
+        "digest": (stated.digest, entry.plan_digest),
+        "event": (stated.event, json.loads(entry.event)),
+        "charge": (stated.charge, guarantee_from_json(entry.charge)),
+        "request": (stated.request, guarantee_from_json(entry.request)),
+        "reproducible": (stated.reproducible, entry.reproducible),
+    }
+    for name, (said, noted) in pairs.items():
+        if said != noted:
+            return _differs("entry", f"{place} has the {name} {_short(noted)}, not {_short(said)}")
+    if type(account.budget) is not type(stated.charge):
+        return _differs("entry", f"{place} is held to {account.budget}, of another kind")
+    committed = [e for e in entries if e.state == "committed" and e.reservation == entry.sequence]
+    if not committed:
+        return _differs("entry", f"{place} was never answered")
+    return _ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
+
+
+def _chain(ledger: Ledger, name: str) -> Check:
+    try:
+        count = ledger.verify(name)
+    except LedgerMismatch as error:
+        return _differs("chain", str(error))
+    return _ok("chain", f"{count} entries chain and add up")
+
+
+def _same(name: str, stated: object, made: object, said: str) -> Check:
+    if stated == made:
+        return _ok(name, said)
+    return _differs(name, f"stated {_short(stated)}, but it is {_short(made)}")
+
+
+def _ok(name: str, detail: str) -> Check:
+    return Check(name=name, outcome="ok", detail=detail)
+
+
+def _differs(name: str, detail: str) -> Check:
+    return Check(name=name, outcome="differs", detail=detail)
+
+
+def _key(parts: object) -> str:
+    return json.dumps(parts, default=str)
+
+
+def _short(value: object) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value)
+        if isinstance(value, dict)
+        else str(value)
+    )
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

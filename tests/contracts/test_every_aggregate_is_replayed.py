@@ -1,0 +1,72 @@
+"""Every aggregate there is comes back from JSON text as the same question, with the same noise."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.query import neighbor_moves, neighbor_tables
+
+import tacet
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.every import EVERY
+from tacet.query.allocation import allocate
+from tacet.query.compile import compile_query
+from tacet.query.opening import scope_of
+from tacet.query.plan import Query
+from tacet.query.replay import question_of
+from tacet.query.units import Unit
+
+TYPES = {"pair": "BIGINT", "who": "BIGINT", "part": "VARCHAR", "region": "VARCHAR"}
+TYPES |= {"x": "DOUBLE", "whole": "BIGINT", "note": "VARCHAR", "unused": "BOOLEAN"}
+UNITS: dict[str, Unit] = {
+    "row": tacet.Row(),
+    "replaced row": tacet.Row(neighbors=tacet.ReplaceOne),
+    "person": tacet.Person("who", max_rows=3),
+    "replaced person of two columns": tacet.Person(
+        ("who", "part"), max_rows=1_000, neighbors=tacet.ReplaceOne
+    ),
+    "found": tacet.Person("who", max_rows=tacet.auto(budget=tacet.PureDP("1/3"), most=50)).found(7),
+}
+BUDGETS = (tacet.PureDP(1), tacet.ZCDP("1/7"), tacet.ApproxDP(1, "1e-6"))
+
+
+def started(unit: Unit, *, text: bool = False) -> Query:
+    types = dict.fromkeys(TYPES, "VARCHAR") if text else TYPES
+    return Query(table="t", unit=unit, scope=scope_of("t", types, unit, {}))
+
+
+def check(query: Query, *budgets: Guarantee) -> None:
+    """That the question comes back, with the SQL it runs and the noise it buys."""
+    again = question_of(json.loads(json.dumps(query.to_dict())))
+    assert again.digest() == query.digest()
+    assert list(again.aggregates.items()) == list(query.aggregates.items())
+    assert again.unit == query.unit
+    statement = compile_query(query, unit=query.unit, scan="t", salt=1)
+    assert compile_query(again, unit=again.unit, scan="t", salt=1) == statement
+    for budget in budgets or BUDGETS:
+        assert allocate(again, budget).event == allocate(query, budget).event
+
+
+def test_the_list_is_all_there_is() -> None:
+    assert set(neighbor_tables.AGGREGATES) == set(EVERY)
+
+
+@pytest.mark.parametrize("name", neighbor_moves.EVERY)
+def test_every_aggregate_comes_back(name: str) -> None:
+    aggregate = neighbor_moves.EVERY[name]()
+    check(started(tacet.Person("who", max_rows=3)).agg(a=aggregate))
+    text = started(tacet.Row(), text=True).group_by("region", keys=["a", None])
+    check(text.agg(a=aggregate), tacet.PureDP(1))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("pipeline", neighbor_tables.PIPELINES)
+def test_every_unit_and_step_comes_back(unit: str, pipeline: str) -> None:
+    query = neighbor_tables.PIPELINES[pipeline](started(UNITS[unit]))
+    query = query.group_by("region", "whole", keys={"region": ["a", None], "whole": [1, 2]})
+    makers = list(neighbor_moves.EVERY.values())
+    chosen = {f"a{place}": makers[place]() for place in range(0, len(makers), 5)}
+    check(query.agg(**chosen), tacet.ZCDP(1))
