@@ -106,7 +106,10 @@ def test_the_json_text_describes_how_it_was_made() -> None:
     assert len(told["salt"]) == 32
     assert told["reproducible"] is True
     assert told["query"]["aggregates"]["mean_age"]["kind"] == "mean"
-    assert told["query"]["unit"] == "a person (id) with at most 1 row in a question"
+    assert told["query"]["unit"]["max_rows"] == 1
+    assert told["digest"] == release.query.digest()
+    assert told["software"]["tacet"] == tacet.__version__
+    assert Release.verify(release.to_json()).holds
     assert list(told["provenance"]) == list(release.provenance)
 
 

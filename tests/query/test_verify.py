@@ -22,6 +22,7 @@ from tacet.errors import InvalidParameter
 from tacet.ledger.memory import MemoryLedger
 from tacet.ledger.opening import open_ledger
 from tacet.privacy.guarantees import Guarantee
+from tacet.query.columns import Fact
 from tacet.query.release import Release
 from tacet.query.session import Session
 from tacet.query.verification import Verification
@@ -36,7 +37,10 @@ FRAME = pl.DataFrame(
         "unused": [None] * 400,
     }
 )
-COLUMNS = {"age": tacet.Bounds(0, 120), "county": tacet.Categories(["A", "B", None])}
+COLUMNS: dict[str, Fact] = {
+    "age": tacet.Bounds(0, 120),
+    "county": tacet.Categories(["A", "B", None]),
+}
 
 
 def session_of(budget: Guarantee, **options: Any) -> Session:

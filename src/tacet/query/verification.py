@@ -32,7 +32,7 @@ __all__ = ["NOT_SHOWN", "Check", "Verification", "verify"]
 
 NOT_SHOWN = (
     "that the engine ran this question, and that it ran on the data that are spoken of",
-    "that the noise was drawn fairly and once, and that no released value was changed afterwards",
+    "that the noise was drawn fairly, once and from no seed, and that no value was changed since",
     "that whoever holds the ledger did not write it anew: keep its last digest elsewhere",
 )
 """What no file can show, for people."""
