@@ -40,7 +40,8 @@ from typing import Any
 
 from accounting_cases import CASES, Case, draws, references
 from accounting_tables import Record, box_table, case_table, header, trouble_table
-from query import CACHE, environment, machine
+from query import machine
+from tools import CACHE, environment
 
 HERE = Path(__file__).resolve().parent
 TOOLS = {  # name: environment, and the argument of its script

@@ -22,10 +22,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,11 +35,11 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from noise import CACHE, environment
 from peers.adaptive_protocol import measured
 from tacet import mechanisms
 from tacet.mechanisms import geometric_grid
 from tacet.mechanisms.adaptive import Maximum, Median, Sum
+from tools import CACHE, Tool, environment
 
 HERE = Path(__file__).parent
 TASKS = ("total", "median", "largest")
@@ -203,52 +200,18 @@ METHODS: dict[str, Method] = {
 }
 
 
-# ---- peers
-
-
-class Peer:
-    """A process that answers what it is asked about a column in a file."""
-
-    def __init__(self, name: str, python: Path) -> None:
-        settings = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-        settings.pop("PYTHONPATH", None)
-        self.process = subprocess.Popen(
-            [python, HERE / "peers" / f"adaptive_{name}.py"],
-            env=settings,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.methods: list[str] = self._read()
-
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        assert self.process.stdin
-        print(json.dumps(question), file=self.process.stdin, flush=True)
-        answer: dict[str, Any] = self._read()
-        return answer
-
-    def stop(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait()
-
-    def _read(self) -> Any:
-        assert self.process.stdout
-        return json.loads(self.process.stdout.readline())
-
-
 # ---- tables
 
 
 class Benchmark:
     """Asks tacet's methods and the peers' about columns, and keeps what a row needs."""
 
-    def __init__(self, peers: dict[str, Peer], place: Path) -> None:
+    def __init__(self, peers: dict[str, Tool], place: Path) -> None:
         self.peers, self.place = peers, place
 
     def methods(self, task: str) -> list[tuple[str, str]]:
         names = [("tacet", name) for name in METHODS]
-        names += [(peer, name) for peer, running in self.peers.items() for name in running.methods]
+        names += [(peer, name) for peer, running in self.peers.items() for name in running.greeting]
         return [(tool, name) for tool, name in names if name.split("/")[0] == task]
 
     def ask(
@@ -329,7 +292,12 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--quick", action="store_true", help="fewer releases, n up to 10^5")
     options = parser.parse_args()
-    peers = {name: Peer(name, environment(name, options.venvs)) for name in options.peers}
+    peers = {
+        name: Tool(
+            [environment(name, options.venvs), HERE / "peers" / f"adaptive_{name}.py"], ours=False
+        )
+        for name in options.peers
+    }
     releases = 40 if options.quick else 200
     sizes = (10**3, 10**4, 10**5) if options.quick else (10**3, 10**4, 10**5, 10**6)
     names = ["log-normal", "Pareto", "Zipf", "incomes"] + ["flights"] * bool(options.flights)

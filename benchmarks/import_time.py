@@ -21,7 +21,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CACHE = Path.home() / ".cache" / "tacet-bench"
+from tools import CACHE
+
 STATEMENTS = (
     ("tacet", "import tacet"),
     ("tacet", "from tacet import Session"),

@@ -15,14 +15,11 @@ everywhere (and delta = 1e-6 for keys).
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from noise import CACHE, environment
+from tools import CACHE, Tool, environment
 
 HERE = Path(__file__).parent
 TOOLS = ("tacet", "opendp", "diffprivlib", "pydp")
@@ -49,39 +46,6 @@ TASKS = {
 }
 
 
-class Tool:
-    """One process that waits for questions."""
-
-    def __init__(self, name: str, python: Path) -> None:
-        settings = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-        if name != "tacet":
-            settings.pop("PYTHONPATH", None)
-        self.process = subprocess.Popen(
-            [python, HERE / "peers" / f"mechanisms_{name}.py"],
-            env=settings,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.methods: list[str] = self._read()
-
-    def ask(self, method: str, size: int, releases: int = 0) -> dict[str, float]:
-        assert self.process.stdin
-        question = {"method": method, "size": size, "releases": releases}
-        print(json.dumps(question), file=self.process.stdin, flush=True)
-        answer: dict[str, float] = self._read()
-        return answer
-
-    def stop(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait()
-
-    def _read(self) -> Any:
-        assert self.process.stdout
-        return json.loads(self.process.stdout.readline())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -94,8 +58,11 @@ def main() -> None:
     options = parser.parse_args()
     tools = {
         name: Tool(
-            name,
-            options.tacet_python if name == "tacet" else environment(name, options.venvs),
+            [
+                options.tacet_python if name == "tacet" else environment(name, options.venvs),
+                HERE / "peers" / f"mechanisms_{name}.py",
+            ],
+            ours=name == "tacet",
         )
         for name in options.tools
     }
@@ -111,14 +78,14 @@ def compare(task: str, tools: dict[str, Tool], rounds: int) -> None:
     methods = [
         (name, method)
         for name, tool in tools.items()
-        for method in tool.methods
+        for method in tool.greeting
         if method.split("/")[0] == task
     ]
     best: dict[tuple[str, str, int], tuple[float, bool]] = {}
     for _ in range(rounds):
         for size in asked.sizes:
             for name, method in methods:
-                found = tools[name].ask(method, size)
+                found = tools[name].ask({"method": method, "size": size, "releases": 0})
                 key = (name, method, size)
                 pace = found["seconds"] / found["size"]
                 if key not in best or pace < best[key][0]:
@@ -140,7 +107,9 @@ def compare(task: str, tools: dict[str, Tool], rounds: int) -> None:
             cells.append(f"{1000 * pace * size:.3g} ms{'*' if fewer else ''}")
         cells.append(f"{best[name, method, largest][0] / ours:.3g}x")
         if error:
-            found = tools[name].ask(method, asked.error_size, asked.releases)
+            found = tools[name].ask(
+                {"method": method, "size": asked.error_size, "releases": asked.releases}
+            )
             cells.append(f"{found['error']:.4g}")
         print(f"| {name} | {method.split('/')[1]} |", " | ".join(cells), "|")
 

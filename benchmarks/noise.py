@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-CACHE = Path.home() / ".cache" / "tacet-bench"
+from tools import CACHE, Tool, environment
+
 LAWS = ("discrete Laplace", "discrete Gaussian", "real Laplace", "real Gaussian")
 TOOLS = ("tacet", "numpy", "opendp", "diffprivlib")
 SCALE = 10
@@ -107,7 +105,7 @@ def serve(tool: str, limit: float) -> None:
         began = time.perf_counter()
         release(x)
         pace[law] = (time.perf_counter() - began) / x.size
-    print("ready", flush=True)
+    print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         law, size = json.loads(line)
         count = size if pace[law] * size <= limit else max(int(limit / pace[law]), 500)
@@ -120,52 +118,6 @@ def serve(tool: str, limit: float) -> None:
 
 
 # ---- the driver
-
-
-def environment(name: str, venvs: Path) -> Path:
-    """The Python of a peer's own virtual environment, made anew when its requirements change."""
-    requirements = HERE / "peers" / f"{name}.txt"
-    place = venvs / name
-    done = place / "requirements-installed.txt"
-    python = place / "bin" / "python"
-    if not (done.exists() and done.read_text() == requirements.read_text()):
-        print(f"making {place}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
-        install = [python, "-m", "pip", "install", "-qq", "-r", requirements]
-        subprocess.run(install, check=True)
-        done.write_text(requirements.read_text())
-    return python
-
-
-class Tool:
-    """One process that waits for tasks."""
-
-    def __init__(self, name: str, python: Path, *, limit: float) -> None:
-        settings = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-        if name != "tacet":
-            settings.pop("PYTHONPATH", None)
-        command = [python, __file__, "--serve", name, "--limit", str(limit)]
-        self.process = subprocess.Popen(
-            command, env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        if self._read() != "ready":
-            msg = f"{name} did not start"
-            raise RuntimeError(msg)
-
-    def run(self, law: str, size: int) -> tuple[float, int]:
-        assert self.process.stdin
-        print(json.dumps([law, size]), file=self.process.stdin, flush=True)
-        seconds, count = json.loads(self._read())
-        return seconds, count
-
-    def stop(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait()
-
-    def _read(self) -> str:
-        assert self.process.stdout
-        return self.process.stdout.readline().strip()
 
 
 def main() -> None:
@@ -187,13 +139,14 @@ def main() -> None:
     for name in TOOLS:
         ours = name in {"tacet", "numpy"}
         python = options.tacet_python if ours else environment(name, options.venvs)
-        tools[name] = Tool(name, python, limit=options.limit)
+        command = [python, __file__, "--serve", name, "--limit", str(options.limit)]
+        tools[name] = Tool(command, ours=ours)
     best: dict[tuple[str, str, int], tuple[float, bool]] = {}
     for _ in range(options.rounds):
         for law in LAWS:
             for size in options.sizes:
                 for name, tool in tools.items():
-                    seconds, count = tool.run(law, size)
+                    seconds, count = tool.ask([law, size])
                     rate = count / seconds
                     key = (name, law, size)
                     if key not in best or rate > best[key][0]:

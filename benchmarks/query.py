@@ -37,8 +37,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools import CACHE, environment
+
 HERE = Path(__file__).resolve().parent
-CACHE = Path.home() / ".cache" / "tacet-bench"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +74,6 @@ class Record:
     answers: list[dict] = field(default_factory=list)
     noise: dict = field(default_factory=dict)
     failure: str = ""
-
-
-def environment(name: str, venvs: Path) -> Path:
-    """The Python of the tool's own virtual environment, made anew when its requirements change."""
-    requirements = HERE / "peers" / f"{name}.txt"
-    place = venvs / name
-    done = place / "requirements-installed.txt"
-    python = place / "bin" / "python"
-    if not (done.exists() and done.read_text() == requirements.read_text()):
-        print(f"making {place}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
-        install = [python, "-m", "pip", "install", "-qq", "-r", requirements]
-        subprocess.run(install, check=True)
-        done.write_text(requirements.read_text())
-    return python
 
 
 def run(python: Path, tool: Tool, task: list[str], record: Record, *, limit: float) -> None:

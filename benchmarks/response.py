@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from noise import CACHE, environment
 from tacet import mechanisms
+from tools import CACHE, environment
 
 HERE = Path(__file__).parent
 CATEGORIES = {"RandomizedResponse": (2, 4, 1000), "HadamardResponse": (1000,)}

@@ -52,8 +52,8 @@ def test_it_can_be_imported_where_warnings_are_errors() -> None:
     assert run(f"import tacet; {names}; print('fine')", "-W", "error") == "fine\n"
 
 
-def test_at_most_forty_names_each_once_and_in_order() -> None:
-    assert len(tacet.__all__) <= 40
+def test_names_are_few_each_once_and_in_order() -> None:
+    assert len(tacet.__all__) <= 60  # a third of them aggregates
     assert len(set(tacet.__all__)) == len(tacet.__all__)
     assert set(tacet.__all__) <= set(dir(tacet))
     assert not any(name.startswith("_") for name in tacet.__all__)

@@ -5,33 +5,21 @@
 from __future__ import annotations
 
 import math
-import os
-import runpy
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.examples.running import lines_of, names_of
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "local_sensitivity.py"
+EXAMPLE = "local_sensitivity.py"
 
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
-    return runpy.run_path(str(EXAMPLE))
+    return names_of(EXAMPLE)
 
 
 def test_it_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = lines_of(EXAMPLE)
     assert "data (1, 2, 2): 0: 0.063, 1: 0.170, 2: 0.462" in lines[0]
     assert "data (2, 2, 2): 0: 0.000, 1: 0.000, 2: 1.000" in lines[1]
     # Noise at local sensitivity is no better for a larger epsilon; at the global one it holds.
