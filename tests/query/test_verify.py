@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -118,6 +119,19 @@ def test_a_unit_whose_rows_were_found_holds() -> None:
 
 def test_the_file_tells_nothing_of_columns_that_were_not_asked_about() -> None:
     assert "unused" not in released(tacet.PureDP(1)).to_json()
+
+
+def test_the_file_tells_nothing_of_the_values_of_an_enumeration(tmp_path: Path) -> None:
+    path = tmp_path / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TYPE names AS ENUM ('Alice Smith', 'Bob')")
+        connection.execute("CREATE TABLE t (id names, name names, price DECIMAL(18, 3))")
+    unit = tacet.Person("id", max_rows=1)
+    with Session({"t": f"{path}::t"}, unit=unit, budget=tacet.PureDP(1)) as session:
+        query = session.table("t").group_by("name", keys=["x"]).agg(s=tacet.sum("price", 0, 1))
+        text = session.evaluate(query, budget=tacet.PureDP(1)).to_json()
+    assert "Alice" not in text
+    assert Release.verify(text).holds
 
 
 def test_another_version_is_noted_and_no_fault() -> None:

@@ -14,7 +14,7 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.engines.protocol import Engine
 from tacet.query.expressions.types import encodable
-from tacet.query.scope import Scope, id_reading, readings
+from tacet.query.scope import Scope, id_reading, plain_type, readings
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
@@ -99,7 +99,7 @@ def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[s
         ids[name] = id_reading(name, schema[name], sql=identifier(name))
     return Scope(
         table=table,
-        types=schema,
+        types={name: plain_type(kind) for name, kind in schema.items()},
         leaves={
             name: readings(name, kind, facts.get(name), sql=identifier(name))
             for name, kind in schema.items()

@@ -22,7 +22,7 @@ from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.sqltext import double
 
-__all__ = ["Leaf", "Scope", "id_reading", "readings"]
+__all__ = ["Leaf", "Scope", "id_reading", "plain_type", "readings"]
 
 _INTEGERS = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
@@ -62,10 +62,10 @@ class Leaf:
 class Scope:
     """All names that may be used at one point of a query.
 
-    table: the table's name, for messages. types: the engine's type of each source column.
-    leaves: the readings of each source column, best first (empty for a column of a type that has
-    none). ids: the columns that name a person, in the type
-    in which people are told apart. derived: columns made by `derive`.
+    table: the table's name, for messages. types: the engine's type of each source column, without
+    its parameters. leaves: the readings of each source column, best first (empty for a column of a
+    type that has none). ids: the columns that name a person, in the type in which people are told
+    apart. derived: columns made by `derive`.
     facts: what the curator declared.
     """
 
@@ -173,7 +173,7 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     sql: the column as the source knows it. Raises InvalidParameter where the declared type and
     the column's own can not meet.
     """
-    base = _base(sql_type)
+    base = plain_type(sql_type)
     text = base in _TEXTS or base == "ENUM"
     kinds: tuple[Kind, ...]
     match fact:
@@ -193,7 +193,7 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
         return ()
     if not text and kinds and not _convertible(base, kinds[0]):
         raise InvalidParameter(
-            f"columns[{name!r}]", fact, expected=f"a declaration that fits the type {sql_type}"
+            f"columns[{name!r}]", fact, expected=f"a declaration that fits the type {base}"
         )
     return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
 
@@ -204,7 +204,7 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
     A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
     Raises InvalidParameter for columns of other types.
     """
-    base = _base(sql_type)
+    base = plain_type(sql_type)
     identifier = Column(f"{name} as id", Kind.TEXT)
     if base in {"DOUBLE", "FLOAT", "REAL"}:
         number = f"{sql}::DOUBLE"
@@ -220,7 +220,7 @@ def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
         value = _by_code_point(sql) if base == "VARCHAR" else sql
         return Leaf(sql=value, column=identifier, label=name)
     raise InvalidParameter(
-        "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {sql_type}"
+        "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
     )
 
 
@@ -249,11 +249,16 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
     return Leaf(sql=f"({number} + 0.0e0)", column=column, label=name, converts=converts)
 
 
-def _base(sql_type: str) -> str:
-    """The engine's type without its parameters; a list's keeps its brackets and so is no other."""
-    return (
-        sql_type.upper() if sql_type.endswith("]") else sql_type.partition("(")[0].strip().upper()
-    )
+def plain_type(sql_type: str) -> str:
+    """The engine's type without its parameters; a list's keeps its brackets and so is no other.
+
+    The parameters of an ENUM are values, which may have been taken from the data.
+
+    >>> plain_type("DECIMAL(18,3)"), plain_type("INTEGER[]"), plain_type("ENUM('Ann', 'Bo')[]")
+    ('DECIMAL', 'INTEGER[]', 'ENUM[]')
+    """
+    bare = sql_type.partition("(")[0].strip().upper()
+    return f"{bare}[]" if sql_type.endswith("]") and not bare.endswith("]") else bare
 
 
 def _by_code_point(sql: str) -> str:
