@@ -13,6 +13,7 @@ import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import SeededBits
@@ -70,7 +71,7 @@ def test_the_table_of_the_discrete_gaussian_keeps_its_zcdp(
                 assert divergence > alpha * rho * mpf("0.999")
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+@pytest.mark.parametrize("sensitivity", mostly_slow([1, 2, 3]))
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("scale", [Fraction(2, 3), Fraction(2), Fraction(5)])
 def test_integer_noise_meets_the_curve_of_its_event_and_touches_it(
@@ -113,7 +114,7 @@ def test_integer_noise_meets_the_curve_of_its_event_and_touches_it(
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.3, 1.0, 3.0]))
 def test_the_exponential_mechanism_meets_its_curve_and_touches_it(
     epsilon: float, monotone: bool
 ) -> None:

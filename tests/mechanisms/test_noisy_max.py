@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.mechanisms.selection_laws import gap_density, order_law
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
@@ -60,7 +61,7 @@ def counted(outcomes: list[Any]) -> dict[Any, int]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize("name", mostly_slow(ONE, quick=3))
 def test_choices_have_the_exact_law(name: str) -> None:
     bits = SeededBits(81)
     seen = counted([(ONE[name].release(SCORES, bits=bits),) for _ in range(24_000)])
@@ -71,7 +72,7 @@ def test_choices_have_the_exact_law(name: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("name", mostly_slow(MANY))
 def test_orders_have_the_exact_law(name: str) -> None:
     bits = SeededBits(82)
     seen = counted([tuple(MANY[name].release(SCORES, bits=bits).tolist()) for _ in range(24_000)])

@@ -13,6 +13,7 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 from tests.mechanisms.laws import as_mpf, signed, standard_laplace
+from tests.tiers import mostly_slow
 
 from tacet.bits import RandomBits, ScriptedBits, SeededBits
 from tacet.mechanisms import certified, gaussian_table
@@ -105,7 +106,7 @@ def test_rounded_laplace_replays(ratio: Fraction) -> None:
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("size", [SIZE, SIZE - 1])
+@pytest.mark.parametrize("size", mostly_slow([SIZE, SIZE - 1]))
 def test_rounded_gaussian_replays(ratio: Fraction, size: int) -> None:
     source, offsets = Counting(34), fractions(SeededBits(2), size)
     floors = gaussian_chunk(offsets, lambda i: Fraction(offsets[i]), ratio=ratio, bits=source)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
@@ -38,7 +39,7 @@ BIG = 2**126 + 2**70 + 12345
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(10), Fraction(10**6)])
+@pytest.mark.parametrize("scale", mostly_slow([Fraction(1, 3), Fraction(10), Fraction(10**6)]))
 @pytest.mark.parametrize(("release", "name", "law"), INTEGERS)
 def test_the_noise_has_its_law(
     release: Callable[..., list[int]], name: str, law: Any, scale: Fraction
@@ -55,7 +56,7 @@ def test_the_noise_has_its_law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("offset", [0, 3, 4, 7])
+@pytest.mark.parametrize("offset", mostly_slow([0, 3, 4, 7]))
 @pytest.mark.parametrize(("release", "name", "law"), INTEGERS)
 def test_a_grid_coarser_than_the_noise_keeps_the_exact_masses(
     release: Callable[..., list[int]], name: str, law: Any, offset: int

@@ -20,6 +20,7 @@ from tests.mechanisms.laws import (
     geometric_tail,
     sign_p,
 )
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
@@ -63,7 +64,7 @@ def test_a_sampler_has_its_law_in_many_draws(law: str, scale: Fraction) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("scale", SCALES[:5])
+@pytest.mark.parametrize("scale", mostly_slow(SCALES[:5], quick=2))
 @pytest.mark.parametrize("law", LAWS)
 def test_the_reference_agrees(law: str, scale: Fraction) -> None:
     sampler, name, tail = LAWS[law]

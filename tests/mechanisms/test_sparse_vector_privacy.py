@@ -21,6 +21,7 @@ from tests.mechanisms.sparse_vector_laws import (
     stretch,
     two_sided,
 )
+from tests.tiers import mostly_slow
 
 from tacet.mechanisms.sparse_vector.comparison import Comparison
 from tacet.mechanisms.sparse_vector.grid import step_of, steps_of
@@ -74,7 +75,7 @@ BASES = [(0, 0, 0, 0), (3, -2, 4, 0), (-9, 9, -9, 9), (30, 30, -30, 1)]
 
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("sensitivity", [1, 3, Fraction(5, 2)])
+@pytest.mark.parametrize("sensitivity", mostly_slow([1, 3, Fraction(5, 2)]))
 def test_every_pattern_of_moves_costs_at_most_epsilon(
     sensitivity: Any, count: int, monotone: bool
 ) -> None:

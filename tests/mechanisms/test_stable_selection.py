@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
@@ -87,7 +88,7 @@ def worst_delta(
     return worst
 
 
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize(("epsilon", "delta"), GUARANTEES)
 def test_neighbours_keep_the_guarantee_and_touch_it(
     epsilon: Any, delta: Any, monotone: bool

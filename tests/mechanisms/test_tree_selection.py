@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import ScriptedBits, SeededBits
@@ -58,7 +59,7 @@ def law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("branching", [2, pytest.param(4, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("branching", mostly_slow([2, pytest.param(4, marks=pytest.mark.slow), 8]))
 @pytest.mark.parametrize("monotone", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching, monotone=monotone)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.mechanisms.selection_laws import order_law
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import accounting
@@ -67,7 +68,7 @@ def law(found: InverseSensitivity, table: Any, factor: float) -> np.ndarray[Any,
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 @pytest.mark.parametrize(
     ("statistic", "table"),
     [

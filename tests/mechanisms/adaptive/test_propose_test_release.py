@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds
+from tests.tiers import mostly_slow
 
 from tacet import checks, mechanisms
 from tacet.bits import SeededBits
@@ -225,7 +226,7 @@ def pairs_of(
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize("statistic", [Median(**ENDS), InterquartileRange(**ENDS)])
+@pytest.mark.parametrize("statistic", mostly_slow([Median(**ENDS), InterquartileRange(**ENDS)]))
 def test_the_law_on_all_neighbours_keeps_the_promise(statistic: Any, neighbors: Neighbors) -> None:
     made = ProposeTestRelease(
         statistic=statistic,

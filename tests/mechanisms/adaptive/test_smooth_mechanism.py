@@ -15,6 +15,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.divergences import exceeds
+from tests.tiers import mostly_slow
 
 from tacet import checks
 from tacet.bits import RandomBits, SeededBits
@@ -109,7 +110,7 @@ def pairs_of(
 
 
 @pytest.mark.parametrize("noise", ["student", "cauchy", "laplace", "gaussian"])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 2.0]))
 def test_the_law_on_all_neighbours_keeps_the_promise(noise: Any, epsilon: float) -> None:
     delta = 0.0 if noise in ("student", "cauchy") else 1e-3
     made = SmoothSensitivity(

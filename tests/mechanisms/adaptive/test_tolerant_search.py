@@ -20,6 +20,7 @@ from tests.mechanisms.adaptive.removal_laws import (
     excess,
     tolerant,
 )
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import SeededBits
@@ -206,7 +207,7 @@ def test_the_bound_holds_exactly_for_all_losses_of_three_points(
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("gaussian", [False, True])
-@pytest.mark.parametrize("near", [-1, 0, 1])
+@pytest.mark.parametrize("near", mostly_slow([-1, 0, 1]))
 def test_ranks_hold_whatever_the_losses_near_the_target_are(gaussian: bool, near: int) -> None:
     # Many points at about the target, where answers are coins: any of them is a right answer.
     noise = DiscreteGaussian(sigma=20, l2_sensitivity=1) if gaussian else None

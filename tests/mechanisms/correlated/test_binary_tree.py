@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import SeededBits
@@ -141,7 +142,7 @@ def law_p(noise: Floats, covariance: Floats) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("honaker", [False, True])
+@pytest.mark.parametrize("honaker", mostly_slow([False, True]))
 @pytest.mark.parametrize("draw", [streamed_noise, released_noise])
 def test_the_noise_has_its_covariance(draw: Any, honaker: bool) -> None:
     # 1000 runs of 7 steps: false alarms of 1e-7; a scale off by 10% is rejected, and noise that is

@@ -19,6 +19,7 @@ from tests.mechanisms.response.report_laws import (
     means,
     squares,
 )
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.mechanisms.response.categorical import RandomizedResponse
@@ -145,7 +146,7 @@ EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize(("epsilon", "count"), [(1, 400), (8, 100)])
+@pytest.mark.parametrize(("epsilon", "count"), mostly_slow([(1, 400), (8, 100)]))
 def test_intervals_cover(kind: str, epsilon: int, count: int) -> None:
     # 1000 surveys: 5 standard deviations of 0.95 are 0.035. Score intervals of a category that
     # one person in a hundred holds cover a little less or more than they say.
