@@ -13,6 +13,7 @@ from tacet.privacy.neighbors import ReplaceOne
 from tacet.query.aggregates.answers import Assume, Forecast
 from tacet.query.allocation import Allocation
 from tacet.query.plan import Derive, Query
+from tacet.query.together import Place
 from tacet.query.units import Person
 
 __all__ = ["Explanation", "explained", "provenance"]
@@ -111,7 +112,9 @@ def explained(
     )
 
 
-def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[str, ...]:
+def provenance(
+    query: Query, allocation: Allocation, cost: Guarantee, *, place: Place | None = None
+) -> tuple[str, ...]:
     """How a release was made, sentence by sentence: no part of it depends on the data."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
     protects = (
@@ -122,8 +125,15 @@ def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[s
         f"{name}: {aggregate.forecast(allocation.noises[name], allocation.reach, None).noise}"
         for name, aggregate in query.aggregates.items()
     ]
+    together = []
+    if place is not None:
+        together.append(
+            f"Question {place.name!r} of {len(place.together.names):,} that were asked together: "
+            f"{cost} is for all of them, once."
+        )
     return (
         protects,
+        *together,
         *_rows(query),
         *noises,
         _READING,
