@@ -16,6 +16,7 @@ from tests.query.neighbor_tables import (
     DERIVED,
     PIPELINES,
     REGIONS,
+    Limits,
     Pairs,
     make_pairs,
     sensitivity_of,
@@ -37,12 +38,17 @@ from tacet.query.search import Search
 
 __all__ = ["EVERY", "UNITS", "Moves", "moves_of", "open_session", "rows_of_others", "sweep"]
 
-UNITS = {
-    "one row": ("integer", 1),
-    "two rows": ("float", 2),
-    "three rows": ("text", 3),
-    "six rows of two ids": ("two", 6),
+UNITS: Mapping[str, tuple[str, Limits | None]] = {
+    "one row": ("integer", {"max_rows": 1}),
+    "two rows": ("float", {"max_rows": 2}),
+    "three rows": ("text", {"max_rows": 3}),
+    "six rows of two ids": ("two", {"max_rows": 6}),
     "single rows": ("integer", None),
+    "two rows in each of two groups": ("text", {"max_groups": 2, "max_rows_per_group": 2}),
+    "five rows in one group": ("two", {"max_groups": 1, "max_rows_per_group": 5}),
+    "three rows, one in a group": ("integer", {"max_rows": 3, "max_rows_per_group": 1}),
+    "four rows in two groups": ("float", {"max_rows": 4, "max_groups": 2}),
+    "all limits": ("integer", {"max_rows": 5, "max_groups": 2, "max_rows_per_group": 3}),
 }
 # The first of each pair gives the draws of intervals a far aim, the second a near one.
 BUDGETS = (
@@ -56,9 +62,9 @@ Moves = dict[tuple[str, str], Fraction]
 
 
 def open_session(
-    pairs: Pairs, *, max_rows: int | None, neighbors: Neighbors, **options: Any
+    pairs: Pairs, *, limits: Limits | None, neighbors: Neighbors, **options: Any
 ) -> tacet.Session:
-    unit = unit_of(pairs.ids, max_rows=max_rows, neighbors=neighbors)
+    unit = unit_of(pairs.ids, limits=limits, neighbors=neighbors)
     return tacet.Session(dict(pairs.tables), unit=unit, budget=tacet.PureDP(1), **options)
 
 
@@ -166,21 +172,21 @@ def _range(x: Any, y: Any, *, pairs: int) -> Fraction:
 
 
 def sweep(
-    *, kinds: Mapping[str, tuple[str, int | None]], neighbors: Neighbors, count: int, seed: int
+    *, kinds: Mapping[str, tuple[str, Limits | None]], neighbors: Neighbors, count: int, seed: int
 ) -> Iterator[tuple[Moves, str]]:
     """The moves of all aggregates over units, sources, pipelines and groupings."""
     salts = itertools.count(seed << 70)
-    for kind, (ids, max_rows) in kinds.items():
+    for kind, (ids, limits) in kinds.items():
         for text in (False, True) if ids != "float" else (False,):
             pairs = make_pairs(
                 count=count,
                 ids=ids,
                 neighbors=neighbors,
-                rows=max_rows is None,
+                rows=limits is None,
                 text=text,
                 seed=next(salts),
             )
-            with open_session(pairs, max_rows=max_rows, neighbors=neighbors) as session:
+            with open_session(pairs, limits=limits, neighbors=neighbors) as session:
                 for pipeline, grouped in itertools.product(PIPELINES, (False, True)):
                     derived = DERIVED if pipeline == "derive" else {}
                     where = f"{kind}, text={text}, {pipeline}, grouped={grouped}"
@@ -201,12 +207,12 @@ def rows_of_others(
     kind: str, neighbors: Neighbors, *, pipeline: str = "plain"
 ) -> tuple[Counter[str], Counter[str]]:
     """The rows that count, on both sides, of those who are on both."""
-    ids, max_rows = UNITS[kind]
+    ids, limits = UNITS[kind]
     pairs = make_pairs(
         count=120, ids=ids, neighbors=neighbors, rows=False, text=False, seed=len(pipeline)
     )
     found = []
-    with open_session(pairs, max_rows=max_rows, neighbors=neighbors) as session:
+    with open_session(pairs, limits=limits, neighbors=neighbors) as session:
         for side in pairs.tables:
             query = question(
                 session,

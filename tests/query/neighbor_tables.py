@@ -42,7 +42,16 @@ from tacet.query.search import Search
 from tacet.query.session import Session
 from tacet.query.units import Person
 
-__all__ = ["AGGREGATES", "DERIVED", "PIPELINES", "Pairs", "Recorder", "make_pairs", "vectors"]
+__all__ = [
+    "AGGREGATES",
+    "DERIVED",
+    "PIPELINES",
+    "Limits",
+    "Pairs",
+    "Recorder",
+    "make_pairs",
+    "vectors",
+]
 
 AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     Count: {
@@ -140,6 +149,8 @@ _TEXTS = (
 )
 
 Line = dict[str, Any]
+Limits = Mapping[str, int]
+"""The arguments of `Person` that bound her rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,7 +378,7 @@ def sensitivity_of(mechanism: Any) -> Fraction:
     return Fraction(value) if isinstance(value, int | Fraction) else Fraction(repr(value))
 
 
-def unit_of(ids: tuple[str, ...], *, max_rows: int | None, neighbors: Neighbors) -> Any:
-    if max_rows is None:
+def unit_of(ids: tuple[str, ...], *, limits: Limits | None, neighbors: Neighbors) -> Any:
+    if limits is None:
         return tacet.Row(neighbors=neighbors)
-    return Person(ids, max_rows=max_rows, neighbors=neighbors)
+    return Person(ids, **limits, neighbors=neighbors)

@@ -27,29 +27,31 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from tacet.query import compile as compiler
 from tacet.query.aggregates import quantiles, ranks
 from tacet.query.aggregates.sums import Clamp
+from tacet.query.bounding import bound_rows
 from tacet.query.sensitivity import of_ranks
 from tacet.query.sqltext import double
 from tacet.query.units import Person, Reach
 
 
 def _one_row_too_many(patch: pytest.MonkeyPatch) -> None:
-    right = compiler._bound
+    right = bound_rows
 
-    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
+    def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
+        assert unit.max_rows is not None
         more = Person(unit.id, max_rows=unit.max_rows + 1, neighbors=unit.neighbors)
-        return right(rows, unit=more, columns=columns, salt=salt)
+        return right(rows, unit=more, salt=salt, **given)
 
-    patch.setattr(compiler, "_bound", wrong)
+    patch.setattr("tacet.query.compile.bound_rows", wrong)
 
 
 def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
-    right = compiler._bound
+    right = bound_rows
 
-    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
-        text = right(rows, unit=unit, columns=columns, salt=salt)
+    def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
+        text = right(rows, unit=unit, salt=salt, **given)
         return text.replace("PARTITION BY ", "PARTITION BY cell, ")
 
-    patch.setattr(compiler, "_bound", wrong)
+    patch.setattr("tacet.query.compile.bound_rows", wrong)
 
 
 def _every_key_for_every_row(patch: pytest.MonkeyPatch) -> None:
@@ -118,14 +120,14 @@ def test_planted_faults_are_found(
     names: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ids, max_rows = UNITS[kind]
+    ids, limits = UNITS[kind]
     pairs = make_pairs(
-        count=80, ids=ids, neighbors=neighbors, rows=max_rows is None, text=False, seed=3
+        count=80, ids=ids, neighbors=neighbors, rows=limits is None, text=False, seed=3
     )
     aggregates = {name: EVERY[name] for name in names}
 
     def worst() -> Moves:
-        with open_session(pairs, max_rows=max_rows, neighbors=neighbors) as session:
+        with open_session(pairs, limits=limits, neighbors=neighbors) as session:
             return moves_of(
                 session, pipeline="plain", grouped=True, aggregates=aggregates, pairs=80, salt=9
             )
@@ -147,24 +149,24 @@ def test_planted_faults_are_found(
 def test_planted_couplings_of_people_are_found(
     was: str, becomes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = compiler._bound
+    right = bound_rows
 
-    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
-        text = right(rows, unit=unit, columns=columns, salt=salt)
+    def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
+        text = right(rows, unit=unit, salt=salt, **given)
         assert was in text
         return text.replace(was, becomes)
 
-    monkeypatch.setattr(compiler, "_bound", wrong)
+    monkeypatch.setattr("tacet.query.compile.bound_rows", wrong)
     before, after = rows_of_others("three rows", AddRemove)
     assert before != after
 
 
 def test_a_choice_that_is_drawn_anew_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, salts = compiler._bound, itertools.count()
+    right, salts = bound_rows, itertools.count()
 
-    def wrong(rows: str, *, unit: Person, columns: list[str], salt: int) -> str:
-        return right(rows, unit=unit, columns=columns, salt=next(salts))
+    def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
+        return right(rows, unit=unit, salt=next(salts), **given)
 
-    monkeypatch.setattr(compiler, "_bound", wrong)
+    monkeypatch.setattr("tacet.query.compile.bound_rows", wrong)
     before, after = rows_of_others("three rows", AddRemove)
     assert before != after

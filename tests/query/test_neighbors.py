@@ -30,7 +30,7 @@ from tests.query.neighbor_tables import (
 import tacet
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-QUICK = {"three rows"}
+QUICK = {"three rows", "all limits"}
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
@@ -69,10 +69,10 @@ def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -
 def test_one_small_table_asked_alone(name: str, tmp_path: Path) -> None:
     """Neither `pair` as a group nor other aggregates beside it; without groups there is no join."""
     for seed, neighbors in itertools.product(range(3), (AddRemove, ReplaceOne)):
-        ids, max_rows = list(UNITS.values())[seed]
+        ids, limits = list(UNITS.values())[seed]
         text = ids == "text"
         pairs = make_pairs(
-            count=1, ids=ids, neighbors=neighbors, rows=max_rows is None, text=text, seed=seed
+            count=1, ids=ids, neighbors=neighbors, rows=limits is None, text=text, seed=seed
         )
         tables: Mapping[str, Any] = pairs.tables
         if text:
@@ -80,7 +80,7 @@ def test_one_small_table_asked_alone(name: str, tmp_path: Path) -> None:
                 side: _as_csv(table, tmp_path / f"{side} {neighbors}.csv")
                 for side, table in tables.items()
             }
-        unit = unit_of(pairs.ids, max_rows=max_rows, neighbors=neighbors)
+        unit = unit_of(pairs.ids, limits=limits, neighbors=neighbors)
         with tacet.Session(dict(tables), unit=unit, budget=tacet.PureDP(1)) as session:
             for grouped in (False, True):
                 moves = moves_of(

@@ -1,38 +1,20 @@
 """From a query to DuckDB SQL: normalise, filter, key, bound every person, then count.
 
 The order is the guarantee. Row-wise steps come first; then rows without an id or a public key are
-dropped; then each person is bound to her rows; nothing after that multiplies a row. What leaves
-the engine is one line of exact integers a cell (and, for quantiles, one a cell and bin).
-
-**How a person is bound.** Her n rows are put in the order of every column in use; rows that are
-level are identical, so that their order is without effect. The systematic sample of k rows is kept:
-of the rows up to a share x of the order (of all that are level, or none), f(x) = floor(k x + u) are
-kept, with u in (0, 1) from a salted hash of her id. Of a group of identical rows that ends at the
-share x and begins after x', those are f(x) - f(x'), and which ones is all the same. The choice is a
-function of her own rows and the salt alone: removing another person changes nothing of it, and
-computing it again gives the same rows. Every row is kept with the same chance k / n (to within
-2^-20), also where rows are identical, and the rows kept are spread over her groups and values as
-hers are.
-
-**It keeps exactly min(k, n).** A share x is the double next to the quotient of two whole numbers:
-the engine's CUME_DIST at the end of a group, and before it (RANK - 1) / n, where PERCENT_RANK =
-(RANK - 1) / (n - 1) gives n back exactly. One group's x is the next one's x', and the last one's is
-1, so that the counts add up to f(1) - f(0). With k <= 2^20 the error of k x + u is below 2^-30,
-while u = (j + 1/2) / 2^20 keeps a distance of 2^-21 from 0 and 1: the sum is k. For m of n > k
-rows, f(x) - f(x') is at most m, since k m / n <= m - m / n; for n <= k it is at least m, and no
-more than m are there. (A count of a person's rows would say the same more plainly, and made the
-whole question a tenth slower.)
+dropped; then each person is bound to her limits, as `bounding` has it; nothing after that
+multiplies a row. What leaves the engine is one line of exact integers a cell (and, for quantiles,
+one a cell and bin).
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tacet.query.bounding import bound_rows
 from tacet.query.plan import Derive, Filter, Query
-from tacet.query.sqltext import double, identifier, literal
+from tacet.query.sqltext import identifier, literal
 from tacet.query.units import Person, Unit
 
 __all__ = ["Statement", "compile_query"]
@@ -64,7 +46,13 @@ def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statemen
     counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
     rows = _rows(query, unit=unit, scan=scan)
     bounded = (
-        _bound(rows, unit=unit, columns=["cell", *(f"v{i}" for i in range(len(inputs)))], salt=salt)
+        bound_rows(
+            rows,
+            unit=unit,
+            cells=len(query.keys),
+            columns=["cell", *(f"v{i}" for i in range(len(inputs)))],
+            salt=salt,
+        )
         if isinstance(unit, Person)
         else rows
     )
@@ -131,20 +119,3 @@ def _join_keys(query: Query) -> str:
         f" JOIN (SELECT {casts} FROM (VALUES {lines}) AS listed({', '.join(names)}, cell)) AS keys "
         f"ON {' AND '.join(conditions)}"
     )
-
-
-def _bound(rows: str, *, unit: Person, columns: Sequence[str], salt: int) -> str:
-    k = unit.max_rows
-    ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
-    high, low = salt >> 64, salt & (2**64 - 1)
-    content = ", ".join(columns)
-    start = f"((hash({ids}, {high}::UBIGINT, {low}::UBIGINT) >> 44)::DOUBLE + 0.5e0) / 1048576e0"
-    ranked = (
-        f"SELECT {content}, {ids}, row_number() OVER rows AS place, rank() OVER rows AS head, "
-        f"cume_dist() OVER rows AS share, percent_rank() OVER rows AS ahead FROM ({rows}) "
-        f"WINDOW rows AS (PARTITION BY {ids} ORDER BY {content})"
-    )
-    before = "CASE WHEN head = 1 THEN 0e0 ELSE (head - 1) / (round((head - 1) / ahead) + 1e0) END"
-    placed = f"SELECT *, {before} AS before, {start} AS u FROM ({ranked})"
-    kept = f"floor({double(k)} * share + u) - floor({double(k)} * before + u)"
-    return f"SELECT {content}, {ids} FROM ({placed}) WHERE place - head < {kept}"

@@ -12,6 +12,7 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.privacy.neighbors import ReplaceOne
 from tacet.query.aggregates.answers import Assume, Forecast
 from tacet.query.allocation import Allocation
+from tacet.query.bounding import limits_in_words
 from tacet.query.plan import Derive, Query
 from tacet.query.together import Place
 from tacet.query.units import Person
@@ -157,17 +158,8 @@ def _rows(query: Query) -> tuple[str, ...]:
         lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
     if isinstance(query.unit, Person):
         ids = ", ".join(query.unit.id)
-        most = query.unit.max_rows
         lines.append(f"drop rows without {ids} (whether or not there are any)")
-        if query.unit.search is not None:
-            lines.append(
-                f"{most:,} rows of a person: a number that was found privately when the session "
-                f"was opened, for {query.unit.search.budget}"
-            )
-        lines.append(
-            f"keep at most {most:,} row{'s' if most != 1 else ''} of each person ({ids}), chosen "
-            "at random, over all groups together; how many rows go is not known"
-        )
+        lines += limits_in_words(query.unit, cells=len(query.keys))
     return tuple(lines)
 
 

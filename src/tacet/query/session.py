@@ -307,13 +307,14 @@ class Session:
         """Replace a unit whose `max_rows` is to be found by one that has it."""
         if not isinstance(self.unit, Person) or self.unit.search is None:
             return
-        search = self.unit.search
-        found = 1
+        wanted, search, found = self.unit, self.unit.search, 1
+        self.unit = wanted.searched
+        assert self.unit.max_rows is not None
         for name in self._scopes:
-            query = self.table(name).agg(rows=RowsPerPerson(most=search.most))
+            query = self.table(name).agg(rows=RowsPerPerson(most=self.unit.max_rows))
             release = self.evaluate(query, budget=search.budget * Fraction(1, len(self._scopes)))
             found = max(found, int(release.answers["rows"].values[0]))
-        self.unit = self.unit.found(found)
+        self.unit = wanted.found(found)
 
     def _read(
         self, query: object, keys: Mapping[str, Any] | None, *, together: bool

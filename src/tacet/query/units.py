@@ -49,31 +49,45 @@ def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
     return Auto(budget=budget, most=most)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Person:
-    """Protect a person with all her rows; at most `max_rows` of them enter any question.
+    """Protect a person with all her rows, of which a bounded number enters any question.
 
-    id: the column that names the person, or several columns that do so together. Every table of
-    the session has it. Rows without an id (NULL in any of the columns) are dropped.
-    max_rows: how many rows a person may bring into one question, over all groups together.
-    Where she has more, a pseudo-random choice of that many is used, every row as likely as the
-    other, fixed by a salt that is drawn anew for every question. With `tacet.auto(budget=...)` the
-    session finds the number privately when it is opened: it is then the first rung of a public
-    ladder that only few people pass.
+    id: the column that names the person, or a row-wise expression such as "lower(email)", or
+    several of them that do so together. Every table of the session has it. Rows without an id (NULL
+    in any of them) are dropped.
+    max_rows: how many rows a person may bring into one question, over all groups together. With
+    `tacet.auto(budget=...)` the session finds the number privately when it is opened: it is then
+    the first rung of a public ladder that only few people pass.
+    max_groups: into how many groups of one question they may fall. max_rows_per_group: how many
+    of them may fall into one group; without groups all rows are one. Either max_rows or both of
+    the others must be given, since noise hides only what is bounded.
+    Where a person has more, a pseudo-random choice is used, every group and then every row as
+    likely as the other, fixed by a salt that is drawn anew for every question.
     neighbors: `AddRemove` compares the table with the one without her; `ReplaceOne` with the one
     in which her rows are another person's.
 
     >>> Person("patient", max_rows=10)
     Person(id=('patient',), max_rows=10, neighbors=AddRemove)
+    >>> print(Person("patient", max_groups=3, max_rows_per_group=2))
+    a person (patient) with at most 3 groups and 2 rows in each group in a question
     """
 
     id: tuple[str, ...]
-    max_rows: int
+    max_rows: int | None
+    max_groups: int | None
+    max_rows_per_group: int | None
     neighbors: Neighbors = AddRemove
-    search: Auto | None = field(default=None, repr=False)
+    search: Auto | None = None
 
     def __init__(
-        self, id: str | tuple[str, ...], *, max_rows: int | Auto, neighbors: Neighbors = AddRemove
+        self,
+        id: str | tuple[str, ...],
+        *,
+        max_rows: int | Auto | None = None,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        neighbors: Neighbors = AddRemove,
     ) -> None:
         names = tuple(id) if isinstance(id, tuple | list) else (id,)
         if not names or not all(checks.is_text(name) for name in names):
@@ -81,30 +95,79 @@ class Person:
         if len(set(names)) < len(names):
             raise InvalidParameter("id", id, expected="column names that differ")
         search = max_rows if isinstance(max_rows, Auto) else None
-        most = max_rows.most if isinstance(max_rows, Auto) else max_rows
-        if checks.positive_integer(max_rows=most) > _MOST_ROWS:
-            raise InvalidParameter("max_rows", most, expected=f"at most {_MOST_ROWS:,}")
+        rows = _limit("max_rows", max_rows.most if isinstance(max_rows, Auto) else max_rows)
+        groups = _limit("max_groups", max_groups)
+        each = _limit("max_rows_per_group", max_rows_per_group)
+        if rows is None and (groups is None or each is None):
+            given = {"max_groups": groups, "max_rows_per_group": each}
+            told = ", ".join(f"{name}={value}" for name, value in given.items() if value)
+            raise InvalidParameter("max_rows", None, expected=_BOUNDED + (told and f", not {told}"))
+        if rows is None and groups is not None and each is not None and groups * each > _MOST_ROWS:
+            raise InvalidParameter(
+                "max_groups",
+                f"{groups:,} groups of {each:,} rows",
+                expected=f"at most {_MOST_ROWS:,} rows in all, or max_rows= beside them",
+            )
         object.__setattr__(self, "id", names)
-        object.__setattr__(self, "max_rows", int(most))
+        object.__setattr__(self, "max_rows", rows)
+        object.__setattr__(self, "max_groups", groups)
+        object.__setattr__(self, "max_rows_per_group", each)
         object.__setattr__(self, "neighbors", _relation(neighbors))
         object.__setattr__(self, "search", search)
 
+    @property
+    def searched(self) -> Person:
+        """The unit of the search for `max_rows`: her rows, before groups bound them."""
+        if self.search is None:
+            return self
+        most = self.search.most
+        if self.max_groups is not None and self.max_rows_per_group is not None:
+            most = min(most, self.max_groups * self.max_rows_per_group)  # more is never kept
+        return Person(self.id, max_rows=most, neighbors=self.neighbors)
+
     def found(self, max_rows: int) -> Person:
         """The same unit with the number of rows that its search found."""
-        unit = Person(self.id, max_rows=max_rows, neighbors=self.neighbors)
+        unit = Person(
+            self.id,
+            max_rows=max_rows,
+            max_groups=self.max_groups,
+            max_rows_per_group=self.max_rows_per_group,
+            neighbors=self.neighbors,
+        )
         object.__setattr__(unit, "search", self.search)
         return unit
 
     @property
     def terms(self) -> str:
         """The unit as a term of an account: without the number, where every session finds one."""
-        if self.search is None:
-            return str(self)
-        return f"a person ({', '.join(self.id)}) with at most a number of rows that is found"
+        return self._text(self.max_rows if self.search is None else None)
 
     def __str__(self) -> str:
-        rows = "1 row" if self.max_rows == 1 else f"{self.max_rows:,} rows"
-        return f"a person ({', '.join(self.id)}) with at most {rows} in a question"
+        return self._text(self.max_rows)
+
+    def __repr__(self) -> str:
+        limits = {
+            "max_rows": self.max_rows,
+            "max_groups": self.max_groups,
+            "max_rows_per_group": self.max_rows_per_group,
+        }
+        given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
+        return f"Person(id={self.id}{given}, neighbors={self.neighbors})"
+
+    def _text(self, rows: int | None) -> str:
+        limits = []
+        if self.max_groups is not None:
+            limits.append("1 group" if self.max_groups == 1 else f"{self.max_groups:,} groups")
+        if self.max_rows_per_group is not None:
+            limits.append(f"{_rows(self.max_rows_per_group)} in each group")
+        if rows is not None:
+            limits.append(f"{_rows(rows)} in all" if limits else _rows(rows))
+        elif self.search is not None:
+            limits.append("a number of rows that is found")
+        *first, last = limits
+        listed = f"{', '.join(first)} and {last}" if first else last
+        place = "" if rows is None and self.search is not None else " in a question"
+        return f"a person ({', '.join(self.id)}) with at most {listed}{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +217,16 @@ class Reach:
     @staticmethod
     def of(unit: Unit, *, cells: int) -> Reach:
         """The reach of one unit into a question with this many groups."""
-        rows = unit.max_rows if isinstance(unit, Person) else 1
-        return Reach.within(max_rows=rows, cells=cells, replaced=unit.neighbors is ReplaceOne)
+        replaced = unit.neighbors is ReplaceOne
+        if not isinstance(unit, Person):
+            return Reach.within(max_rows=1, cells=cells, replaced=replaced)
+        return Reach.within(
+            max_rows=unit.max_rows,
+            max_groups=unit.max_groups,
+            max_rows_per_group=unit.max_rows_per_group,
+            cells=cells,
+            replaced=replaced,
+        )
 
     @staticmethod
     def within(
@@ -186,6 +257,19 @@ class Reach:
             cells=cells,
             replaced=replaced,
         )
+
+
+def _limit(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    number = checks.positive_integer(**{name: value})
+    if number > _MOST_ROWS:
+        raise InvalidParameter(name, value, expected=f"at most {_MOST_ROWS:,}")
+    return int(number)
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number:,} rows"
 
 
 def _relation(neighbors: object) -> Neighbors:
