@@ -51,6 +51,31 @@ def test_max_rows_limits_what_a_person_brings(run: Run, visits: str) -> None:
     assert ran.out.splitlines()[1].strip() == "200 ± 0"
 
 
+def test_groups_and_rows_in_each_limit_what_a_person_brings(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("who,place\n" + "".join(f"p,{i % 3}\n" for i in range(12)), encoding="utf-8")
+    select = "SELECT place, COUNT(*) AS n FROM t GROUP BY place"
+    limits = ("--unit", "who", "--max-groups", "2", "--max-rows-per-group", "3")
+    few = ("--epsilon", "900", "--keys", "place=0,1,2", "--json")
+    ran = run("query", str(path), *limits, *few, select)
+    assert sorted(row["n"] for row in json.loads(ran.out)["rows"]) == [0, 3, 3]
+    ran = run("query", str(path), *limits, "--max-rows", "4", *few, select)
+    assert sum(row["n"] for row in json.loads(ran.out)["rows"]) == 4
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [(), ("--max-groups", "2"), ("--max-rows-per-group", "2"), ("--row", "--max-groups", "2")],
+)
+def test_limits_that_leave_rows_unbounded_are_refused(
+    run: Run, visits: str, limits: tuple[str, ...]
+) -> None:
+    who = () if "--row" in limits else ("--unit", "person")
+    ran = run("query", visits, *who, *limits, "--epsilon", "1", "SELECT COUNT(*) AS n FROM visits")
+    assert ran.code == 2
+    assert "--max-rows" in ran.err
+
+
 @pytest.mark.parametrize(
     ("options", "shown"),
     [

@@ -66,8 +66,8 @@ def test_every_public_aggregate_is_in_the_list() -> None:
 
 def test_every_unit_is_covered() -> None:
     covered = {
-        type(neighbor_tables.unit_of(("id",), max_rows=rows, neighbors=tacet.AddRemove))
-        for _, rows in neighbor_moves.UNITS.values()
+        type(neighbor_tables.unit_of(("id",), limits=limits, neighbors=tacet.AddRemove))
+        for _, limits in neighbor_moves.UNITS.values()
     }
     assert covered == set(typing.get_args(units.Unit))
 

@@ -72,11 +72,24 @@ def budget_of(text: str) -> Guarantee:
     return Price(**numbers).guarantee("--budget")
 
 
-def unit_of(*, persons: Sequence[str], max_rows: int | None, row: bool) -> Unit:
+def unit_of(
+    *,
+    persons: Sequence[str],
+    max_rows: int | None,
+    max_groups: int | None = None,
+    max_rows_per_group: int | None = None,
+    row: bool,
+) -> Unit:
     """The unit of privacy: persons by their columns, or single rows."""
     from tacet.query.units import Person, Row
 
-    if row and (persons or max_rows is not None):
+    limits = {
+        "--max-rows": max_rows,
+        "--max-groups": max_groups,
+        "--max-rows-per-group": max_rows_per_group,
+    }
+    given = [name for name, value in limits.items() if value is not None]
+    if row and (persons or given):
         raise InvalidParameter("--row", row, expected="it without --unit and --max-rows")
     if row:
         return Row()
@@ -87,13 +100,19 @@ def unit_of(*, persons: Sequence[str], max_rows: int | None, row: bool) -> Unit:
             expected="--unit with the column that names a person, or --row where every person has "
             "one row at most",
         )
-    if max_rows is None:
+    if max_rows is None and (max_groups is None or max_rows_per_group is None):
         raise InvalidParameter(
             "--max-rows",
             None,
-            expected="--max-rows, the most rows of one person that a question uses",
+            expected="--max-rows, the most rows of one person that a question uses, or "
+            "--max-groups with --max-rows-per-group" + (f", not {given[0]} alone" if given else ""),
         )
-    return Person(tuple(persons), max_rows=max_rows)
+    return Person(
+        tuple(persons),
+        max_rows=max_rows,
+        max_groups=max_groups,
+        max_rows_per_group=max_rows_per_group,
+    )
 
 
 def facts_of(bounds: Sequence[str], file: Path | None) -> dict[str, Fact]:

@@ -93,6 +93,25 @@ def query(
             show_default=False,
         ),
     ] = None,
+    max_groups: Annotated[
+        int | None,
+        typer.Option(
+            "--max-groups",
+            metavar="N",
+            help="The most groups of a question that the rows of one person fall into. With "
+            "--max-rows-per-group, --max-rows may be left out.",
+            show_default=False,
+        ),
+    ] = None,
+    max_rows_per_group: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rows-per-group",
+            metavar="N",
+            help="The most rows of one person in one group; without GROUP BY all rows are one.",
+            show_default=False,
+        ),
+    ] = None,
     row: Annotated[
         bool,
         typer.Option(
@@ -235,7 +254,13 @@ def query(
             data=data,
             delimiter=delimiter,
             sql=sql,
-            unit=unit_of(persons=unit or [], max_rows=max_rows, row=row),
+            unit=unit_of(
+                persons=unit or [],
+                max_rows=max_rows,
+                max_groups=max_groups,
+                max_rows_per_group=max_rows_per_group,
+                row=row,
+            ),
             facts=facts_of(bounds or [], columns),
             keys=key_texts(keys or []),
             request=price.guarantee("--epsilon, --rho, --mu"),

@@ -53,9 +53,8 @@ def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
 class Person:
     """Protect a person with all her rows, of which a bounded number enters any question.
 
-    id: the column that names the person, or a row-wise expression such as "lower(email)", or
-    several of them that do so together. Every table of the session has it. Rows without an id (NULL
-    in any of them) are dropped.
+    id: the column that names the person, or several columns that do so together. Every table of
+    the session has it. Rows without an id (NULL in any of the columns) are dropped.
     max_rows: how many rows a person may bring into one question, over all groups together. With
     `tacet.auto(budget=...)` the session finds the number privately when it is opened: it is then
     the first rung of a public ladder that only few people pass.
