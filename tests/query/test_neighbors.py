@@ -30,7 +30,7 @@ from tests.query.neighbor_tables import (
 import tacet
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-QUICK = {"three rows", "all limits"}
+QUICK = {"all limits"}
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])

@@ -110,10 +110,19 @@ def test_post_processing_holds() -> None:
     assert "2 of 3 rows" in str(found)
 
 
-def test_a_unit_whose_rows_were_found_holds() -> None:
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP("0.5"), most=9))
-    release = released(tacet.PureDP(2), tacet.PureDP(1), unit=unit)
-    assert "found privately" in release.to_json()
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9)},
+        {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9), "max_groups": 2},
+        {"max_groups": 2, "max_rows_per_group": 1},
+        {"max_rows": 3, "max_groups": 2, "max_rows_per_group": 2},
+    ],
+    ids=str,
+)
+def test_every_unit_holds(limits: dict[str, Any]) -> None:
+    release = released(tacet.PureDP(2), tacet.PureDP(1), unit=tacet.Person("id", **limits))
+    assert ("when the session was opened" in release.to_json()) == ("Auto" in str(limits))
     assert Release.verify(release.to_json()).holds
 
 

@@ -196,9 +196,16 @@ def _stepped(query: Query, step: Mapping[str, str], *, at: str) -> Query:
 
 def _searched(unit: Unit, search: Auto) -> Unit:
     """The unit whose `max_rows` a session found."""
-    if not isinstance(unit, Person):
+    if not isinstance(unit, Person) or unit.max_rows is None:
         raise InvalidParameter("query.search", "{...}", expected="it beside a person alone")
-    return Person(unit.id, max_rows=search, neighbors=unit.neighbors).found(unit.max_rows)
+    sought = Person(
+        unit.id,
+        max_rows=search,
+        max_groups=unit.max_groups,
+        max_rows_per_group=unit.max_rows_per_group,
+        neighbors=unit.neighbors,
+    )
+    return sought.found(unit.max_rows)
 
 
 def _parsed(text: str) -> dict[str, Any]:
