@@ -33,6 +33,7 @@ from typing import Literal
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
+from tacet.errors import InvalidParameter
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.query.aggregates.aggregate import Single
@@ -54,6 +55,8 @@ from tacet.query.sensitivity import of_totals
 from tacet.query.units import Reach
 
 __all__ = ["Extreme", "ExtremeSelection", "max", "min"]
+
+_MOST_PEOPLE = 2**40  # to leave out; more than there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,10 @@ class Extreme(Single):
         """The draws within the share, and the rank that this allows to aim at."""
         point = Exponential(epsilon=selection_epsilon(share), sensitivity=of_totals(reach).l1)
         odds = math.log((self._grid()[2] + 1) / (1 - float(CONFIDENCE)))
-        return ExtremeSelection(point=point, beyond=math.ceil(odds / float(point.factor)))
+        beyond = math.ceil(odds / float(point.factor))
+        if beyond > _MOST_PEOPLE:  # `allocate` says so of the budget
+            raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
+        return ExtremeSelection(point=point, beyond=beyond)
 
     def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
         """One grid point a cell."""

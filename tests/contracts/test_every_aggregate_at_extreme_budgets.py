@@ -1,0 +1,57 @@
+"""Whatever the budget, an aggregate is refused before anything is spent, or it answers."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+from tests.query import neighbor_tables
+
+import tacet
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter
+from tacet.privacy.guarantees import Guarantee
+
+TABLE = pa.table(
+    {
+        "who": [1, 2, 2, 3, 4],
+        "region": ["a", "b", None, "a", "a"],
+        "x": [0.5, -math.inf, 1e308, None, 7.0],
+        "whole": [1, -(2**62), None, 0, 3],
+        "note": ["3", "z", None, "-1e999", "nan"],
+    }
+)
+# One question of each family: the noise of the others differs in its numbers alone.
+MAKERS = {kind.__name__: next(iter(m.values())) for kind, m in neighbor_tables.AGGREGATES.items()}
+AMOUNTS = ("1e-300", "1e-155", "1e-100", "1e-30", "1e-16", "1e-9", "1e-4", "1e3", "1e6")
+KINDS = (tacet.PureDP, tacet.ZCDP, tacet.GDP)
+EVERY: list[Guarantee] = [kind(amount) for kind in KINDS for amount in AMOUNTS]
+EVERY += [tacet.ApproxDP(amount, "1e-6") for amount in AMOUNTS]
+QUICK: set[Guarantee] = {tacet.PureDP("1e-30"), tacet.ZCDP("1e-300"), tacet.PureDP("1e6")}
+
+
+@pytest.mark.parametrize(
+    "budget", [b if b in QUICK else pytest.param(b, marks=pytest.mark.slow) for b in EVERY]
+)
+def test_it_is_refused_for_nothing_or_answers(budget: Guarantee) -> None:
+    unit = tacet.Person("who", max_rows=2, neighbors=tacet.ReplaceOne)
+    whole = budget * len(MAKERS)
+    with tacet.Session({"t": TABLE}, unit=unit, budget=whole, bits=SeededBits(1)) as session:
+        for make in MAKERS.values():
+            spent = session.spent
+            query = session.table("t").group_by("region", keys=["a", "b"]).agg(answer=make())
+            try:
+                release = session.evaluate(query, budget=budget)
+            except InvalidParameter:
+                assert session.spent == spent
+            else:
+                assert len(release.to_dicts()) == 2 * query.lines
+                assert release.clamped().to_json()
+                assert str(session.explain(query, budget=budget))
+
+
+def test_there_is_one_of_each() -> None:
+    assert len(MAKERS) == len(neighbor_tables.AGGREGATES)
