@@ -72,13 +72,18 @@ class MissingBound(InvalidParameter):
 class UnsafeExpression(InvalidParameter):
     """An expression or SELECT uses something outside the row-wise, total subset of SQL.
 
-    text: the whole expression; reason: what is wrong; mend: what may be written instead.
+    text: the whole expression; reason: what is wrong; mend: what may be written instead; place:
+    where in the text it stands (first character, and one past the last), where that is known; the
+    message then shows the line with a mark below it.
     """
 
-    def __init__(self, text: str, *, reason: str, mend: str) -> None:
+    def __init__(
+        self, text: str, *, reason: str, mend: str, place: tuple[int, int] | None = None
+    ) -> None:
         super().__init__("expression", text, expected=mend)
-        self.text, self.reason, self.mend = text, reason, mend
-        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}",)
+        self.text, self.reason, self.mend, self.place = text, reason, mend, place
+        drawn = "" if place is None else _marked(text, *place)
+        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}{drawn}",)
 
 
 class WrongUnit(TacetError, TypeError):
@@ -176,3 +181,21 @@ def _rebuilt(kind: type[TacetError], args: tuple[object, ...], fields: dict[str,
 def _show(value: object, *, limit: int = 200) -> str:
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _marked(text: str, start: int, end: int, *, width: int = 100) -> str:
+    """The line of a text in which a part stands, with a mark below the part.
+
+    >>> print(_marked("age > 18 AND random() < 1", 13, 21))
+    <BLANKLINE>
+      age > 18 AND random() < 1
+                   ^^^^^^^^
+    """
+    first = text.rfind("\n", 0, start) + 1
+    after = text.find("\n", start)
+    line = text[first:] if after < 0 else text[first:after]
+    before = max(0, start - first - width // 2) if len(line) > width else 0
+    line = "".join(sign if sign.isprintable() else " " for sign in line[before : before + width])
+    at = start - first - before
+    mark = "^" * max(1, min(end - start, len(line) - at))
+    return f"\n  {line}\n  {' ' * at}{mark}"

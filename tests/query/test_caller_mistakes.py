@@ -152,8 +152,8 @@ NAMES: dict[str, Mistake] = {
         "query",
         "agg(",
     ),
-    "a number for a query": (
-        lambda s: s.evaluate(1, budget=PureDP(0.5)),  # type: ignore[call-overload]
+    "text for a query": (
+        lambda s: s.evaluate("SELECT 1", budget=PureDP(0.5)),  # type: ignore[arg-type]
         InvalidParameter,
         "query",
         "session.table(",

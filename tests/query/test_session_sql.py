@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from tests.query.exact_answers import opened
 
 import tacet
+from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import PureDP
 from tacet.query.plan import Query
+from tacet.query.release import Release
 from tacet.query.session import Session
 
 FRAME = pl.DataFrame(
@@ -90,6 +93,34 @@ PAIRS: dict[str, tuple[str, Callable[[Query], Query]]] = {
         ),
     ),
 }
+PAIRS |= {
+    "a sub-select": (
+        """SELECT AVG(years) AS m FROM (SELECT age AS years FROM t WHERE county = 'A') AS s
+           WHERE years > 3""",
+        lambda t: t.where("county = 'A'").where("age > 3").agg(m=tacet.mean("age")),
+    ),
+    "a common table expression": (
+        """WITH adults AS (SELECT *, LEAST(pay / 12, 99) AS monthly FROM t WHERE age >= 18),
+                rich AS (SELECT county AS area, monthly AS m FROM adults WHERE monthly > 10)
+           SELECT COUNT(*) AS n, SUM(GREATEST(m, 0)) AS s FROM rich WHERE area <> 'B'""",
+        lambda t: (
+            t.where("age >= 18")
+            .derive(monthly="LEAST(pay / 12, 99)")
+            .where("monthly > 10")
+            .where("county <> 'B'")
+            .agg(n=tacet.count(), s=tacet.sum("GREATEST(monthly, 0)"))
+        ),
+    ),
+    "a filter": (
+        """SELECT AVG(age) FILTER (WHERE county = 'A') AS m,
+                  COUNT(*) FILTER (WHERE age > 9) AS n FROM t""",
+        agg(
+            m=tacet.mean("CASE WHEN county = 'A' THEN age END"),
+            n=tacet.count("CASE WHEN age > 9 THEN 1 END"),
+        ),
+    ),
+    "a sum of a condition": ("SELECT SUM(age > 17) AS s FROM t", agg(s=tacet.sum("age > 17"))),
+}
 KEYS = {"Group by": ["x", "y"], "decade": [1, 2, 3]}
 
 
@@ -142,6 +173,101 @@ def test_missing_keys_come_where_the_select_says() -> None:
             release = one.sql(text + nulls, budget=BUDGET, keys=keys)
         assert [row["c"] for row in release.to_dicts()] == expected
         assert release.groups == ("c",)
+
+
+def test_keys_may_be_named_as_the_select_names_the_column() -> None:
+    text = """WITH a AS (SELECT county AS area, FLOOR(age / 10) AS age FROM t)
+              SELECT area, FLOOR(age / 2) AS Age, COUNT(*) AS n FROM a GROUP BY 1, 2"""
+    with session() as one, pytest.raises(InvalidParameter, match="both a column"):
+        one.sql(text, budget=BUDGET, keys={})
+    text = text.replace("AS age FROM", "AS decade FROM").replace("FLOOR(age / 2)", "decade % 2")
+    for keys in ({"area": ["A"], "Age": [0, 1]}, {"county": ["A"], "Age": [0, 1]}):
+        with session() as one:
+            release = one.sql(text, budget=BUDGET, keys=keys)
+        assert release.groups == ("area", "Age")
+        assert release.keys == (("A", 0), ("A", 1))
+    with session() as one, pytest.raises(InvalidParameter, match="area, Age"):
+        one.sql(text, budget=BUDGET, keys={"age": [0, 1]})
+    with session() as one, pytest.raises(InvalidParameter, match="once"):
+        one.sql(text, budget=BUDGET, keys={"area": ["A"], "county": ["B"], "Age": [1]})
+
+
+def test_having_and_offset_choose_among_released_rows_by_released_values() -> None:
+    text = "SELECT county AS c, COUNT(*) AS n, AVG(age) AS m FROM t GROUP BY county"
+    with session() as one:
+        whole = one.sql(text, budget=BUDGET)
+    rows = whole.to_dicts()
+    middle = sorted(row["n"] for row in rows)[1]
+    for clause, expected in {
+        f" HAVING COUNT(*) >= {middle}": [row for row in rows if row["n"] >= middle],
+        f" HAVING n > {middle}": [row for row in rows if row["n"] > middle],
+        " HAVING county = 'A'": [row for row in rows if row["c"] == "A"],
+        " HAVING c = 'A' OR m < 0": [row for row in rows if row["c"] == "A" or row["m"] < 0],
+        " HAVING n / 0 > 1": [],
+        " HAVING NOT n IS NULL ORDER BY -n": sorted(rows, key=lambda row: -row["n"]),
+        " ORDER BY CASE WHEN c = 'B' THEN 0 ELSE 1 END LIMIT 1": [rows[1]],
+        " LIMIT 1 OFFSET 1": rows[1:2],
+        " OFFSET 2": rows[2:],
+        " OFFSET 9": [],
+    }.items():
+        with session() as other:
+            found = other.sql(text + clause, budget=BUDGET)
+        assert found.to_dicts() == expected, clause
+        assert found.charge == whole.charge
+        assert found.query.digest() == whole.query.digest()
+        assert Release.verify(found.to_json()).holds
+
+
+@pytest.mark.parametrize(
+    ("clause", "argument"),
+    [
+        ("HAVING n", "HAVING"),
+        ("HAVING c > 3", "HAVING"),
+        ("HAVING n || 'x' = 'y'", "HAVING"),
+        ("ORDER BY c + 1", "ORDER BY"),
+    ],
+)
+def test_what_can_not_be_done_with_the_release_is_refused_before_it_is_paid_for(
+    clause: str, argument: str
+) -> None:
+    text = f"SELECT county AS c, COUNT(*) AS n FROM t GROUP BY county {clause}"
+    with session() as one:
+        with pytest.raises(InvalidParameter) as refusal:
+            one.sql(text, budget=BUDGET)
+        assert refusal.value.argument == argument
+        assert one.spent == PureDP(0)
+
+
+def test_computed_columns_are_made_of_what_is_released() -> None:
+    text = """SELECT county, SUM(age) / COUNT(*) AS ratio, COUNT(*) AS n, n * 2 - SUM(age) AS odd,
+                     CASE WHEN COUNT(*) > 1e9 THEN 1 END AS none
+              FROM t GROUP BY county HAVING ratio IS NOT NULL ORDER BY ratio DESC"""
+    with session() as one:
+        release = one.sql(text, budget=BUDGET)
+    for row in release.to_dicts():
+        assert row["ratio"] == row["sum_age"] / row["n"]
+        assert row["odd"] == row["n"] * 2 - row["sum_age"]
+        assert row["odd_se"] == pytest.approx(math.hypot(2 * row["n_se"], row["sum_age_se"]))
+        reach = math.hypot(2 * (row["n_high"] - row["n"]), row["sum_age_high"] - row["sum_age"])
+        assert row["odd_high"] - row["odd"] == pytest.approx(reach)
+        assert row["none"] is None
+        assert row["none_se"] is None
+    assert [row["ratio"] for row in release.to_dicts()] == sorted(
+        (row["ratio"] for row in release.to_dicts()), reverse=True
+    )
+    heads = ("county", "ratio", "n", "odd", "none", "sum_age")
+    assert tuple(str(release).splitlines()[0].split()) == heads
+    assert release.clamped().to_dicts()[0]["none"] is None
+    assert release.computed["ratio"] == '"sum_age" / "n"'
+    assert Release.verify(release.to_json()).holds
+    release.to_pandas(), release.to_polars(), release.to_arrow()
+
+
+def test_a_ratio_with_nothing_below_has_no_error() -> None:
+    text = "SELECT SUM(age) / (COUNT(*) - COUNT(*)) AS r FROM t"
+    with session() as one:
+        (row,) = one.sql(text, budget=BUDGET).to_dicts()
+    assert (row["r"], row["r_se"], row["r_low"]) == (None, None, None)
 
 
 def test_reading_a_select_costs_nothing_and_can_be_explained() -> None:

@@ -59,9 +59,10 @@ def typed_keys(
     """
     found: dict[str, list[Key]] = {}
     for column, written in texts.items():
-        names = [name for name in select.groups if name.casefold() == column.casefold()]
+        groups = select.group_names
+        names = [groups[name] for name in groups if name.casefold() == column.casefold()]
         if not names:
-            listed = ", ".join(select.groups) or "none, since it has no GROUP BY"
+            listed = ", ".join(select.shown) or "none, since it has no GROUP BY"
             raise InvalidParameter(
                 "--keys", column, expected=f"a column that the SELECT groups by: {listed}"
             )

@@ -99,12 +99,9 @@ class Question:
                 raise BudgetExceeded(asked=cost, left=session.budget, account=account)
 
     def _keys(self, session: Session) -> dict[str, Any]:
-        from tacet.query.sql.parse import parse_select
+        from tacet.query.select import rows
 
-        select = parse_select(self.sql)
-        query = session.table(select.table)
-        for derived in select.derived:
-            query = query.derive(**{derived.name: derived.expression})
+        query, select = rows(self.sql, start=session.table)
         return typed_keys(self.keys, select=select, query=query)
 
     def _source(self) -> str | Csv:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -21,12 +20,13 @@ __all__ = ["answers_of", "exact_of"]
 
 
 def answers_of(
-    query: Query, allocation: Allocation, exact: Mapping[str, Exact], bits: RandomBits
+    query: Query, allocation: Allocation, tallies: Tallies, bits: RandomBits
 ) -> dict[str, Answer]:
-    """The noisy answers, by the names of their columns; exact: by the aggregates' names."""
+    """The noisy answers, by the names of their columns."""
     answers: dict[str, Answer] = {}
     for name, aggregate in query.aggregates.items():
-        found = aggregate.answers(exact[name], allocation.noises[name], bits)
+        exact = exact_of(query, name, tallies)
+        found = aggregate.answers(exact, allocation.noises[name], bits)
         answers |= {f"{name}{part}": answer for part, answer in found.items()}
     return answers
 

@@ -105,6 +105,11 @@ class Scope:
         assert first is not None
         raise first
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are taken: of the table's columns and of derived ones."""
+        return (*self.leaves, *self.derived)
+
     def __contains__(self, name: str) -> bool:
         return name in self.leaves or name in self.derived
 

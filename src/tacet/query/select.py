@@ -1,11 +1,10 @@
-"""From an analyst's SELECT to a question, and from the release to the table it asked for."""
+"""From an analyst's SELECT to the question that it asks."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tacet.errors import InvalidParameter
@@ -16,14 +15,14 @@ from tacet.query.aggregates.extremes import min as least
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
 from tacet.query.aggregates.sums import sum as total
+from tacet.query.arrange import check_arrangement
 from tacet.query.plan import Query, answer_columns
-from tacet.query.release import Release
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked
-from tacet.query.sql.types import Group, Item, Select
+from tacet.query.sql.types import Condition, Derived, Group, Item, Select
 from tacet.query.units import Person, Unit
 
-__all__ = ["ordered", "question"]
+__all__ = ["question", "rows"]
 
 _PERSON = "person"
 
@@ -36,80 +35,62 @@ def question(
     start: from a table's name to a query without steps; keys: public values by group column, by
     the name in the SELECT or of the column itself. Raises UnsafeExpression and InvalidParameter.
     """
-    select = parse_select(text)
-    _check_names(select)
+    query, select = rows(text, start=start)
     if not hasattr(keys, "keys"):
         raise InvalidParameter("keys", keys, expected="public values by group column")
-    query = start(select.table)
-    if select.where is not None:
-        query = query.where(select.where)
-    for derived in select.derived:
-        query = query.derive(**{derived.name: derived.expression})
     if select.groups:
         query = query.group_by(*select.groups, keys=_keys(select, keys))
     elif keys:
         raise InvalidParameter("keys", list(keys), expected="keys only with a GROUP BY")
-    aggregates = {
-        item.alias: _aggregate(item, query) for item in select.items if isinstance(item, Item)
-    }
-    return query.agg(**aggregates), select
+    query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
+    check_arrangement(select, query)
+    return query, select
 
 
-def ordered(release: Release, select: Select) -> Release:
-    """The release in the order, length and names that the SELECT asked for: post-processing."""
-    release = dataclasses.replace(release, groups=_shown(select))
-    indices = list(range(len(release.keys)))
-    for ordering in reversed(select.order_by):
-        values = _column(release, ordering.alias)
-        # Python's sort is stable, so that earlier orderings win.
-        present = [i for i in indices if values[i] is not None]
-        absent = [i for i in indices if values[i] is None]
-        present.sort(key=values.__getitem__, reverse=ordering.descending)
-        indices = [*absent, *present] if ordering.nulls_first else [*present, *absent]
-    if select.limit is not None:
-        indices = indices[: select.limit]
-    return dataclasses.replace(
-        release,
-        keys=tuple(release.keys[i] for i in indices),
-        answers={name: answer.picked(indices) for name, answer in release.answers.items()},
-    )
-
-
-def _shown(select: Select) -> tuple[str, ...]:
-    """The names of the group columns in the released table."""
-    names = {item.column: item.alias for item in select.items if isinstance(item, Group)}
-    return tuple(names.get(group, group) for group in select.groups)
+def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
+    """The rows that a SELECT is about, as a question without groups and aggregates; see above."""
+    select = parse_select(text, columns_of=lambda table: start(table).scope.names)
+    _check_names(select)
+    query = start(select.table)
+    for step in select.steps:
+        match step:
+            case Condition(expression=condition):
+                query = query.where(condition)
+            case Derived(name=name, expression=expression):
+                query = query.derive(**{name: expression})
+    return query, select
 
 
 def _check_names(select: Select) -> None:
-    shown = _shown(select)
-    taken = [item.alias for item in select.items if isinstance(item, Item)]
-    answers = set().union(*map(answer_columns, taken))
-    if len(set(shown)) < len(shown) or answers & set(shown):
-        raise InvalidParameter(
-            "sql",
-            sorted(answers & set(shown)) or list(shown),
-            expected="output columns that differ, also from the columns that each aggregate gets "
-            "beside its own (name_se, name_low, name_high): name them apart with AS",
-        )
-
-
-def _column(release: Release, name: str) -> Sequence[Any]:
-    if name in release.answers:
-        return release.answers[name].values
-    index = release.groups.index(name)
-    return [key[index] for key in release.keys]
+    own = [item.alias for item in (*select.items, *select.beside) if not isinstance(item, Group)]
+    taken = set(select.shown)
+    for alias in own:
+        columns = answer_columns(alias)
+        if columns & taken:
+            raise InvalidParameter(
+                "sql",
+                sorted(columns & taken),
+                expected="output columns that differ, also from the columns that each aggregate "
+                "gets beside its own (name_se, name_low, name_high): name them apart with AS",
+            )
+        taken |= columns
 
 
 def _keys(select: Select, keys: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if not keys:
         return None
-    unknown = set(keys) - set(select.groups)
+    names = select.group_names
+    unknown = [key for key in keys if key not in names]
     if unknown:
         raise InvalidParameter(
-            "keys", sorted(unknown), expected=f"columns of GROUP BY: {', '.join(select.groups)}"
+            "keys",
+            sorted(map(str, unknown)),
+            expected=f"columns of GROUP BY: {', '.join(select.shown) or 'none'}",
         )
-    return keys
+    found = {names[key]: values for key, values in keys.items()}
+    if len(found) < len(keys):
+        raise InvalidParameter("keys", list(keys), expected="each group column once")
+    return found
 
 
 def _aggregate(item: Item, query: Query) -> Aggregate:

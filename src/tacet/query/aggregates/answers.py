@@ -57,7 +57,8 @@ class Exact:
 class Answer:
     """Released numbers, one a line of the release, with what is known of their error.
 
-    values: estimates. standard_errors: of the noise, None where the law is not known.
+    values: estimates; None only in a computed column, where it is undefined. standard_errors: of
+    the noise, None where the law is not known.
     lower, upper: ends of a 95% interval about the exact answer on the bounded rows, None likewise.
     beside: further columns by their `ENDINGS` without the underscore: `from` and `to`, the ends of
     what the number is of (levels at which totals were cut, edges of a bin), `value`, what is
@@ -65,7 +66,7 @@ class Answer:
     All are functions of released values and public numbers alone.
     """
 
-    values: Sequence[int | float]
+    values: Sequence[Any]
     standard_errors: Sequence[float | None]
     lower: Sequence[float | None]
     upper: Sequence[float | None]

@@ -8,6 +8,7 @@ refuses the node, so that no part of what was written is silently left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -31,12 +32,14 @@ class Reader:
     """Reads nodes of one text.
 
     text: the whole text, for messages; qualifiers: table names that may precede a column;
-    level: how many nodes stand above.
+    level: how many nodes stand above; special: what is asked first what a node means, where more
+    than rows is read.
     """
 
     text: str
     qualifiers: frozenset[str] = frozenset()
     level: int = 0
+    special: Callable[[exp.Expression], Node | None] | None = None
 
     def read(self, node: object) -> Node:
         """Our tree of a node.
@@ -53,6 +56,10 @@ class Reader:
         node = bare(node)
         if self.level > MOST_LEVELS:
             raise refusals.too_deep(self.text)
+        if self.special is not None and isinstance(node, exp.Expression):
+            found = self.special(node)
+            if found is not None:
+                return found
         rule = _rule(node) if isinstance(node, exp.Expression) else None
         if rule is None or not isinstance(node, exp.Expression):
             raise self.unknown(node)

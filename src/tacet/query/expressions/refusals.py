@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import difflib
-import re
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from tacet.errors import UnsafeExpression
+from tacet.query.expressions import places
 
-__all__ = ["FUNCTIONS", "described", "fragment", "place", "refusal", "resembling", "too_deep"]
+__all__ = ["FUNCTIONS", "described", "fragment", "refusal", "resembling", "too_deep"]
 
 FUNCTIONS = (
     "ABS",
@@ -159,13 +159,15 @@ def refusal(
     shown = fragment(node)
     at = f", at {shown!r}" if shown and len(text) > len(shown) else ""
     what, remedy = described(node)
+    place = places.of_node(text, node)
     if form:
         return UnsafeExpression(
             text,
             reason=f"this form of {what} is not allowed{at}",
             mend=mend or "Write it plainly, as docs/sql.md shows.",
+            place=place,
         )
-    return UnsafeExpression(text, reason=f"it uses {what}{at}", mend=mend or remedy)
+    return UnsafeExpression(text, reason=f"it uses {what}{at}", mend=mend or remedy, place=place)
 
 
 def described(node: object) -> tuple[str, str]:
@@ -228,13 +230,3 @@ def fragment(node: object, *, most: int = 60) -> str:
     ):
         return ""
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def place(error: SqlglotError) -> str:
-    """Where sqlglot stopped, as ' near ...', without terminal colours."""
-    if isinstance(error, ParseError) and error.errors:
-        first = error.errors[0]
-        words = f"{first.get('start_context') or ''}»{first.get('highlight') or ''}«"
-        words = re.sub(r"\s+", " ", words)[-60:]
-        return f", near {words!r}"
-    return ""

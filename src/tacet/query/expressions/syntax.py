@@ -9,7 +9,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from tacet.errors import InvalidParameter, UnsafeExpression
-from tacet.query.expressions import refusals
+from tacet.query.expressions import places, refusals
 from tacet.query.expressions.types import encodable
 
 __all__ = ["MOST_CHARACTERS", "MOST_LEVELS", "condition", "refuse_lost", "statement"]
@@ -56,10 +56,10 @@ def statement(text: str, *, argument: str) -> exp.Expression:
     if isinstance(text, str):
         text = text.rstrip().removesuffix(";")
     words = _check(text, argument)
-    if words[0] != TokenType.SELECT:
+    if words[0] not in (TokenType.SELECT, TokenType.WITH):
         raise UnsafeExpression(
             text,
-            reason="it does not begin with SELECT",
+            reason="it begins neither with SELECT nor with WITH",
             mend="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
         )
     return _parsed(text, into=None)
@@ -86,6 +86,7 @@ def refuse_lost(text: str, tree: exp.Expression) -> None:
                     text,
                     reason=f"a part of it would be without effect: {word[:60]!r}",
                     mend="Leave it out.",
+                    place=(token.start, token.end + 1),
                 )
 
 
@@ -110,29 +111,33 @@ def _check(text: str, argument: str) -> list[TokenType]:
             text, reason="it holds U+0000 or half of a surrogate pair", mend="Remove it."
         )
     try:
-        words = [token.token_type for token in sqlglot.tokenize(text, read="duckdb")]
+        tokens = sqlglot.tokenize(text, read="duckdb")
     except _FAULTS:
-        words = []
-    if not words:
+        tokens = []
+    if not tokens:
         raise UnsafeExpression(
             text,
             reason="it is empty, or a quote or comment in it is not closed",
             mend="Write an expression, and close every quote.",
         )
     level = 0
-    for word in words:
+    for token in tokens:
+        word = token.token_type
         level += (word in _OPENING) - (word in _CLOSING)
         if word == TokenType.SEMICOLON:
             raise UnsafeExpression(
-                text, reason="it holds a semicolon", mend="Write one statement only, without ';'."
+                text,
+                reason="it holds a semicolon",
+                mend="Write one statement only, without ';'.",
+                place=(token.start, token.end + 1),
             )
         if level > MOST_LEVELS:
             raise refusals.too_deep(text)
-    return words
+    return [token.token_type for token in tokens]
 
 
 def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
-    where = ""
+    place = None
     try:
         tree = (
             sqlglot.parse_one(text, read="duckdb")
@@ -142,12 +147,13 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
     except RecursionError:
         raise refusals.too_deep(text) from None
     except _FAULTS as error:
-        where = refusals.place(error) if isinstance(error, SqlglotError) else ""
+        place = places.of_error(text, error) if isinstance(error, SqlglotError) else None
     else:
         if isinstance(tree, exp.Expression):
             return tree
     raise UnsafeExpression(
         text,
-        reason=f"it is not understood{where}",
+        reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
         mend="Check brackets, commas, quotes and the order of words.",
+        place=place,
     )

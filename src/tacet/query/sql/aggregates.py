@@ -6,30 +6,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from tacet import checks
 from tacet.errors import UnsafeExpression
-from tacet.query.expressions import refusals
+from tacet.query.expressions import places, refusals
 from tacet.query.expressions.reader import Reader
-from tacet.query.expressions.syntax import MOST_CHARACTERS, condition
-from tacet.query.expressions.tree import Literal, Name, Node, names, text_of
+from tacet.query.expressions.syntax import condition
+from tacet.query.expressions.tree import Literal, Name, Node, Operation, text_of
+from tacet.query.sql.source import Source, given, written
 from tacet.query.sql.types import Aggregate, Item
 
-__all__ = ["OFFERED", "Aggregates", "given"]
+__all__ = ["OFFERED", "Aggregates"]
 
 OFFERED = (
     "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MIN(x), "
-    "MAX(x), MEDIAN(x), QUANTILE(x, 0.9) and PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."
+    "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) and "
+    "COUNT_IF(condition), each also with FILTER (WHERE condition)."
 )
 
 
 _INSTEAD: dict[type[object], str] = {
-    exp.Filter: "Write AVG(CASE WHEN condition THEN x END), or WHERE. ",
-    exp.CountIf: "Write SUM(CASE WHEN condition THEN 1 ELSE 0 END). ",
+    exp.Filter: "Write AVG(x) FILTER (WHERE condition). ",
     exp.PercentileDisc: "Write QUANTILE(x, 0.5). ",
     exp.ApproxQuantile: "Write QUANTILE(x, 0.5). ",
     exp.ApproxDistinct: "Only persons are counted distinctly. ",
@@ -44,31 +45,20 @@ _PLAIN: dict[type[object], Aggregate] = {
 }
 
 
-def given(node: exp.Expression) -> set[str]:
-    """The arguments a node of sqlglot carries."""
-    return {key for key, value in node.args.items() if value not in (None, False, [], "")}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregates:
     """Reads aggregates of one SELECT; every method raises UnsafeExpression.
 
-    text: the whole SELECT, for messages; reader: reads the expressions inside.
+    text: the whole SELECT, for messages; source: the columns that may be used.
     """
 
     text: str
-    reader: Reader
+    source: Source
 
-    def fault(self, reason: str, mend: str) -> UnsafeExpression:
-        """A refusal of the SELECT."""
-        return UnsafeExpression(self.text, reason=reason, mend=mend)
-
-    def written(self, node: Node) -> str:
-        """The node in the input language, short enough to be parsed again."""
-        text = text_of(node)
-        if len(text) > MOST_CHARACTERS:
-            raise self.fault("a part of it is too long", "Write it shorter.")
-        return text
+    def fault(self, reason: str, mend: str, at: object = None) -> UnsafeExpression:
+        """A refusal of the SELECT; at: the part that is meant."""
+        place = places.of_node(self.text, at)
+        return UnsafeExpression(self.text, reason=reason, mend=mend, place=place)
 
     def refuse_others(self, node: object) -> None:
         """Raises where a node is or holds an aggregate or window, none of which is offered."""
@@ -77,18 +67,26 @@ class Aggregates:
         window = node.find(exp.Window)
         if window is not None:
             raise self.fault(
-                f"it uses a window function (OVER), at {refusals.fragment(window)!r}", OFFERED
+                f"it uses a window function (OVER), at {refusals.fragment(window)!r}",
+                OFFERED,
+                window,
             )
         if node.find(exp.AggFunc) is None:
             return
         whole = isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.IgnoreNulls)
         what = "an aggregate that is not offered" if whole else "an expression over an aggregate"
         mend = _INSTEAD.get(type(node), "" if whole else "Compute with the released columns. ")
-        raise self.fault(f"it selects {what}, at {refusals.fragment(node)!r}", mend + OFFERED)
+        raise self.fault(f"it selects {what}, at {refusals.fragment(node)!r}", mend + OFFERED, node)
 
     def aggregate(self, node: object) -> Item | None:
         """The aggregate a node is, still without an alias; None where it is something else."""
         match node:
+            case exp.Filter(expression=exp.Where() as where) if given(node) == {
+                "this",
+                "expression",
+            }:
+                found = self.aggregate(node.this)
+                return None if found is None else self.filtered(found, where)
             case exp.Count():
                 return self.count(node)
             case exp.Sum() | exp.Avg() | exp.Median() | exp.Min() | exp.Max() if given(node) == {
@@ -101,6 +99,8 @@ class Aggregates:
             case exp.Anonymous() if node.name.lower() == "mean" and len(node.expressions) == 1:
                 argument = self.argument(node.expressions[0])
                 return Item(alias="", aggregate=Aggregate.MEAN, argument=argument)
+            case exp.CountIf() if given(node) == {"this"}:
+                return self.filtered(Item(alias="", aggregate=Aggregate.COUNT_ROWS), node)
             case exp.Quantile() if given(node) == {"this", "quantile"}:
                 return self.quantile(node.this, self.fraction(node.args["quantile"]))
             case exp.PercentileCont() if given(node) == {"this", "expression"}:
@@ -109,7 +109,9 @@ class Aggregates:
                 order = node.expression.expressions
                 if len(order) == 1 and not order[0].args.get("desc"):
                     return self.quantile(order[0].this, self.fraction(inner.this))
-                raise self.fault("its quantile is not ordered by one ascending expression", OFFERED)
+                raise self.fault(
+                    "its quantile is not ordered by one ascending expression", OFFERED, node
+                )
             case _:
                 return None
 
@@ -121,25 +123,45 @@ class Aggregates:
         if inner is None or isinstance(inner, exp.Star):
             return Item(alias="", aggregate=Aggregate.COUNT_ROWS)
         if isinstance(inner, exp.Distinct):
-            column = self.reader.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
+            column = self.source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
             if given(inner) != {"expressions"} or not isinstance(column, Name):
                 raise self.fault(
                     "it counts distinct values of more than a column",
                     "Write COUNT(DISTINCT person), or the name of the person's column.",
+                    inner,
                 )
             return Item(alias="", aggregate=Aggregate.COUNT_DISTINCT, argument=column.name)
-        counted = self.reader.read(inner)
+        counted = self.source.read(inner)
         if isinstance(counted, Literal) and counted.value is not None:
             return Item(alias="", aggregate=Aggregate.COUNT_ROWS)
-        return Item(alias="", aggregate=Aggregate.COUNT, argument=self.written(counted))
+        argument = written(self.text, counted, inner)
+        return Item(alias="", aggregate=Aggregate.COUNT, argument=argument)
+
+    def filtered(self, item: Item, where: exp.Expression) -> Item:
+        """The aggregate over the rows that a condition holds for, as one over a CASE."""
+        if item.aggregate == Aggregate.COUNT_DISTINCT:
+            raise self.fault(
+                "it counts distinct values behind a FILTER", "Write WHERE instead.", where
+            )
+        test = self.source.read(where.this)
+        counts = item.aggregate == Aggregate.COUNT_ROWS
+        value: Node = Literal(1)
+        if item.argument is not None:
+            value = Reader(text=self.text).read(condition(item.argument, argument="sql"))
+        case = Operation("CASE", (test, value, Literal(None)))
+        return replace(
+            item,
+            aggregate=Aggregate.COUNT if counts else item.aggregate,
+            argument=written(self.text, case, where),
+        )
 
     def argument(self, node: object) -> str:
         """What an aggregate is taken of."""
         if isinstance(node, exp.Distinct | exp.Order | exp.Limit):
             raise self.fault(
-                f"it aggregates in a special way, at {refusals.fragment(node)!r}", OFFERED
+                f"it aggregates in a special way, at {refusals.fragment(node)!r}", OFFERED, node
             )
-        return self.written(self.reader.read(node))
+        return written(self.text, self.source.read(node), node)
 
     def quantile(self, node: object, quantile: Fraction) -> Item:
         """A quantile of an expression."""
@@ -148,26 +170,24 @@ class Aggregates:
 
     def fraction(self, node: object) -> Fraction:
         """A literal strictly between 0 and 1."""
-        found = self.reader.read(node)
+        found = self.source.read(node)
         value = found.value if isinstance(found, Literal) else None
         if not isinstance(value, int | float) or not 0 < value < 1:
             raise self.fault(
                 f"its quantile {text_of(found)[:60]} is no number between 0 and 1",
                 "Write one literal strictly between 0 and 1, as in QUANTILE(x, 0.9).",
+                node,
             )
         return checks.exact("quantile", value)
 
-    def names_for(self, item: Item) -> Iterator[str]:
-        """Names for an item that was given none, best first."""
+    def names_for(self, item: Item, node: object) -> Iterator[str]:
+        """Names for an item that was given none, best first; node: as it was written."""
         head = item.aggregate.value.split()[0]
         if item.quantile == Fraction(1, 2):
             head = "median"
         if item.aggregate == Aggregate.COUNT_DISTINCT:
-            first = f"count_distinct_{item.argument}"
-        elif item.argument is None:
-            first = head
-        else:
-            tree = self.reader.read(condition(item.argument, argument="sql"))
-            first = "_".join([head, *dict.fromkeys(names(tree))])
+            head = "count_distinct"
+        columns = node.find_all(exp.Column, bfs=False) if isinstance(node, exp.Expression) else ()
+        first = "_".join([head, *dict.fromkeys(column.name for column in columns)])
         yield first
         yield from (f"{first}_{number}" for number in itertools.count(2))

@@ -1,6 +1,6 @@
 """An analyst's SELECT as plain values: what to count, sum, average and take quantiles of.
 
-Nothing here knows a table, a column or a budget: it says what was asked, in the input language of
+Nothing here knows a table or a budget: it says what was asked, in the input language of
 `expressions`, and a session decides whether it may be answered.
 """
 
@@ -12,7 +12,7 @@ import enum
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Aggregate", "Derived", "Group", "Item", "Ordering", "Select"]
+__all__ = ["Aggregate", "Computed", "Condition", "Derived", "Group", "Item", "Ordering", "Select"]
 
 
 class Aggregate(enum.Enum):
@@ -59,8 +59,30 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An output column made of released ones.
+
+    expression: in the input language, over the names of released columns: aggregates
+    and groups as they are shown.
+    """
+
+    alias: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Rows to keep before anything is counted: an expression in the input language."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
-    """A column to compute for each row before grouping: GROUP BY over an expression."""
+    """A column to compute for each row before grouping.
+
+    name: a name of its own, which no column of the table has.
+    """
 
     name: str
     expression: str
@@ -68,26 +90,42 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """One sort key of the released table; alias names an output column."""
+    """One sort key of the released table, an expression over released columns."""
 
-    alias: str
+    expression: str
     descending: bool = False
     nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select:
-    """A SELECT in parts; order_by and limit act on the released table alone.
+    """A SELECT in parts; having, order_by, limit and offset act on the released table alone.
 
-    table: as written. where: a condition in the input language, to be given to `parse`. derived:
-    columns to add before grouping. groups: the names of the group columns, in the order of GROUP
-    BY. items: the output columns in order. limit: how many rows of the release to keep.
+    table: as written. steps: conditions and derived columns, in order, to be given to `parse`.
+    groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
+    released table. items: the output columns in order; beside: aggregates that stand only inside
+    of computed columns, and are released too. having: which rows of the released table to keep.
+    limit, offset: how many of them, after how many.
     """
 
     table: str
-    where: str | None = None
-    derived: tuple[Derived, ...] = ()
+    steps: tuple[Condition | Derived, ...] = ()
     groups: tuple[str, ...] = ()
-    items: tuple[Item | Group, ...]
+    shown: tuple[str, ...] = ()
+    items: tuple[Item | Group | Computed, ...]
+    beside: tuple[Item, ...] = ()
+    having: str | None = None
     order_by: tuple[Ordering, ...] = ()
     limit: int | None = None
+    offset: int = 0
+
+    @property
+    def aggregates(self) -> tuple[Item, ...]:
+        """All aggregates to be asked."""
+        return (*(item for item in self.items if isinstance(item, Item)), *self.beside)
+
+    @property
+    def group_names(self) -> dict[str, str]:
+        """The group columns by each name that means one: as it is shown, or the column's own."""
+        names = dict(zip(self.shown, self.groups, strict=True))
+        return names | {group: group for group in self.groups if group not in names}
