@@ -60,7 +60,11 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "notes": lambda: tacet.count("note"),
         "conditions": lambda: tacet.count("CASE WHEN whole > 2 THEN 1 END"),
     },
-    CountPeople: {"people": tacet.count_people},
+    CountPeople: {
+        "people": tacet.count_people,
+        "people_with_note": lambda: tacet.count_people("note"),
+        "people_who": lambda: tacet.count_people("CASE WHEN whole > 2 THEN 1 END"),
+    },
     Sum: {
         "sum_from_zero": lambda: tacet.sum("x", 0, 10),
         "sum_across_zero": lambda: tacet.sum("x", -3, 10),

@@ -61,20 +61,25 @@ class Count(Single):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountPeople(Single):
-    """How many units (people) have at least one row in the cell."""
+    """How many units (people) have at least one row in the cell, in which `column` is present."""
+
+    column: str | None = None
 
     def bound_to(self, scope: Scope) -> CountPeople:
-        """The same; there is no column to look up."""
-        del scope
-        return self
+        """The same, its column looked up."""
+        if self.column is None:
+            return self
+        counted = expression_of(self.column, scope, numeric=False)
+        return dataclasses.replace(self, expressions=(counted,))
 
     def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
-        del values
+        present = f" FILTER ({values[0]} IS NOT NULL)" if values else ""
         if not isinstance(unit, Person):
-            return ("count(*)",)
+            return (f"count(*){present}",)
         ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
-        return (f"count(DISTINCT {ids})" if len(unit.id) == 1 else f"count(DISTINCT ({ids}))",)
+        counted = f"count(DISTINCT {ids})" if len(unit.id) == 1 else f"count(DISTINCT ({ids}))"
+        return (f"{counted}{present}",)
 
     def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
         """The least noise within the share."""
@@ -106,9 +111,15 @@ def count(column: str | None = None, *, weight: Number = 1) -> Count:
     return Count(column=column, weight=weight_of(weight))
 
 
-def count_people(*, weight: Number = 1) -> CountPeople:
-    """Count the people (units) with at least one row; weight as in `count`."""
-    return CountPeople(weight=weight_of(weight))
+def count_people(column: str | None = None, *, weight: Number = 1) -> CountPeople:
+    """Count the people (units) with at least one row, with a column one in which it is not NULL.
+
+    The column may be an expression. Weight as in `count`.
+
+    >>> count_people("phone").column
+    'phone'
+    """
+    return CountPeople(column=column, weight=weight_of(weight))
 
 
 def released(
