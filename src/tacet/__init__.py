@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tacet.query.aggregates.found import find_bounds
     from tacet.query.aggregates.moments import mean
     from tacet.query.aggregates.quantiles import median, quantile
+    from tacet.query.aggregates.several import iqr, quantiles
     from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
     from tacet.query.columns import Bounds, Categories, Dates, Text
     from tacet.query.engines.sources import Csv
@@ -56,6 +57,7 @@ __all__ = [
     "errors",
     "events",
     "find_bounds",
+    "iqr",
     "ledger",
     "max",
     "mean",
@@ -63,6 +65,7 @@ __all__ = [
     "median",
     "min",
     "quantile",
+    "quantiles",
     "sum",
 ]
 
@@ -79,6 +82,7 @@ _HOMES = {
     "tacet.query.aggregates.found": ["find_bounds"],
     "tacet.query.aggregates.moments": ["mean"],
     "tacet.query.aggregates.quantiles": ["median", "quantile"],
+    "tacet.query.aggregates.several": ["iqr", "quantiles"],
     "tacet.query.aggregates.sums": ["sum"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
     "tacet.query.engines.sources": ["Csv"],

@@ -55,6 +55,8 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         tacet.mean("x", 0, 1),
         tacet.median("x", 0, 1),
         tacet.quantile("x", 0.5, 0, 1),
+        tacet.quantiles("x", [0.5], 0, 1),
+        tacet.iqr("x", 0, 1),
         tacet.min("x", 0, 1),
         tacet.max("x", 0, 1),
         tacet.find_bounds("x"),

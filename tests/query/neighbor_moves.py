@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from tests.query.neighbor_cuts import cut_moves
 from tests.query.neighbor_tables import (
     AGGREGATES,
     DERIVED,
@@ -30,6 +31,7 @@ from tacet.privacy.neighbors import Neighbors
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.extremes import ExtremeSelection
 from tacet.query.aggregates.quantiles import Selection
+from tacet.query.aggregates.several import Cutting
 from tacet.query.aggregates.totals import FoundClipping
 from tacet.query.allocation import allocate
 from tacet.query.noise import AdditiveNoise
@@ -119,6 +121,10 @@ def moves_of(
                 _range(x, y, pairs=pairs or 1) / told[draw > 0]
                 for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))
             )
+            continue
+        if isinstance(noise, Cutting):
+            share = cut_moves(before[name], after[name], noise, pairs=pairs or 1)
+            found[name, "range"] = share
             continue
         if isinstance(noise, FoundClipping | Search):
             pieces = list(zip(before[name], after[name], strict=True))

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from tests.query.neighbor_cuts import cut_losses
 
 import tacet
 from tacet.bits import SeededBits
@@ -32,6 +33,7 @@ from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
+from tacet.query.aggregates.several import Cutting, Quantiles, Spread
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.totals import FoundClipping, Total
 from tacet.query.compile import Statement, compile_query
@@ -106,6 +108,14 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "least": lambda: tacet.quantile("x", 0, -10, 10, steps=4, interval=0.5),
         "most": lambda: tacet.quantile("x", 1, -10, 10, steps=4, interval=0.5),
     },
+    Quantiles: {
+        "quartiles": lambda: tacet.quantiles("x", [0.25, 0.5, 0.75], -10, 10, steps=8),
+        "tails": lambda: tacet.quantiles("whole", [0.05, 0.1, 0.95], -4, 9, steps=13),
+        "close": lambda: tacet.quantiles("note", [0.5, 0.51], -2, 3, steps=5),
+        "one": lambda: tacet.quantiles("x", ["1/3"], 0, 10, steps=5),
+        "ends": lambda: tacet.quantiles("x", [0, 0.4, 1], -10, 10, steps=4),
+    },
+    Spread: {"iqr": lambda: tacet.iqr("x", -10, 10, steps=8)},
     Extreme: {
         "greatest": lambda: tacet.max("x", -10, 10, steps=8),
         "least_of": lambda: tacet.min("x", 0, 10, steps=5),
@@ -322,6 +332,10 @@ def vectors(
     found = {}
     for name, aggregate in query.aggregates.items():
         recorder, noise = Recorder(), noises[name]
+        if isinstance(noise, Cutting):
+            (counted,) = exact_of(query, name, tallies).rankings
+            found[name] = cut_losses(counted.counts, noise)
+            continue
         if isinstance(noise, FoundClipping | Search):
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue

@@ -10,6 +10,7 @@ from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.aggregates.several import Quantiles, Spread
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.totals import Total
 
@@ -22,6 +23,8 @@ EVERY: tuple[type[Aggregate], ...] = (
     Total,
     Mean,
     Quantile,
+    Quantiles,
+    Spread,
     Extreme,
     FoundBounds,
     RowsPerPerson,

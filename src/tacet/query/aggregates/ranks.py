@@ -49,7 +49,7 @@ from tacet.mechanisms.refine import exp_bounds
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer, Ranking
 
-__all__ = ["draw_points", "rank_losses"]
+__all__ = ["accepts", "draw_points", "rank_losses"]
 
 Integers = NDArray[np.int64]
 
@@ -203,7 +203,7 @@ class _Trials:
         refused = []
         for line, (index, at) in enumerate(trying.items()):
             excess = cells[index].excess(at, int(below[line]), int(level[line]))
-            if _accepts(self.mechanism.factor * excess, self.bits):
+            if accepts(self.mechanism.factor * excess, self.bits):
                 continue
             counts = np.zeros(((sizes[line] - 1) >> shifts[line]) + 1, dtype=np.int64)
             own = order[ends[line] : ends[line + 1]]
@@ -213,7 +213,7 @@ class _Trials:
         return refused
 
 
-def _accepts(exponent: Fraction, bits: RandomBits) -> bool:
+def accepts(exponent: Fraction, bits: RandomBits) -> bool:
     """A coin that shows heads with probability e^-exponent, exactly."""
     if exponent == 0:
         return True

@@ -1,0 +1,343 @@
+r"""Several quantiles in one release, and the range between the quartiles: one tree of cuts.
+
+Where each of m quantiles is drawn by itself, the budget is split m ways. Here cuts are made one
+after the other in parts of the rows (`splits`), each of them exactly by the exponential mechanism
+(`cuts`), and all parts of a level cost what one costs. Answers never cross.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tacet import checks
+from tacet.bits import RandomBits
+from tacet.checks import Number
+from tacet.errors import InvalidParameter
+from tacet.mechanisms.selection.exponential import Exponential
+from tacet.privacy import events
+from tacet.privacy.guarantees import PureDP
+from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from tacet.query.aggregates.arguments import (
+    CONFIDENCE,
+    bounds_of,
+    expression_of,
+    given_bounds,
+    weight_of,
+)
+from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
+from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
+from tacet.query.aggregates.splits import Plan, Split, plan_for
+from tacet.query.aggregates.sums import clamping_note
+from tacet.query.noise import Share, selection_epsilon
+from tacet.query.ranking import Ranking
+from tacet.query.scope import Scope
+from tacet.query.sensitivity import of_ranks
+from tacet.query.units import Reach
+
+__all__ = ["Cutting", "Quantiles", "Spread", "iqr", "quantiles"]
+
+_MOST = 100
+_CLOSEST = Fraction(1, 10**6)
+_QUARTILES = (Fraction(1, 4), Fraction(3, 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutting:
+    """The cuts of all levels. mechanisms: of each split; epsilons: by level."""
+
+    plan: Plan
+    epsilons: tuple[Fraction, ...]
+    mechanisms: Mapping[Split, Exponential]
+
+    @staticmethod
+    def within(share: Share, reach: Reach, wanted: Sequence[Fraction]) -> Cutting:
+        """The cuts of the least expected error within a share."""
+        plan = plan_for(wanted, reach, squares=not isinstance(share, PureDP))
+        epsilons = tuple(selection_epsilon(share * part) for part in plan.parts)
+        mechanisms = {
+            split: mechanism_of(split, epsilon=epsilon, moves=moves)
+            for level, epsilon, moves in zip(plan.levels, epsilons, plan.moves, strict=True)
+            for split in level
+        }
+        return Cutting(plan=plan, epsilons=epsilons, mechanisms=mechanisms)
+
+    @property
+    def event(self) -> events.Event:
+        """What all cuts of all cells together cost."""
+        return events.compose([events.Exponential(epsilon=epsilon) for epsilon in self.epsilons])
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
+
+    @property
+    def deviations(self) -> dict[Fraction, float]:
+        """By wanted quantile the standard deviation of its rank, where values hardly repeat."""
+        return {
+            q: math.sqrt(2 * math.fsum((c / self._rates[at]) ** 2 for at, c in shares.items()))
+            for q, shares in self.plan.errors.items()
+        }
+
+    def rank_error(self, *, points: int) -> float:
+        """By so many ranks at most every wanted quantile is off, with 95% probability.
+
+        A cut's loss passes t with probability at most (places) exp(-f t), since some place has
+        loss 0 but for a share of 2^-16 of one point's rows: McSherry and Talwar 2007, Theorem 6.
+        """
+        misses = len(self.mechanisms) / (1 - float(CONFIDENCE))
+        reach = math.log(points * misses) + PLACES_LOG2 * math.log(2)
+        return max(
+            math.fsum(c * reach / self._rates[at] for at, c in shares.items())
+            for shares in self.plan.errors.values()
+        )
+
+    @property
+    def _rates(self) -> dict[Fraction, float]:
+        """By cut, the exponent that a rank is worth."""
+        return {
+            split.at: float(mechanism.factor * (split.share.denominator << PLACES_LOG2))
+            for split, mechanism in self.mechanisms.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut(Aggregate):
+    """What is made of several quantiles of a number column, over rows where it is present.
+
+    wanted: rising; steps: the grid has steps + 1 points, evenly from lower to upper.
+    """
+
+    column: str
+    wanted: tuple[Fraction, ...]
+    lower: Fraction | None
+    upper: Fraction | None
+    steps: int | None
+
+    def bound_to(self, scope: Scope) -> Aggregate:
+        """The same, its column looked up, its bounds and its grid known."""
+        expression = expression_of(self.column, scope)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        steps = self.steps or steps_for(expression, lower, upper)
+        return dataclasses.replace(
+            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
+        )
+
+    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
+        """The rows by the grid point next to a nullable double."""
+        low, high, steps = self._grid()
+        return (Ranking(place=place_of(values[0], low, high, steps), steps=steps),)
+
+    @property
+    def ranking(self) -> Ranking:
+        """Its grid."""
+        return self.rankings(["value"])[0]
+
+    @property
+    def integers(self) -> int:
+        """One for each bin."""
+        return self.ranking.bins
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
+
+    def noise(self, share: Share, reach: Reach) -> Cutting:
+        """The cuts within the share."""
+        return Cutting.within(share, reach, self.wanted)
+
+    def drawn(self, exact: Exact, noise: Cutting, bits: RandomBits) -> list[list[float]]:
+        """The wanted quantiles, each of all cells; in every cell they rise."""
+        (counted,) = exact.rankings
+        low, high, steps = self._grid()
+        found = cut_points(
+            counted.counts,
+            counted.finer,
+            ranking=self.ranking,
+            plan=noise.plan,
+            mechanisms=noise.mechanisms,
+            bits=bits,
+        )
+        # Those of one tree do not cross; draws by themselves may, and are nearer in order.
+        points = np.sort(np.array([found[q] for q in self.wanted], dtype=np.int64), axis=0)
+        values: list[list[float]] = (low + points * ((high - low) / steps)).tolist()
+        return values
+
+    def forecast(self, noise: Cutting, reach: Reach, assume: Assume | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        low, high, steps = self._grid()
+        errors = self._expected(noise, assume)
+        typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
+        levels = ", ".join(f"{float(epsilon):.6g}" for epsilon in noise.epsilons)
+        return Forecast(
+            noise=f"exponential mechanism with epsilon = {levels} in {len(noise.epsilons)} rounds "
+            f"of cuts, {len(noise.mechanisms)} in all",
+            sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
+            standard_error=errors,
+            assumed_rows=None if errors is None or assume is None else assume.rows,
+            rank_error=noise.rank_error(points=steps + 1),
+            notes=(
+                clamping_note(self.lower, self.upper),
+                f"answers are multiples of {(high - low) / steps:g} from {low:g}",
+                f"expected rank errors, where values hardly repeat: {typical}",
+            ),
+        )
+
+    def error_of(self, errors: Sequence[float]) -> float:
+        """What stands for the error of all its answers, given those of the quantiles."""
+        return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
+
+    def _expected(self, noise: Cutting, assume: Assume | None) -> float | None:
+        values = None if assume is None else assume.of(self.column)
+        if assume is None or values is None:
+            return None
+        low, high, _ = self._grid()
+        ordered = np.sort(np.clip(values, low, high))
+        chances = (np.arange(2_000) + 0.5) / 2_000
+        laplace = np.where(chances < 0.5, np.log(2 * chances), -np.log(2 - 2 * chances))
+        errors = []
+        for q, deviation in noise.deviations.items():
+            ranks = float(q) + laplace * (deviation / math.sqrt(2) / assume.rows)
+            found = np.quantile(ordered, np.clip(ranks, 0, 1))
+            errors.append(float(np.sqrt(np.mean((found - np.quantile(ordered, float(q))) ** 2))))
+        return self.error_of(errors)
+
+    def _grid(self) -> tuple[float, float, int]:
+        assert self.lower is not None
+        assert self.upper is not None
+        assert self.steps is not None
+        return float(self.lower), float(self.upper), self.steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles(_Cut):
+    """Several quantiles of a number column, each an answer."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Each quantile in percent, as it stands in the name of a column."""
+        return tuple(f"_{_percent(q).replace('.', '_')}" for q in self.wanted)
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """One grid point a cell, for each quantile."""
+        drawn = self.drawn(exact, noise, bits)
+        low, high, _ = self._grid()
+        return {
+            part: _without_errors(values, limits=(low, high))
+            for part, values in zip(self.parts, drawn, strict=True)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread(_Cut):
+    """The distance between the two quartiles of a number column."""
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """The distance by cell, and beside it the quartiles it lies between."""
+        first, third = self.drawn(exact, noise, bits)
+        low, high, _ = self._grid()
+        found = [above - below for below, above in zip(first, third, strict=True)]
+        answer = _without_errors(found, limits=(0.0, high - low))
+        return {"": dataclasses.replace(answer, beside={"from": first, "to": third})}
+
+    def error_of(self, errors: Sequence[float]) -> float:
+        """That of a difference, at most: what both have in common cancels."""
+        return math.sqrt(math.fsum(error**2 for error in errors))
+
+
+def _without_errors(values: list[float], *, limits: tuple[float, float]) -> Answer:
+    nothing: list[float | None] = [None] * len(values)
+    return Answer(
+        values=values, standard_errors=nothing, lower=nothing, upper=nothing, limits=limits
+    )
+
+
+def _percent(q: Fraction) -> str:
+    """A quantile in percent, to four decimals, without zeros at the end."""
+    return f"{float(q * 100):.4f}".rstrip("0").rstrip(".")
+
+
+def quantiles(
+    column: str,
+    q: Sequence[Number],
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Quantiles:
+    """Find several quantiles of a number column at once, with less noise than one by one.
+
+    q: at most 100 numbers from 0 to 1, at least a millionth apart. The answers stand under the
+    name of the aggregate and the quantile in percent: `income=tacet.quantiles("income", [0.25,
+    0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. Bounds, steps
+    and weight as in `quantile`.
+
+    >>> quantiles("income", [0.9, 0.1], 0, 500_000).parts
+    ('_10', '_90')
+    """
+    return Quantiles(
+        column=column, wanted=_wanted(q), **_checked(lower, upper, steps=steps, weight=weight)
+    )
+
+
+def iqr(
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Spread:
+    """Find the interquartile range of a number column: the distance between its quartiles.
+
+    The quartiles themselves are released beside it, as its `from` and `to`. Bounds, steps and
+    weight as in `quantile`.
+
+    >>> iqr("age", 0, 120).column
+    'age'
+    """
+    return Spread(
+        column=column, wanted=_QUARTILES, **_checked(lower, upper, steps=steps, weight=weight)
+    )
+
+
+def _checked(
+    lower: Number | None, upper: Number | None, *, steps: int | None, weight: Number
+) -> dict[str, Any]:
+    low, high = given_bounds(lower, upper)
+    return {
+        "lower": low,
+        "upper": high,
+        "steps": checked_steps(steps),
+        "weight": weight_of(weight),
+    }
+
+
+def _wanted(q: object) -> tuple[Fraction, ...]:
+    """The quantiles, rising, checked."""
+    expected = f"a list of 1 to {_MOST} numbers from 0 to 1, such as [0.25, 0.5, 0.75]"
+    if isinstance(q, str | bytes | Mapping) or not isinstance(q, Sequence | np.ndarray):
+        raise InvalidParameter("q", q, expected=expected)
+    if not 1 <= len(q) <= _MOST:
+        raise InvalidParameter("q", q, expected=expected)
+    wanted = sorted(checks.exact(f"q[{index}]", value) for index, value in enumerate(q))
+    if not 0 <= wanted[0] <= wanted[-1] <= 1:
+        raise InvalidParameter("q", q, expected=expected)
+    if any(part.denominator > 10**6 for part in wanted):
+        raise InvalidParameter("q", q, expected="numbers with at most six decimals")
+    if any(b - a < _CLOSEST for a, b in itertools.pairwise(wanted)):
+        raise InvalidParameter("q", q, expected="quantiles at least a millionth apart")
+    return tuple(wanted)

@@ -1,0 +1,356 @@
+"""Several quantiles at once: the joint law of the cuts, what they cost, and how wrong they are."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from tests.query.many_cells import ask, repeated, values_of
+from tests.query.test_sensitivity import tables
+
+import tacet
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter
+from tacet.query import ranking as rankings
+from tacet.query.aggregates import cuts
+from tacet.query.aggregates.answers import Assume, Counted, Exact
+from tacet.query.aggregates.cuts import cut_points
+from tacet.query.aggregates.several import Cutting, Quantiles
+from tacet.query.aggregates.splits import Plan, plan_for
+from tacet.query.ranking import Ranking
+from tacet.query.units import Reach
+
+PLACES = 2
+POINTS = 3
+ONE = Reach.within(max_rows=1, cells=1, replaced=False)
+WANTED = {
+    "quartiles": [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)],
+    "around": [Fraction(1, 4), Fraction(3, 4)],  # with a cut that nobody asked for
+    "close": [Fraction(1, 2), Fraction(51, 100)],  # each by itself
+}
+
+
+def joint_law(counts: Sequence[int], noise: Cutting, *, places: int = PLACES) -> NDArray[Any]:
+    """Logarithms of the probabilities of all cuts together, by hand, in a fixed order.
+
+    Of c rows at a point, c / places lie at each of its places.
+    """
+    mass = [Fraction(c, places) for c in counts for _ in range(places)]
+    logs: dict[tuple[int, ...], float] = {(): 0.0}
+    order = [split for level in noise.plan.levels for split in level]
+    levels = zip(noise.plan.levels, noise.epsilons, noise.plan.moves, strict=True)
+    rates = [e / (2 * moves) for level, e, moves in levels for _ in level]
+    for number, split in enumerate(order):
+        longer: dict[tuple[int, ...], float] = {}
+        for drawn, log in logs.items():
+            known = {order[k].at: place for k, place in enumerate(drawn)}
+            known |= {Fraction(0): 0, Fraction(1): len(mass)}
+            low, high = known[split.low], known[split.high]
+            total = sum(mass[low:high], Fraction(0))
+            rate = rates[number] / max(split.share, 1 - split.share)
+            losses = [
+                float(rate * abs(sum(mass[low:place], Fraction(0)) - split.share * total))
+                for place in range(low, high)
+            ] or [0.0]
+            whole = math.log(sum(math.exp(-loss) for loss in losses))
+            for step, loss in enumerate(losses):
+                longer[(*drawn, low + step)] = log - loss - whole
+        logs = longer
+    length = len(mass)
+    law = np.full((length + 1,) * len(order), -np.inf)
+    for drawn, log in logs.items():
+        law[drawn] = log
+    return law[tuple(slice(length) for _ in order)]
+
+
+def neighbours(reach: Reach, *, most: int) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Tables by cell of a unit beside some others, and the tables to compare each with."""
+    own = [x for n in range(reach.rows + 1) for x in tables(reach.cells, POINTS, n)]
+    rests = (itertools.islice(tables(reach.cells, POINTS, n), 12) for n in (0, 1, most))
+    for rest in itertools.chain.from_iterable(rests):
+        stack = [rest + mine for mine in own]
+        yield stack, stack if reach.replaced else stack[:1]
+
+
+@pytest.mark.parametrize("wanted", WANTED)
+@pytest.mark.parametrize(
+    "reach",
+    [
+        ONE,
+        Reach.within(max_rows=2, cells=1, replaced=False),
+        Reach.within(max_rows=2, cells=2, replaced=False),
+        Reach.within(max_rows=1, cells=1, replaced=True),
+        Reach.within(max_rows=1, cells=2, replaced=True),
+    ],
+    ids=str,
+)
+def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: str) -> None:
+    """By enumeration: the largest log-ratio, and Renyi divergences."""
+    epsilon, rho = 1.5, 0.3
+    pure = Cutting.within(tacet.PureDP(Fraction(epsilon)), reach, WANTED[wanted])
+    concentrated = Cutting.within(tacet.ZCDP("3/10"), reach, WANTED[wanted])
+    known: dict[Any, NDArray[Any]] = {}
+
+    def law(noise: Cutting, row: Any) -> NDArray[Any]:
+        key = (noise is pure, tuple(row.tolist()))
+        if key not in known:
+            found = joint_law(key[1], noise)
+            known[key] = found[np.isfinite(found)]
+        return known[key]
+
+    most = 0.0
+    for left, right in neighbours(reach, most=4):
+        for one, other in itertools.product(left, right):
+            ratio = [law(pure, a) - law(pure, b) for a, b in zip(one, other, strict=True)]
+            ends = [abs(float(sum(end(r) for r in ratio))) for end in (np.max, np.min)]
+            most = max(most, *ends)
+            for alpha in (1.1, 8.0):
+                divergence = sum(
+                    np.log(np.exp(alpha * p + (1 - alpha) * q).sum()) / (alpha - 1)
+                    for a, b in zip(one, other, strict=True)
+                    for p, q in [(law(concentrated, a), law(concentrated, b))]
+                )
+                assert divergence <= rho * alpha * (1 + 1e-9)
+    assert most <= epsilon * (1 + 1e-12)
+    assert most > 0.45 * epsilon
+
+
+def test_half_the_rows_would_be_found() -> None:
+    told = Cutting.within(tacet.PureDP("3/2"), ONE, WANTED["quartiles"])
+    worst = 0.0
+    for left, right in neighbours(Reach.within(max_rows=2, cells=1, replaced=False), most=4):
+        for one, other in itertools.product(left, right):
+            first, second = joint_law(one[0], told), joint_law(other[0], told)
+            possible = np.isfinite(first)
+            worst = max(worst, float(np.abs(first[possible] - second[possible]).max()))
+    assert worst > 1.5
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("wanted", WANTED)
+@pytest.mark.parametrize("engine", [False, True])
+def test_cuts_have_their_joint_law(
+    wanted: str, *, engine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """600 cells; with the engine, bins of several points. Chi-square, false alarm 1e-8 a case."""
+    monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
+    if engine:
+        monkeypatch.setattr(rankings, "_MOST_POINTS", 1)
+        monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 1)
+        monkeypatch.setattr(cuts, "CHILD_BINS_LOG2", 1)
+    values, points, cells = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 600
+    made = tacet.quantiles("x", WANTED[wanted], 0, points - 1, steps=points - 1)
+    assert made.ranking.bins < points or not engine
+    table = repeated(values, cells=cells)
+    asked = ask(table, {"a": made}, budget=tacet.PureDP(4), seed=3, cells=cells)
+    drawn = [values_of(asked.release, f"a{part}").astype(int) for part in made.parts]
+    noise: Any = made.noise(tacet.PureDP(4), ONE)
+    law = np.exp(joint_law([values.count(v) for v in range(points)], noise))
+    places = np.ravel_multi_index(tuple(drawn), (points,) * len(drawn))
+    seen = np.bincount(places, minlength=points ** len(drawn))
+    for wrong in (False, True):
+        chances = _answers(law**1.7 if wrong else law, noise, made, points)
+        assert (_pvalue(seen, chances) > 1e-8) is not wrong
+
+
+def _answers(law: NDArray[Any], noise: Cutting, made: Quantiles, points: int) -> NDArray[Any]:
+    """From the law of all cuts to that of the sorted points of those that are wanted."""
+    order = [split.at for level in noise.plan.levels for split in level]
+    chances = np.zeros((points,) * len(made.wanted))
+    for place in np.ndindex(law.shape):
+        found = sorted(place[order.index(q)] // PLACES for q in made.wanted)
+        chances[tuple(found)] += law[place]
+    return chances.ravel() / chances.sum()
+
+
+def _pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
+    order = np.argsort(chances)
+    expected, found = chances[order] * seen.sum(), seen[order]
+    groups = np.cumsum(expected) // 10
+    e = np.bincount(np.unique(groups, return_inverse=True)[1], weights=expected)
+    f = np.bincount(np.unique(groups, return_inverse=True)[1], weights=found)
+    return float(stats.chisquare(f, e * f.sum() / e.sum()).pvalue)
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def _alone(wanted: Sequence[Fraction], *, squares: bool) -> float:
+    """The sum of variances where each is drawn from all rows, for an even part of the budget."""
+    m = len(wanted)
+    return sum(8 * float(max(q, 1 - q)) ** 2 * (m if squares else m * m) for q in wanted)
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ["1/4", "3/4"],
+        ["1/4", "1/2", "3/4"],
+        [0.05, 0.95],
+        [0.1, 0.5, 0.9],
+        [0.05, 0.25, 0.5, 0.75, 0.95],
+        [f"{i}/10" for i in range(1, 10)],
+        [f"{i}/100" for i in range(1, 100)],
+    ],
+    ids=len,
+)
+def test_the_expected_error_is_a_fifth_less_than_one_by_one(
+    wanted: list[Any], *, squares: bool
+) -> None:
+    quantiles = [Fraction(str(q)) for q in wanted]
+    plan = plan_for(quantiles, ONE, squares=squares)
+    assert plan.variance(squares=squares) < 0.8**2 * _alone(quantiles, squares=squares)
+    assert sum(plan.parts) == 1
+    assert min(plan.parts) > 0
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_no_plan_is_worse_than_one_by_one(*, squares: bool) -> None:
+    for wanted in (["1/2", "0.51"], ["0.9", "0.99"], [0, "1/2", 1], ["0.01", "0.02"], ["1/3"]):
+        quantiles = [Fraction(q) for q in wanted]
+        plan = plan_for(quantiles, ONE, squares=squares)
+        assert plan.variance(squares=squares) <= 1.0001 * _alone(quantiles, squares=squares)
+
+
+@pytest.mark.statistical
+def test_errors_are_as_promised_and_smaller_than_one_by_one() -> None:
+    """400 cells of 2,000 rows: the error in ranks by its root mean square, to within 15 %.
+
+    A root mean square of 400 two-sided exponential draws has a standard error below 6 %.
+    """
+    rows, cells = 2_000, 400
+    values = [float(v) for v in range(rows)]
+    wanted = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
+    made = tacet.quantiles("x", wanted, 0, 4_000, steps=4_000)
+    noise: Any = made.noise(tacet.PureDP(1), ONE)
+    histogram = np.zeros((cells, 4_001), dtype=np.int64)
+    histogram[:, :rows] = 1
+    answers = made.answers(Exact(rankings=(Counted(counts=histogram),)), noise, SeededBits(4))
+    told = made.forecast(noise, ONE, Assume(rows=rows, values={"x": values}))
+    squares = []
+    for q, part in zip(wanted, made.parts, strict=True):
+        error = np.array(answers[part].values) - float(q) * (rows - 1)
+        measured = float(np.sqrt(np.mean(error**2)))
+        assert measured == pytest.approx(noise.deviations[q], rel=0.2)
+        assert measured < 0.8 * math.sqrt(2) * 2 * float(max(q, 1 - q)) * 3
+        squares.append(measured**2)
+        assert told.rank_error is not None
+        assert np.mean(np.abs(error) > told.rank_error) < 0.05
+    assert told.standard_error == pytest.approx(math.sqrt(sum(squares) / 3), rel=0.15)
+
+
+def test_many_rows_do_not_pass_64_bits() -> None:
+    """2^40 rows and shares with large denominators: whole numbers of any size."""
+    counts = np.zeros((1, 11), dtype=np.int64)
+    counts[0, 3] = counts[0, 7] = 2**39
+    wanted = [Fraction(123_457, 10**6), Fraction(1, 2), Fraction(987_653, 10**6)]
+    plan = plan_for(wanted, ONE, squares=False)
+    noise = Cutting.within(tacet.PureDP(1), ONE, wanted)
+    found = cut_points(
+        counts,
+        None,
+        ranking=Ranking(place="x", steps=10),
+        plan=plan,
+        mechanisms=noise.mechanisms,
+        bits=SeededBits(2),
+    )
+    assert found[wanted[0]] == [3]
+    assert found[wanted[2]] == [7]
+
+
+def test_equal_rows_go_to_both_sides_in_proportion() -> None:
+    """60 % of the rows at one point, 35 % below: the first quartile is below, not at the point."""
+    counts = np.zeros((300, 101), dtype=np.int64)
+    counts[:, 0:35], counts[:, 50], counts[:, 96:101] = 100, 6_000, 100
+    made = tacet.quantiles("x", [0.25, 0.5, 0.9, 0.97], 0, 100, steps=100)
+    noise: Any = made.noise(tacet.PureDP(5), ONE)
+    answers = made.answers(Exact(rankings=(Counted(counts=counts),)), noise, SeededBits(4))
+    assert {round(v) for v in answers["_25"].values} <= {24, 25}
+    assert set(answers["_50"].values) == set(answers["_90"].values) == {50.0}
+    assert {round(v) for v in answers["_97"].values} <= {97, 98}
+
+
+# ---- what a user sees ----------------------------------------------------------------------------
+
+
+def session(budget: Any) -> tacet.Session:
+    values = np.random.default_rng(3).lognormal(3, 1, 5_000)
+    return tacet.Session(
+        {"t": pa.table({"id": np.arange(5_000), "x": values})},
+        unit=tacet.Person("id", max_rows=1),
+        budget=budget,
+        bits=SeededBits(1),
+    )
+
+
+@pytest.mark.parametrize(
+    "budget", [tacet.PureDP(5), tacet.ApproxDP(5, 1e-6), tacet.GDP(2), tacet.PureDP(1e-3)], ids=str
+)
+def test_a_release_names_its_quantiles_and_they_rise(budget: Any) -> None:
+    with session(budget) as opened:
+        query = opened.table("t").agg(
+            x=tacet.quantiles("x", [0.5, "1/3", 0.999, 0.05], 0, 1_000, steps=2**40),
+            i=tacet.iqr("x", 0, 1_000),
+        )
+        release = opened.evaluate(query, budget=budget)
+    names = [name for name in release.columns if not name.endswith(("_se", "_low", "_high"))]
+    assert names == ["x_5", "x_33_3333", "x_50", "x_99_9", "i", "i_from", "i_to"]
+    (row,) = release.to_dicts()
+    assert row["x_5"] <= row["x_33_3333"] <= row["x_50"] <= row["x_99_9"]
+    assert row["i"] == pytest.approx(row["i_to"] - row["i_from"])
+    assert row["i"] >= 0
+    assert row["x_5_se"] is None
+    if budget != tacet.PureDP(1e-3):
+        assert row["x_50"] == pytest.approx(math.exp(3), rel=0.1)
+        assert row["i"] == pytest.approx(math.exp(3.6745) - math.exp(2.3255), rel=0.15)
+
+
+def test_nothing_is_charged_beyond_the_request_and_cuts_cost_what_levels_cost() -> None:
+    with session(tacet.PureDP(2)) as opened:
+        query = opened.table("t").agg(x=tacet.quantiles("x", [0.25, 0.5, 0.75], 0, 1_000))
+        explained = opened.explain(query, budget=tacet.PureDP(1))
+        assert opened.evaluate(query, budget=tacet.PureDP(1)).charge == tacet.PureDP(1)
+        text = str(explained)
+    assert "in 2 rounds of cuts, 3 in all" in text
+    assert "expected rank errors, where values hardly repeat: 25%: 3" in text
+
+
+def test_an_empty_table_is_answered() -> None:
+    table = pa.table({"id": pa.array([], pa.int64()), "x": pa.array([], pa.float64())})
+    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as opened:
+        query = opened.table("t").agg(x=tacet.quantiles("x", [0, 0.5, 1], 0, 1))
+        (row,) = opened.evaluate(query, budget=tacet.PureDP(1)).to_dicts()
+    assert 0 <= row["x_0"] <= row["x_50"] <= row["x_100"] <= 1
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        *([], "0.5", 0.5, None, {"a": 1}, {0.5}, list(np.linspace(0, 1, 101))),
+        *([0.5, 0.5], [0.5, 1.5], [-0.1], [float("nan")], [True, "x"], [None]),
+        *([0.5, 0.5000001], ["1/3000001"]),
+    ],
+    ids=lambda q: str(q)[:20],
+)
+def test_what_is_no_list_of_quantiles_is_refused(q: Any) -> None:
+    with pytest.raises(InvalidParameter, match="q"):
+        tacet.quantiles("x", q, 0, 1)
+
+
+def test_a_plan_is_a_function_of_public_numbers() -> None:
+    reach = Reach.within(max_rows=6, max_rows_per_group=2, cells=9, replaced=True)
+    plans = [plan_for(WANTED["quartiles"], reach, squares=True) for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert isinstance(plans[0], Plan)
+    assert plans[0].moves[0] >= 6
