@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tacet.query.expressions.types import Column, Kind
 
-__all__ = ["COLUMNS", "expressions", "nasty_table"]
+__all__ = ["COLUMNS", "expressions", "nasty_table", "texts_of"]
 
 COLUMNS = {
     "x": Column("x", Kind.NUMBER),
@@ -124,6 +124,11 @@ def expressions(*, levels: int = 4) -> st.SearchStrategy[tuple[Kind, str]]:
     return st.sampled_from(list(_BUILDERS)).flatmap(
         lambda kind: st.tuples(st.just(kind), _of(kind, levels))
     )
+
+
+def texts_of(kind: Kind, *, levels: int) -> st.SearchStrategy[str]:
+    """Texts of the language that should have this kind."""
+    return _of(kind, levels)
 
 
 def _of(kind: Kind, levels: int) -> st.SearchStrategy[str]:

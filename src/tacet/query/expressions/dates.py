@@ -207,7 +207,7 @@ def _of_seconds(node: Operation, operands: tuple[Value, ...]) -> Value:
         operand.sql,
         lambda x: f"(CASE WHEN {x} >= -62135596800e0 AND {x} < 253402300800e0 THEN {x} END)",
     )
-    sql = f"make_timestamp(CAST(floor({sql} * 1e6) AS BIGINT))"
+    sql = f"make_timestamp(CAST(round({sql} * 1e6) AS BIGINT))"
     return Value(sql=sql, kind=Kind.TIMESTAMP, range=EVERYTHING, node=node)
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
@@ -73,15 +75,19 @@ def refuse_lost(text: str, tree: exp.Expression) -> None:
 
     Raises UnsafeExpression naming what was left out.
     """
-    kept = {word for node in tree.walk() for value in node.args.values() for word in _words(value)}
+    kept = Counter(
+        word for node in tree.walk() for value in node.args.values() for word in _words(value)
+    )
     tokens = sqlglot.tokenize(text, read="duckdb")
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         called = after is not None and after.token_type == TokenType.L_PAREN
         named = token.token_type == TokenType.VAR and not called
         if not named and token.token_type not in _LITERALS:
             continue
-        for word in token.text.casefold().split():
-            if word not in kept and f"0.{word}" not in kept and word not in _NOISE:
+        for word in _words(token.text):
+            found = word if word in kept else f"0.{word}"
+            kept[found] -= 1
+            if kept[found] < 0 and word not in _NOISE:
                 raise UnsafeExpression(
                     text,
                     reason=f"a part of it would be without effect: {word[:60]!r}",
@@ -94,7 +100,7 @@ def _words(value: object) -> list[str]:
     if isinstance(value, exp.DataType.Type):
         return [value.name.casefold()]
     words = value.casefold().split() if isinstance(value, str) else []
-    return [*words, *(word.removeprefix("-") for word in words)]
+    return [word.removeprefix("-") for word in words]
 
 
 def _check(text: str, argument: str) -> list[TokenType]:
