@@ -80,7 +80,8 @@ def query(
         typer.Option(
             "--unit",
             metavar="COLUMN",
-            help="The column that names a person; give it again where several do so together.",
+            help="The column that names a person, or an expression such as 'lower(email)'; give it "
+            "again where several do so together.",
             show_default=False,
         ),
     ] = None,

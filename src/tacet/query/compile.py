@@ -84,14 +84,14 @@ def _rows(query: Query, *, unit: Unit, scan: str) -> str:
                 text = f"SELECT *, {expression.sql} AS {identifier(name)} FROM ({text})"
     parts = []
     if isinstance(unit, Person):
-        ids = [identifier(leaf.name) for leaf in query.id_leaves]
-        parts += [f"{name} AS u{index}" for index, name in enumerate(ids)]
+        ids = [identity.sql for identity in query.identities]
+        parts += [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
     cell = "keys.cell" if query.groups else "0::UTINYINT"
     parts += [f"{cell} AS cell"]
     parts += [f"{sql} AS v{index}" for index, sql in enumerate(query.inputs)]
     text = f"SELECT {', '.join(parts)} FROM ({text}) AS steps{_join_keys(query)}"
     if isinstance(unit, Person):
-        present = " AND ".join(f"{name} IS NOT NULL" for name in ids)
+        present = " AND ".join(f"{sql} IS NOT NULL" for sql in ids)
         text += f" WHERE {present}"
     return text
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tacet import checks
@@ -14,7 +15,8 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.engines.protocol import Engine
 from tacet.query.expressions.types import encodable
-from tacet.query.scope import Scope, id_reading, plain_type, readings
+from tacet.query.identities import identity
+from tacet.query.scope import Scope, plain_type, readings
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
@@ -88,23 +90,16 @@ def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[s
 
     schema: the engine's type of each column.
     """
-    ids = {}
-    for name in unit.id if isinstance(unit, Person) else ():
-        if name not in schema:
-            raise InvalidParameter(
-                "unit",
-                name,
-                expected=f"the column that names a person in table {table!r}: {', '.join(schema)}",
-            )
-        ids[name] = id_reading(name, schema[name], sql=identifier(name))
-    return Scope(
+    scope = Scope(
         table=table,
         types={name: plain_type(kind) for name, kind in schema.items()},
         leaves={
             name: readings(name, kind, facts.get(name), sql=identifier(name))
             for name, kind in schema.items()
         },
-        ids=ids,
+        ids={},
         derived={},
         facts={name: fact for name, fact in facts.items() if name in schema},
     )
+    names = unit.id if isinstance(unit, Person) else ()
+    return replace(scope, ids={name: identity(name, schema, scope) for name in names})

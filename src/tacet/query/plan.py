@@ -22,7 +22,7 @@ from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.keys import check_few, key_kinds, tuples_of
 from tacet.query.ladders import Ladder
 from tacet.query.ranking import Ranking
-from tacet.query.scope import Leaf, Scope
+from tacet.query.scope import Identity, Leaf, Scope
 from tacet.query.units import Person, Unit
 
 __all__ = ["Derive", "Filter", "Group", "Query", "answer_columns"]
@@ -207,17 +207,18 @@ class Query:
     @property
     def leaves(self) -> tuple[Leaf, ...]:
         """The readings of source columns that the question uses, ids included."""
-        names = {leaf.name for leaf in self.id_leaves} | {group.name for group in self.groups}
+        own = [leaf for identity in self.identities for leaf in identity.leaves]
+        names = {leaf.name for leaf in own} | {group.name for group in self.groups}
         for step in self.steps:
             names |= step.expression.columns
         for aggregate in self.aggregates.values():
             names = names.union(*(expression.columns for expression in aggregate.expressions))
         used = self.scope.used(names)
-        return (*used, *(leaf for leaf in self.id_leaves if leaf not in used))
+        return (*used, *(leaf for leaf in own if leaf not in used))
 
     @property
-    def id_leaves(self) -> tuple[Leaf, ...]:
-        """The columns that name a person, in their own types."""
+    def identities(self) -> tuple[Identity, ...]:
+        """What names a person, column by column."""
         if not isinstance(self.unit, Person):
             return ()
         return tuple(self.scope.ids[name] for name in self.unit.id)

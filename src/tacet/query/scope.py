@@ -22,13 +22,25 @@ from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.sqltext import double
 
-__all__ = ["Leaf", "Scope", "id_reading", "plain_type", "readings"]
+__all__ = [
+    "INTEGERS",
+    "TEXTS",
+    "Identity",
+    "Leaf",
+    "Scope",
+    "by_code_point",
+    "plain_type",
+    "readings",
+]
 
-_INTEGERS = {
+INTEGERS = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
 }
-_TEXTS = {"VARCHAR", "UUID", '"NULL"'}
+"""The engine's types of whole numbers."""
+TEXTS = {"VARCHAR", "UUID", '"NULL"'}
+"""The engine's types of text, and those that are read as text."""
+
 _MOST_TRIES = 250
 _ENGINE_TYPES = {
     Kind.NUMBER: "DOUBLE",
@@ -59,6 +71,14 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What tells people apart: `sql` over the columns that these leaves are known as."""
+
+    sql: str
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """All names that may be used at one point of a query.
 
@@ -72,7 +92,7 @@ class Scope:
     table: str
     types: Mapping[str, str]
     leaves: Mapping[str, tuple[Leaf, ...]]
-    ids: Mapping[str, Leaf]
+    ids: Mapping[str, Identity]
     derived: Mapping[str, Column]
     facts: Mapping[str, Fact]
 
@@ -179,11 +199,11 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     the column's own can not meet.
     """
     base = plain_type(sql_type)
-    text = base in _TEXTS or base == "ENUM"
+    text = base in TEXTS or base == "ENUM"
     kinds: tuple[Kind, ...]
     match fact:
         case Bounds():
-            kinds = (Kind.INTEGER if base in _INTEGERS else Kind.NUMBER,)
+            kinds = (Kind.INTEGER if base in INTEGERS else Kind.NUMBER,)
         case Categories(values=values):
             kinds = (_kind_of(values),)
         case Dates():
@@ -203,32 +223,6 @@ def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[
     return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
 
 
-def id_reading(name: str, sql_type: str, *, sql: str) -> Leaf:
-    """The column in which people are told apart: whole numbers, text, UUIDs, dates.
-
-    A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
-    Raises InvalidParameter for columns of other types.
-    """
-    base = plain_type(sql_type)
-    identifier = Column(f"{name} as id", Kind.TEXT)
-    if base in {"DOUBLE", "FLOAT", "REAL"}:
-        number = f"{sql}::DOUBLE"
-        whole = f"{number} = floor({number}) AND abs({number}) < 9007199254740992.0e0"
-        return Leaf(
-            sql=f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)",
-            column=identifier,
-            label=name,
-        )
-    if base in {"ENUM", '"NULL"'}:
-        return Leaf(sql=f"TRY_CAST({sql} AS VARCHAR)", column=identifier, label=name)
-    if base in _INTEGERS | _TEXTS | {"DATE"} or base == "DECIMAL":
-        value = _by_code_point(sql) if base == "VARCHAR" else sql
-        return Leaf(sql=value, column=identifier, label=name)
-    raise InvalidParameter(
-        "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
-    )
-
-
 def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf:
     lower, upper = float("-inf"), float("inf")
     identifier = f"{name} as {kind.value}"
@@ -240,10 +234,10 @@ def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf
         if kind in (Kind.DATE, Kind.TIMESTAMP):
             value = f"CASE WHEN isfinite({value}) THEN {value} END"
         if kind is Kind.TEXT:
-            value = _by_code_point(value)
+            value = by_code_point(value)
         return Leaf(sql=value, column=Column(identifier, kind), label=name, converts=converts)
     number = f"TRY_CAST({sql} AS DOUBLE)"
-    if base not in _INTEGERS:
+    if base not in INTEGERS:
         number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
     if isinstance(fact, Bounds):
         lower, upper = fact.lower, fact.upper
@@ -266,7 +260,7 @@ def plain_type(sql_type: str) -> str:
     return f"{bare}[]" if sql_type.endswith("]") and not bare.endswith("]") else bare
 
 
-def _by_code_point(sql: str) -> str:
+def by_code_point(sql: str) -> str:
     """Text that compares by code point, whatever collation its column brings along.
 
     Under a collation two people could share one bound, and one row could fit two keys.
@@ -284,11 +278,11 @@ def _kind_of(values: Iterable[object]) -> Kind:
 
 
 def _native(base: str) -> tuple[Kind, ...]:
-    if base in _INTEGERS:
+    if base in INTEGERS:
         return (Kind.INTEGER,)
     if base in {"DOUBLE", "FLOAT", "REAL", "DECIMAL"}:
         return (Kind.NUMBER,)
-    if base in _TEXTS or base == "ENUM":
+    if base in TEXTS or base == "ENUM":
         return (Kind.TEXT,)
     if base in {"BOOLEAN", "DATE"}:
         return (Kind[base],)

@@ -126,8 +126,9 @@ def _people(item: Item, unit: Unit) -> Aggregate:
     ids = unit.id if isinstance(unit, Person) else ()
     if named == _PERSON or (len(ids) == 1 and named == ids[0].casefold()):
         return count_people()
+    column = ids[0] if len(ids) == 1 and ids[0].isidentifier() else _PERSON
     raise InvalidParameter(
         "sql",
         f"COUNT(DISTINCT {item.argument})",
-        expected=f"COUNT(DISTINCT {ids[0] if len(ids) == 1 else _PERSON}), which counts people",
+        expected=f"COUNT(DISTINCT {column}), which counts people",
     )

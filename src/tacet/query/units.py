@@ -53,8 +53,10 @@ def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
 class Person:
     """Protect a person with all her rows, of which a bounded number enters any question.
 
-    id: the column that names the person, or several columns that do so together. Every table of
-    the session has it. Rows without an id (NULL in any of the columns) are dropped.
+    id: the column that names the person, or a row-wise expression such as "lower(email)", or
+    several of them that do so together. Every table of the session has it. Rows without an id (NULL
+    in any of them) are dropped. Numbers that are computed are ids where they are whole and below
+    2^53.
     max_rows: how many rows a person may bring into one question, over all groups together. With
     `tacet.auto(budget=...)` the session finds the number privately when it is opened: it is then
     the first rung of a public ladder that only few people pass.
@@ -90,9 +92,11 @@ class Person:
     ) -> None:
         names = tuple(id) if isinstance(id, tuple | list) else (id,)
         if not names or not all(checks.is_text(name) for name in names):
-            raise InvalidParameter("id", id, expected="a column name, or several in a tuple")
+            raise InvalidParameter(
+                "id", id, expected="a column or an expression, or several in a tuple"
+            )
         if len(set(names)) < len(names):
-            raise InvalidParameter("id", id, expected="column names that differ")
+            raise InvalidParameter("id", id, expected="columns or expressions that differ")
         search = max_rows if isinstance(max_rows, Auto) else None
         rows = _limit("max_rows", max_rows.most if isinstance(max_rows, Auto) else max_rows)
         groups = _limit("max_groups", max_groups)
