@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet import accounting, errors, events, ledger, mechanisms
+    from tacet import accounting, aggregates, errors, events, ledger, mechanisms
     from tacet.bits import SeededBits
     from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tacet.query.aggregates.quantiles import median, quantile
     from tacet.query.aggregates.several import iqr, quantiles
     from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
+    from tacet.query.aggregates.variances import stdev, variance
     from tacet.query.columns import Bounds, Categories, Dates, Text
     from tacet.query.engines.sources import Csv
     from tacet.query.release import Release
@@ -51,6 +52,7 @@ __all__ = [
     "Text",
     "ZeroOut",
     "accounting",
+    "aggregates",
     "auto",
     "count",
     "count_people",
@@ -66,12 +68,14 @@ __all__ = [
     "min",
     "quantile",
     "quantiles",
+    "stdev",
     "sum",
+    "variance",
 ]
 
 __version__ = "0.1.0"
 
-_ROOMS = {"accounting", "errors", "events", "ledger", "mechanisms"}
+_ROOMS = {"accounting", "aggregates", "errors", "events", "ledger", "mechanisms"}
 _HOMES = {
     "tacet.bits": ["SeededBits"],
     "tacet.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],
@@ -83,6 +87,7 @@ _HOMES = {
     "tacet.query.aggregates.moments": ["mean"],
     "tacet.query.aggregates.quantiles": ["median", "quantile"],
     "tacet.query.aggregates.several": ["iqr", "quantiles"],
+    "tacet.query.aggregates.variances": ["stdev", "variance"],
     "tacet.query.aggregates.sums": ["sum"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
     "tacet.query.engines.sources": ["Csv"],

@@ -60,6 +60,10 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         tacet.min("x", 0, 1),
         tacet.max("x", 0, 1),
         tacet.find_bounds("x"),
+        tacet.aggregates.count_if("x > 1"),
+        tacet.aggregates.proportion("x > 1"),
+        tacet.variance("x", 0, 1),
+        tacet.stdev("x", 0, 1),
     ]
     scope = neighbor_tables.empty_scope()
     # The number of a person's rows is asked about by `tacet.auto` alone.

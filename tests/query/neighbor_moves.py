@@ -130,11 +130,11 @@ def moves_of(
             pieces = list(zip(before[name], after[name], strict=True))
             found |= _climbing(name, noise, pieces, pairs=pairs or 1)
             continue
-        ((x,), (y,)) = before[name], after[name]
         assert isinstance(noise, AdditiveNoise)
-        for norm, other in (("l1", noise), ("l2", concentrated[name])):
+        both = (("l1", noise), ("l2", concentrated[name]))
+        for (norm, other), x, y in zip(both, before[name], after[name], strict=True):
             assert isinstance(other, AdditiveNoise)
-            moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=noise.unit_log2)
+            moved = _norm(x, y, norm, pairs=pairs or 1, unit_log2=other.unit_log2)
             told_exactly = sensitivity_of(other.mechanism)
             found[name, norm] = moved / (told_exactly**2 if norm == "l2" else told_exactly)
     return found

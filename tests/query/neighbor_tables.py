@@ -34,10 +34,13 @@ from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
 from tacet.query.aggregates.several import Cutting, Quantiles, Spread
+from tacet.query.aggregates.shares import CountIf, Proportion
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.totals import FoundClipping, Total
+from tacet.query.aggregates.variances import Variance
 from tacet.query.compile import Statement, compile_query
 from tacet.query.exact import exact_of
+from tacet.query.noise import AdditiveNoise
 from tacet.query.plan import Query
 from tacet.query.scope import Scope
 from tacet.query.search import Search
@@ -66,6 +69,22 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "people": tacet.count_people,
         "people_with_note": lambda: tacet.count_people("note"),
         "people_who": lambda: tacet.count_people("CASE WHEN whole > 2 THEN 1 END"),
+    },
+    CountIf: {
+        "if_large": lambda: tacet.aggregates.count_if("x > 2"),
+        "if_text": lambda: tacet.aggregates.count_if("note IN ('z', '3') OR x IS NULL"),
+    },
+    Proportion: {
+        "share_large": lambda: tacet.aggregates.proportion("x > 2"),
+        "share_text": lambda: tacet.aggregates.proportion("note <> 'z'"),
+    },
+    Variance: {
+        "variance_from_zero": lambda: tacet.variance("x", 0, 10),
+        "variance_no_dyadic": lambda: tacet.variance("x", "-1/3", 0.7, ddof=0),
+        "variance_far_off": lambda: tacet.variance("x", 2**40, 2**40 + 1),
+        "variance_huge": lambda: tacet.variance("x", -(2**500), 2**499),
+        "variance_text": lambda: tacet.variance("note", -2, 3),
+        "stdev_whole": lambda: tacet.stdev("whole", -4, 9),
     },
     Sum: {
         "sum_from_zero": lambda: tacet.sum("x", 0, 10),
@@ -295,6 +314,7 @@ class Recorder:
     """Stands where noise would stand, and keeps the numbers that it is given."""
 
     factor: Fraction = Fraction(1)
+    laplace: bool = True
     seen: list[Any] = field(default_factory=list)
 
     def release(self, values: list[int], *, bits: object) -> NoReturn:
@@ -325,7 +345,8 @@ def vectors(
     """What each aggregate's release hands to its mechanisms, the noise left out.
 
     noises: as `allocate` gives them, for the numbers a mechanism is asked about. Integers of any
-    size for sums and counts, one matrix of losses for every draw of a quantile.
+    size for sums and counts, for Laplace noise and for normal noise, which may be added to others;
+    one matrix of losses for every draw of a quantile.
     """
     statement = statement_of(session, query, salt=salt)
     tallies = session._engine.run(statement, measures=len(query.measures))
@@ -345,8 +366,11 @@ def vectors(
         if isinstance(noise, Selection):
             end = None if noise.end is None else Recorder(factor=noise.end.factor)
             stand_in = _Draws(point=recorder, end=end)
-        with contextlib.suppress(_Seen):
-            aggregate.answers(exact_of(query, name, tallies), stand_in, SeededBits(0))
+        exact = exact_of(query, name, tallies)
+        for laplace in (True, False) if isinstance(noise, AdditiveNoise) else (True,):
+            recorder.laplace = laplace
+            with contextlib.suppress(_Seen):
+                aggregate.answers(exact, stand_in, SeededBits(0))
         kept = recorder.seen
         if isinstance(stand_in, _Draws) and stand_in.end is not None:
             kept = kept + stand_in.end.seen

@@ -176,8 +176,8 @@ class Query:
                 raise InvalidParameter(
                     name,
                     aggregate,
-                    expected="tacet.count(), count_people(), sum(), mean(), median(), quantile(), "
-                    "min(), max() or find_bounds()",
+                    expected="what tacet.count(), sum(), mean(), variance(), median() or another of "
+                    "tacet.aggregates makes",
                 )
             columns = answer_columns(name, aggregate.parts)
             if columns & taken:

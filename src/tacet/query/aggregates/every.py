@@ -11,17 +11,22 @@ from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
 from tacet.query.aggregates.several import Quantiles, Spread
+from tacet.query.aggregates.shares import CountIf, Proportion
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.totals import Total
+from tacet.query.aggregates.variances import Variance
 
 __all__ = ["EVERY"]
 
 EVERY: tuple[type[Aggregate], ...] = (
     Count,
     CountPeople,
+    CountIf,
     Sum,
     Total,
     Mean,
+    Proportion,
+    Variance,
     Quantile,
     Quantiles,
     Spread,

@@ -44,7 +44,7 @@ from tacet.query.scope import Scope
 from tacet.query.sensitivity import Sensitivity, of_splits
 from tacet.query.units import Reach, Unit
 
-__all__ = ["Mean", "mean", "ratio_interval"]
+__all__ = ["Mean", "Splits", "mean", "ratio_interval"]
 
 Floats = NDArray[np.float64]
 
@@ -97,16 +97,43 @@ class Mean(Single):
     def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
         """Noisy means with their errors."""
         clamp, (totals, counts) = self.clamp, exact.sums
-        pairs = [
-            value
-            for total, rows in zip(totals, counts, strict=True)
-            for value in (total - rows * clamp.lower, rows * clamp.upper - total)
-        ]
+        above = [t - n * clamp.lower for t, n in zip(totals, counts, strict=True)]
+        below = [n * clamp.upper - t for t, n in zip(totals, counts, strict=True)]
+        return self._splits.release(above, below, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error: a table over the number of rows, or a number under assumptions."""
+        return self._splits.forecast(
+            noise,
+            None if assume is None else assume.of(self.column),
+            assume,
+            names="on each of two sums, of x - lower and of upper - x",
+            sensitivity=self._sensitivity(reach).reason,
+            notes=(clamping_note(self.lower, self.upper),),
+        )
+
+    @property
+    def _splits(self) -> Splits:
+        low, high = self.clamp.absolute(self.clamp.lower), self.clamp.absolute(self.clamp.upper)
+        return Splits(low=low, width=high - low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits:
+    """Means of values in [low, low + width], from sums of x - low and of low + width - x."""
+
+    low: float
+    width: float
+
+    def release(
+        self, above: Sequence[int], below: Sequence[int], noise: AdditiveNoise, bits: RandomBits
+    ) -> Answer:
+        """Noisy means with their errors, from the exact sums in the unit of the noise."""
+        pairs = [value for pair in zip(above, below, strict=True) for value in pair]
         noisy = np.array([float(value) for value in noise.release(pairs, bits=bits)])
         a, b = noisy[0::2], noisy[1::2]
-        low, high = clamp.absolute(clamp.lower), clamp.absolute(clamp.upper)
-        width = high - low
-        centre, rows_seen = low + width / 2, np.maximum((a + b) / width, 1.0)
+        width, centre = self.width, self.low + self.width / 2
+        rows_seen = np.maximum((a + b) / width, 1.0)
         values = centre + (a - b) / 2 / rows_seen
         offset = np.clip(values - centre, -width / 2, width / 2) / (width / 2)
         errors = noise.standard_deviation * np.sqrt((1 + offset**2) / 2) / rows_seen
@@ -118,30 +145,38 @@ class Mean(Single):
             standard_errors=errors.tolist(),
             lower=(centre + u_low * width / 2).tolist(),
             upper=(centre + u_high * width / 2).tolist(),
-            limits=(low, high),
+            limits=(self.low, self.low + width),
         )
 
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
-        """The error: a table over the number of rows, or a number under assumptions."""
-        clamp, deviation = self.clamp, noise.standard_deviation
-        width = clamp.absolute(clamp.upper - clamp.lower)
-        assumed = None if assume is None else assume.of(self.column)
+    def forecast(
+        self,
+        noise: AdditiveNoise,
+        assumed: Floats | None,
+        assume: Assume | None,
+        *,
+        names: str,
+        sensitivity: str,
+        notes: tuple[str, ...] = (),
+    ) -> Forecast:
+        """The error: a table over the number of rows, or a number where the rows are assumed.
+
+        assumed: values of which the mean is assumed, by default at an end of the range.
+        """
+        width, deviation = self.width, noise.standard_deviation
         error = None
         if assume is not None:
-            low, at = clamp.absolute(clamp.lower), width / 2
+            at = width / 2
             if assumed is not None:
-                at = float(np.mean(np.clip(assumed, low, low + width))) - low - width / 2
+                inside = np.clip(assumed, self.low, self.low + width)
+                at = float(np.mean(inside)) - self.low - width / 2
             error = _expected_error(at, width, rows=assume.rows, noise=noise)
         return Forecast(
-            noise=f"{noise} on each of two sums, of x - lower and of upper - x",
-            sensitivity=self._sensitivity(reach).reason,
+            noise=f"{noise} {names}",
+            sensitivity=sensitivity,
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
             table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
-            notes=(
-                clamping_note(self.lower, self.upper),
-                *([_AT_AN_END] if assumed is None else []),
-            ),
+            notes=(*notes, *([_AT_AN_END] if assumed is None else [])),
         )
 
 

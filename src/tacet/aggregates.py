@@ -1,0 +1,31 @@
+"""What `agg` takes, all of it: ``from tacet import aggregates``; the commonest are `tacet.` too."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from tacet.query.aggregates.counts import count, count_people
+from tacet.query.aggregates.extremes import max, min  # noqa: A004  # the public words
+from tacet.query.aggregates.found import find_bounds
+from tacet.query.aggregates.moments import mean
+from tacet.query.aggregates.quantiles import median, quantile
+from tacet.query.aggregates.several import iqr, quantiles
+from tacet.query.aggregates.shares import count_if, proportion
+from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word
+from tacet.query.aggregates.variances import stdev, variance
+
+__all__ = [
+    "count",
+    "count_if",
+    "count_people",
+    "find_bounds",
+    "iqr",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "proportion",
+    "quantile",
+    "quantiles",
+    "stdev",
+    "sum",
+    "variance",
+]
