@@ -47,7 +47,8 @@ def _rms(errors: Floats) -> float:
 def _one_answer(values: Sequence[float | None], aggregate: Any, **columns: Any) -> Any:
     table = pa.table({"x": pa.array(values, type=pa.float64()), **columns})
     budget = tacet.ZCDP(10**6)
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=budget) as session:
+    bits = tacet.SeededBits(9)
+    with tacet.Session({"t": table}, unit=tacet.Row(), budget=budget, bits=bits) as session:
         release = session.evaluate(session.table("t").agg(a=aggregate), budget=budget)
     return release.answers["a"]
 
