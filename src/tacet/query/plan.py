@@ -176,7 +176,7 @@ class Query:
                 raise InvalidParameter(
                     name,
                     aggregate,
-                    expected="what tacet.count(), sum(), mean(), variance(), median() or another of "
+                    expected="what tacet.count(), sum(), mean(), variance() or another function of "
                     "tacet.aggregates makes",
                 )
             columns = answer_columns(name, aggregate.parts)
