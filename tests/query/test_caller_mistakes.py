@@ -152,8 +152,8 @@ NAMES: dict[str, Mistake] = {
         "query",
         "agg(",
     ),
-    "text for a query": (
-        lambda s: s.evaluate("SELECT 1", budget=PureDP(0.5)),  # type: ignore[arg-type]
+    "a number for a query": (
+        lambda s: s.evaluate(1, budget=PureDP(0.5)),
         InvalidParameter,
         "query",
         "session.table(",

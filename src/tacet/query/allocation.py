@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.events import Event, compose
@@ -15,7 +16,7 @@ from tacet.query.noise import Noise, Share
 from tacet.query.plan import Query
 from tacet.query.units import Reach
 
-__all__ = ["Allocation", "allocate"]
+__all__ = ["Allocation", "allocate", "allocate_together", "event_of"]
 
 _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 
@@ -24,8 +25,9 @@ _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 class Allocation:
     """The noise of every aggregate in a question, and what it all does to privacy.
 
-    request: what the caller allowed; spends: the kind of guarantee that is split (for ApproxDP
-    the better of Laplace noise under PureDP and normal noise under GDP); noises: by name.
+    request: what the caller allowed, for all questions that are asked together; spends: the part
+    of it that this question splits (for ApproxDP the better of Laplace noise under PureDP and
+    normal noise under GDP); noises: by name.
     """
 
     request: Guarantee
@@ -44,11 +46,23 @@ def allocate(query: Query, request: Guarantee) -> Allocation:
 
     Raises InvalidParameter for a request of zero, or one so small that no noise can keep it.
     """
+    (found,) = allocate_together([query], request, weights=[Fraction(1)])
+    return found
+
+
+def allocate_together(
+    queries: Sequence[Query], request: Guarantee, *, weights: Sequence[Fraction]
+) -> tuple[Allocation, ...]:
+    """Split a request over questions by these weights, and over each one's aggregates by theirs.
+
+    All together keep the request. Raises as `allocate` does.
+    """
     _spendable(request)
-    reach = Reach.of(query.unit, cells=len(query.keys))
+    whole = sum(weights, Fraction(0))
+    parts = [weight / whole for weight in weights]
     shares = _shares(request)
     try:
-        options = [_split(query, share, request, reach) for share in shares]
+        options = [_split(queries, share, request, parts) for share in shares]
         return min(options, key=_loudness)
     except (InvalidParameter, OverflowError, ValueError):
         pass  # a scale that no mechanism takes
@@ -58,6 +72,11 @@ def allocate(query: Query, request: Guarantee) -> Allocation:
         expected="a budget that is neither so small nor so large, beside the bounds, max_rows and "
         "weights of this question, that its noise leaves the range of numbers",
     )
+
+
+def event_of(allocations: Sequence[Allocation]) -> Event:
+    """What the releases of several questions cost together."""
+    return compose([allocation.event for allocation in allocations])
 
 
 def _shares(request: Guarantee) -> list[Share]:
@@ -78,7 +97,16 @@ def _shares(request: Guarantee) -> list[Share]:
             return options
 
 
-def _split(query: Query, share: Share, request: Guarantee, reach: Reach) -> Allocation:
+def _split(
+    queries: Sequence[Query], share: Share, request: Guarantee, parts: Sequence[Fraction]
+) -> tuple[Allocation, ...]:
+    return tuple(
+        _allotted(query, share * part, request) for query, part in zip(queries, parts, strict=True)
+    )
+
+
+def _allotted(query: Query, share: Share, request: Guarantee) -> Allocation:
+    reach = Reach.of(query.unit, cells=len(query.keys))
     noises: dict[str, Noise] = {
         name: query.aggregates[name].noise(share * part, reach)
         for name, part in query.parts().items()
@@ -86,9 +114,11 @@ def _split(query: Query, share: Share, request: Guarantee, reach: Reach) -> Allo
     return Allocation(request=request, spends=share, reach=reach, noises=noises)
 
 
-def _loudness(allocation: Allocation) -> float:
+def _loudness(allocations: Sequence[Allocation]) -> float:
     """The sum of the logarithms of all noise scales: less is better."""
-    return math.fsum(noise.loudness for noise in allocation.noises.values())
+    return math.fsum(
+        noise.loudness for allocation in allocations for noise in allocation.noises.values()
+    )
 
 
 def _spendable(request: Guarantee) -> None:

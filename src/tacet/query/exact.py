@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -20,13 +21,12 @@ __all__ = ["answers_of", "exact_of"]
 
 
 def answers_of(
-    query: Query, allocation: Allocation, tallies: Tallies, bits: RandomBits
+    query: Query, allocation: Allocation, exact: Mapping[str, Exact], bits: RandomBits
 ) -> dict[str, Answer]:
-    """The noisy answers, by the names of their columns."""
+    """The noisy answers, by the names of their columns; exact: by the aggregates' names."""
     answers: dict[str, Answer] = {}
     for name, aggregate in query.aggregates.items():
-        exact = exact_of(query, name, tallies)
-        found = aggregate.answers(exact, allocation.noises[name], bits)
+        found = aggregate.answers(exact[name], allocation.noises[name], bits)
         answers |= {f"{name}{part}": answer for part, answer in found.items()}
     return answers
 

@@ -14,6 +14,7 @@ from tacet.query.aggregates.answers import Assume, Forecast
 from tacet.query.allocation import Allocation
 from tacet.query.bounding import limits_in_words
 from tacet.query.plan import Derive, Query
+from tacet.query.together import Place
 from tacet.query.units import Person
 
 __all__ = ["Explanation", "explained", "provenance"]
@@ -112,7 +113,9 @@ def explained(
     )
 
 
-def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[str, ...]:
+def provenance(
+    query: Query, allocation: Allocation, cost: Guarantee, *, place: Place | None = None
+) -> tuple[str, ...]:
     """How a release was made, sentence by sentence: no part of it depends on the data."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
     protects = (
@@ -123,8 +126,15 @@ def provenance(query: Query, allocation: Allocation, cost: Guarantee) -> tuple[s
         f"{name}: {aggregate.forecast(allocation.noises[name], allocation.reach, None).noise}"
         for name, aggregate in query.aggregates.items()
     ]
+    together = []
+    if place is not None:
+        together.append(
+            f"Question {place.name!r} of {len(place.together.names):,} that were asked together: "
+            f"{cost} is for all of them, once."
+        )
     return (
         protects,
+        *together,
         *_rows(query),
         *noises,
         _READING,

@@ -12,15 +12,24 @@ from tacet import checks
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.answers import Assume
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.engines.protocol import Engine
 from tacet.query.expressions.types import encodable
 from tacet.query.identities import identity
+from tacet.query.plan import Query
 from tacet.query.scope import Scope, plain_type, readings
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
-__all__ = ["account_name", "check_options", "check_tables", "scope_of", "scopes_of"]
+__all__ = [
+    "account_name",
+    "check_assumption",
+    "check_options",
+    "check_tables",
+    "scope_of",
+    "scopes_of",
+]
 
 
 def check_tables(tables: Mapping[str, Any]) -> None:
@@ -103,3 +112,20 @@ def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[s
     )
     names = unit.id if isinstance(unit, Person) else ()
     return replace(scope, ids={name: identity(name, schema, scope) for name in names})
+
+
+def check_assumption(assuming: object, query: Query) -> None:
+    """InvalidParameter for what is no assumption, or about a column that nobody asks about."""
+    if assuming is None:
+        return
+    if not isinstance(assuming, Assume):
+        raise InvalidParameter(
+            "assuming", assuming, expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]})"
+        )
+    known = [name for a in query.aggregates.values() for name in a.assumes]
+    for name in assuming.values:
+        if name not in known:
+            listed = ", ".join(dict.fromkeys(known)) or "none here"
+            raise InvalidParameter(
+                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
+            )

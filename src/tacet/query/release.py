@@ -18,6 +18,7 @@ from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.plan import Query
 from tacet.query.replay import FORMAT, software
+from tacet.query.together import Place
 from tacet.query.verification import Verification, verify
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Release:
     released values and public numbers. computed: those of them that a SELECT makes of others, with
     their expressions. charge: what the account was debited; event: what was done,
     for any accountant; remaining: what was left afterwards. provenance: how it was made, sentence
-    by sentence. reproducible: the noise came from a seed and protects nobody.
+    by sentence. reproducible: the noise came from a seed and protects nobody. batch: of several
+    questions that were asked together, which one this is; charge and event are then those of all.
     """
 
     query: Query
@@ -54,6 +56,7 @@ class Release:
     salt: str
     reproducible: bool = False
     computed: Mapping[str, str] = field(default_factory=dict)
+    batch: Place | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -114,6 +117,7 @@ class Release:
         It holds what the question can be put together from again and its price computed: see
         `Release.verify`. Nothing of it depends on the data but the rows.
         """
+        batch = self.batch
         return json.dumps(
             {
                 "format": FORMAT,
@@ -124,7 +128,8 @@ class Release:
                 "exact": {"request": encode(self.request), "charge": encode(self.charge)},
                 "event": json.loads(self.event.to_json()),
                 "query": self.query.to_dict(),
-                "digest": self.query.digest(),
+                "digest": self.query.digest() if batch is None else batch.together.digest(),
+                "batch": None if batch is None else batch.to_dict(),
                 "salt": self.salt,
                 "reproducible": self.reproducible,
                 "computed": dict(self.computed),
@@ -149,6 +154,11 @@ class Release:
         return str(self)  # what a notebook shows is the table
 
     def __str__(self) -> str:
+        others = "" if self.batch is None else f" for {len(self.batch.together.names)} questions"
+        return f"{self.shown()}\nspent {self.charge}{others}, left {self.remaining}"
+
+    def shown(self) -> str:
+        """The table alone, as text."""
         table = self._table(errors=False)
         heads = list(table)
         rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
@@ -158,7 +168,7 @@ class Release:
         lines = ["  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True))]
         lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
         lines += [f"... and {cut} more rows"] if cut > 0 else []
-        return "\n".join([*lines, f"spent {self.charge}, left {self.remaining}"])
+        return "\n".join(lines)
 
     def _error_columns(self) -> list[str]:
         return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]

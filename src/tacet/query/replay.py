@@ -17,6 +17,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import tacet
@@ -29,9 +30,10 @@ from tacet.query.codec import decode
 from tacet.query.columns import Fact, Key
 from tacet.query.opening import scope_of
 from tacet.query.plan import Query
+from tacet.query.together import Place, Together, weights_of
 from tacet.query.units import Auto, Person, Unit
 
-__all__ = ["FORMAT", "Stated", "question_of", "read_stated", "software"]
+__all__ = ["FORMAT", "Stated", "question_of", "read_stated", "software", "together_of"]
 
 FORMAT = "tacet release 1"
 """Stands in every file; another one is refused."""
@@ -51,7 +53,8 @@ class Stated:
     rows: the released table; query: the question as `Query.to_dict` wrote it; digest: its hash;
     salt: 32 hex digits; event: as its JSON text is read; request, charge: exact guarantees;
     words: the same as they are printed; computed: columns made of others; software: versions by
-    name; provenance: the sentences.
+    name; provenance: the sentences; batch: the questions that were asked together, None for one
+    that was asked alone.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -66,6 +69,7 @@ class Stated:
     computed: Mapping[str, str]
     software: Mapping[str, str]
     provenance: tuple[str, ...]
+    batch: Mapping[str, Any] | None
 
 
 def software() -> dict[str, str]:
@@ -104,7 +108,32 @@ def read_stated(text: str) -> Stated:
         computed=decode(fields.get("computed"), Mapping[str, str], at="computed"),
         software=decode(fields.get("software"), Mapping[str, str], at="software"),
         provenance=decode(fields.get("provenance"), tuple[str, ...], at="provenance"),
+        batch=None if fields.get("batch") is None else _of(fields, "batch", dict),
     )
+
+
+def together_of(stated: Mapping[str, Any]) -> Place:
+    """The questions that `Place.to_dict` wrote, put together, and which of them the release is.
+
+    Raises as `question_of` does.
+    """
+    if set(stated) != {"place", "names", "weights", "questions"}:
+        raise InvalidParameter("batch", sorted(stated), expected="place, names, weights, questions")
+    names = decode(stated["names"], tuple[str, ...], at="batch.names")
+    weights = decode(stated["weights"], tuple[Fraction, ...], at="batch.weights")
+    number = decode(stated["place"], int, at="batch.place")
+    questions = _of(stated, "questions", list)
+    if not 0 <= number < len(questions) == len(names) == len(weights) <= _MOST_STEPS:
+        raise InvalidParameter("batch", "{...}", expected="a name and a weight for each question")
+    found = []
+    for place in range(len(questions)):
+        if type(questions[place]) is not dict:
+            raise InvalidParameter(f"batch.questions[{place}]", "...", expected="an object")
+        found.append(question_of(questions[place]))
+    together = Together(
+        names=names, queries=tuple(found), weights=weights_of(weights, names, listed=True)
+    )
+    return Place(together=together, number=number)
 
 
 def question_of(stated: Mapping[str, Any]) -> Query:

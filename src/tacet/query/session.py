@@ -10,34 +10,41 @@ committed; noise is added; the release leaves. A crash anywhere leaves the charg
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from fractions import Fraction
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, overload
 
 from tacet import checks
-from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits, SecureBits
+from tacet.checks import Number
 from tacet.errors import InvalidParameter, LedgerMismatch
 from tacet.ledger.opening import open_ledger
 from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.found import RowsPerPerson, find_bounds
-from tacet.query.allocation import Allocation, allocate
+from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
+from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
-from tacet.query.compile import compile_query
 from tacet.query.engines.protocol import Engine
-from tacet.query.exact import answers_of
-from tacet.query.explanation import Explanation, explained, provenance
+from tacet.query.explanation import Explanation, explained
 from tacet.query.expressions.types import encodable
-from tacet.query.opening import account_name, check_options, check_tables, scopes_of
+from tacet.query.opening import (
+    account_name,
+    check_assumption,
+    check_options,
+    check_tables,
+    scopes_of,
+)
 from tacet.query.plan import Query
 from tacet.query.release import Release
 from tacet.query.select import question
+from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Select
+from tacet.query.together import Several, Together, members_of, naming, weights_of
 from tacet.query.units import Person, Row, Unit
 
 __all__ = ["Session"]
@@ -165,56 +172,74 @@ class Session:
         query: also a SELECT, as `sql` takes it, with its keys. assuming: what to suppose of the
         data, for errors that depend on it. A budget above what is left is explained too.
         """
-        if isinstance(query, str):
-            query, _ = self.read_sql(query, keys=keys)
-        allocation, cost = self._priced(query, budget)
-        _check_assumption(assuming, query)
-        return explained(query, allocation, cost, left=self.remaining, assuming=assuming)
+        question, _ = self._read(query, keys, together=False)
+        priced = Priced.of(Together.alone(question), budget, self._budget)
+        check_assumption(assuming, question)
+        (allocation,) = priced.allocations
+        return explained(
+            question, allocation, priced.charge, left=self.remaining, assuming=assuming
+        )
 
-    def evaluate(self, query: Query, *, budget: Guarantee) -> Release:
-        """Spend at most `budget` and answer.
+    @overload
+    def evaluate(
+        self,
+        query: Query | str,
+        *,
+        budget: Guarantee,
+        weights: None = None,
+        keys: Mapping[str, Any] | None = None,
+    ) -> Release: ...
+    @overload
+    def evaluate(
+        self,
+        query: Several,
+        *,
+        budget: Guarantee,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        keys: Mapping[str, Any] | None = None,
+    ) -> Batch: ...
+    def evaluate(
+        self,
+        query: Query | str | Several,
+        *,
+        budget: Guarantee,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        keys: Mapping[str, Any] | None = None,
+    ) -> Release | Batch:
+        """Spend at most `budget` and answer a question, or several together: all or none.
+
+        query: a question or a SELECT; a list, or a dict by name, of them is a batch. A batch is
+        priced as one and reserved as one, and questions about the same rows (table, steps, groups
+        and keys) are answered in one scan. weights: each question's part of the budget relative to
+        the others', in the form of the questions; 1 where none is given. keys: for the GROUP BY of
+        a SELECT, as `sql` takes them.
 
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
-        not take such a budget), BudgetExceeded, SourceChanged. Raises EngineFailed or
-        SourceChanged after the charge was reserved; it then stays spent.
+        not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
+        batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
+        stays spent.
         """
-        allocation, cost = self._priced(query, budget)
-        self._may_spend()
-        self._engine.check_sources()
-        salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
-        event, reproducible = allocation.event, not self._bits.secure
-        statement = compile_query(
-            query, unit=self.unit, scan=self._engine.scan(query.table), salt=salt
+        given = members_of(query)
+        members = {"": query} if given is None else given
+        if given is None and weights is not None:
+            raise InvalidParameter("weights", weights, expected="it for several questions alone")
+        asked, selects = [], []
+        for name, member in members.items():
+            with naming(name):
+                found, select = self._read(member, keys, together=given is not None)
+                asked.append(found)
+                selects.append(select)
+        names = tuple(members)
+        listed = not isinstance(query, Mapping)
+        together = Together(
+            names=names, queries=tuple(asked), weights=weights_of(weights, names, listed=listed)
         )
-        reservation = self._ledger.reserve(
-            self._dataset,
-            charge=cost,
-            event=event,
-            request=budget,
-            plan_digest=query.digest(),
-            salt=salt.to_bytes(16, "big"),
-            analyst=self._analyst,
-            purpose=self._purpose,
-            reproducible=reproducible,
+        answered = self._answered(together, budget)
+        releases = tuple(
+            release if select is None else arranged(release, select)
+            for release, select in zip(answered, selects, strict=True)
         )
-        tallies = self._engine.run(statement, measures=len(query.measures))
-        with closing(tallies):
-            self._engine.check_sources()
-            self._ledger.commit(reservation)
-            answers = answers_of(query, allocation, tallies, self._bits)
-        return Release(
-            query=query,
-            groups=tuple(group.label for group in query.groups),
-            keys=tuple(key for key in query.keys for _ in range(query.lines)),
-            answers=answers,
-            request=budget,
-            charge=cost,
-            remaining=self.remaining,
-            event=event,
-            provenance=provenance(query, allocation, cost),
-            salt=f"{salt:032x}",
-            reproducible=reproducible,
-        )
+        return releases[0] if given is None else Batch(names=names, releases=releases)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.
@@ -248,7 +273,8 @@ class Session:
         ORDER BY and LIMIT arrange the released table. See docs/sql.md. Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys)
-        return arranged(self.evaluate(query, budget=budget), select)
+        (release,) = self._answered(Together.alone(query), budget)
+        return arranged(release, select)
 
     def read_sql(self, text: str, *, keys: Mapping[str, Any] | None = None) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
@@ -291,23 +317,56 @@ class Session:
             found = max(found, int(release.answers["rows"].values[0]))
         self.unit = wanted.found(found)
 
-    def _priced(self, query: Query, budget: Guarantee) -> tuple[Allocation, Guarantee]:
-        if not _is_question(query):
+    def _read(
+        self, query: object, keys: Mapping[str, Any] | None, *, together: bool
+    ) -> tuple[Query, Select | None]:
+        """A question as the caller gave it; together: keys may be for another SELECT beside it."""
+        if isinstance(query, str):
+            if keys and together:
+                groups = parse_select(query).groups
+                keys = {name: keys[name] for name in keys if name in groups}
+            return self.read_sql(query, keys=keys)
+        if not isinstance(query, Query) or not query.aggregates:
             raise InvalidParameter(
                 "query", query, expected="session.table(...)....agg(n=tacet.count(), ...)"
             )
-        self._belongs(query)
-        allocation = allocate(query, budget)
-        request_price(budget, self._budget)  # refuses a budget of another unit
-        return allocation, charge(allocation.event, budget, self._budget)
-
-    def _belongs(self, query: Query) -> None:
         # `derive` makes a new scope: what tells it to be ours are its source columns.
         known = self._scopes.get(query.table)
         if known is None or query.unit != self.unit or query.scope.leaves is not known.leaves:
             raise InvalidParameter(
                 "query", query.table, expected="a question begun with this session's table(...)"
             )
+        return query, None
+
+    def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:
+        """The answers to all questions, or none: the order is the guarantee."""
+        priced = Priced.of(together, budget, self._budget)
+        self._may_spend()
+        self._engine.check_sources()
+        salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
+        statements = priced.statements(self._engine.scan, salt=salt)
+        reservation = self._ledger.reserve(
+            self._dataset,
+            charge=priced.charge,
+            event=priced.event,
+            request=budget,
+            plan_digest=together.digest(),
+            salt=salt.to_bytes(16, "big"),
+            analyst=self._analyst,
+            purpose=self._purpose,
+            reproducible=not self._bits.secure,
+        )
+        with ExitStack() as kept:
+            tallies = []
+            for scan, statement in zip(priced.scans, statements, strict=True):
+                found = self._engine.run(statement, measures=len(scan.query.measures))
+                tallies.append(kept.enter_context(closing(found)))
+            self._engine.check_sources()
+            self._ledger.commit(reservation)
+            answers = priced.answers(tallies, self._bits)
+        return priced.releases(
+            answers, remaining=self.remaining, salt=salt, reproducible=not self._bits.secure
+        )
 
     def _may_spend(self) -> None:
         if self._closed:
@@ -317,23 +376,3 @@ class Session:
                 "This process is a copy of the one that opened the session, and the budget lives "
                 "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
             )
-
-
-def _check_assumption(assuming: object, query: Query) -> None:
-    if assuming is None:
-        return
-    if not isinstance(assuming, Assume):
-        raise InvalidParameter(
-            "assuming", assuming, expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]})"
-        )
-    known = [name for a in query.aggregates.values() for name in a.assumes]
-    for name in assuming.values:
-        if name not in known:
-            listed = ", ".join(dict.fromkeys(known)) or "none here"
-            raise InvalidParameter(
-                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
-            )
-
-
-def _is_question(value: object) -> bool:
-    return isinstance(value, Query) and len(value.aggregates) > 0

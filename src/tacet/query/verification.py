@@ -21,10 +21,11 @@ from tacet.accounting.charges import charge
 from tacet.errors import LedgerMismatch, TacetError
 from tacet.ledger.protocol import Account, Entry, Ledger
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
-from tacet.query.allocation import Allocation, allocate
+from tacet.query.allocation import Allocation, allocate_together, event_of
 from tacet.query.explanation import provenance
 from tacet.query.plan import Query, answer_columns
-from tacet.query.replay import Stated, question_of, read_stated, software
+from tacet.query.replay import Stated, question_of, read_stated, software, together_of
+from tacet.query.together import Place, Together
 
 _LONGEST = 300  # signs of a value in a detail
 
@@ -123,16 +124,26 @@ def _again(stated: Stated) -> list[Check]:
     try:
         query = question_of(stated.query)
         checks.append(_question(stated, query))
+        together, place, number = Together.alone(query), None, 0
+        if stated.batch is not None:
+            step = "batch"
+            place = together_of(stated.batch)
+            together, number = place.together, place.number
+            checks.append(_batch(stated, place))
+            query = together.queries[number]
         step = "digest"
-        checks.append(_same(step, stated.digest, query.digest(), "the SHA-256 of that question"))
+        asked = "that question" if place is None else "these questions"
+        checks.append(_same(step, stated.digest, together.digest(), f"the SHA-256 of {asked}"))
         step = "event"
-        allocation = allocate(query, stated.request)
-        checks.append(_event(stated, allocation))
+        allocations = allocate_together(together.queries, stated.request, weights=together.weights)
+        allocation, event = allocations[number], event_of(allocations)
+        said = f"the noise that {stated.request} buys for {asked}"
+        checks.append(_same(step, stated.event, json.loads(event.to_json()), said))
         step = "charge"
-        cost = charge(allocation.event, stated.request, stated.charge)
+        cost = charge(event, stated.request, stated.charge)
         checks.append(_same(step, stated.charge, cost, f"{cost}, the price of that event"))
         step = "words"
-        checks.append(_words(stated, query, allocation, cost))
+        checks.append(_words(stated, provenance(query, allocation, cost, place=place), cost))
         step = "rows"
         checks.append(_rows(stated, query))
         step = "errors"
@@ -149,18 +160,20 @@ def _question(stated: Stated, query: Query) -> Check:
     return _differs("question", f"put together again it is {query!r}, written in another way")
 
 
-def _event(stated: Stated, allocation: Allocation) -> Check:
-    event = json.loads(allocation.event.to_json())
-    said = f"the noise that {stated.request} buys for that question"
-    return _same("event", stated.event, event, said)
+def _batch(stated: Stated, place: Place) -> Check:
+    if place.to_dict() != stated.batch:
+        return _differs("batch", "put together again it is written in another way")
+    if json.dumps(stated.batch["questions"][place.number]) != json.dumps(stated.query):
+        return _differs("batch", f"question {place.number} is not the one that is answered here")
+    count = len(place.together.names)
+    return _ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
 
 
-def _words(stated: Stated, query: Query, allocation: Allocation, cost: Guarantee) -> Check:
+def _words(stated: Stated, sentences: tuple[str, ...], cost: Guarantee) -> Check:
     words = {"request": repr(stated.request), "spent": repr(cost)}
     for name, text in words.items():
         if stated.words[name] != text:
             return _differs("words", f"{name}: stated {stated.words[name]!r}, but it is {text!r}")
-    sentences = provenance(query, allocation, cost)
     if stated.provenance != sentences:
         pairs = itertools.zip_longest(stated.provenance, sentences, fillvalue="nothing")
         said, right = next((one, other) for one, other in pairs if one != other)

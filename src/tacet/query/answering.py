@@ -1,0 +1,107 @@
+"""From questions asked together to their releases: priced, compiled, answered, written down.
+
+Nothing here spends: a session reserves between the price and the engine, see `Session.evaluate`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tacet.accounting.charges import charge, request_price
+from tacet.bits import RandomBits
+from tacet.privacy.events import Event
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.answers import Answer
+from tacet.query.allocation import Allocation, allocate_together, event_of
+from tacet.query.compile import Statement, compile_query
+from tacet.query.engines.protocol import Tallies
+from tacet.query.exact import answers_of
+from tacet.query.explanation import provenance
+from tacet.query.release import Release
+from tacet.query.scans import Scan, scans_of
+from tacet.query.together import Place, Together
+
+__all__ = ["Priced"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """Questions with their noise and their price. charge: what the account owes for all."""
+
+    together: Together
+    allocations: tuple[Allocation, ...]
+    request: Guarantee
+    charge: Guarantee
+
+    @staticmethod
+    def of(together: Together, request: Guarantee, account: Guarantee) -> Priced:
+        """Price questions; InvalidParameter or WrongUnit for a request that cannot be."""
+        allocations = allocate_together(together.queries, request, weights=together.weights)
+        request_price(request, account)  # refuses a budget of another unit
+        cost = charge(event_of(allocations), request, account)
+        return Priced(together=together, allocations=allocations, request=request, charge=cost)
+
+    @property
+    def event(self) -> Event:
+        """What all answers together cost."""
+        return event_of(self.allocations)
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scans that answer the questions."""
+        return scans_of(self.together.queries)
+
+    def statements(self, relation: Callable[[str], str], *, salt: int) -> list[Statement]:
+        """The SQL of each scan; relation: from a table's name to where it is."""
+        return [
+            compile_query(
+                scan.query, unit=scan.query.unit, scan=relation(scan.query.table), salt=salt
+            )
+            for scan in self.scans
+        ]
+
+    def answers(self, tallies: Sequence[Tallies], bits: RandomBits) -> list[dict[str, Answer]]:
+        """The noisy answers to each question; tallies: of each scan."""
+        found: dict[int, dict[str, Answer]] = {}
+        for scan, tally in zip(self.scans, tallies, strict=True):
+            for place in scan.members:
+                query, allocation = self.together.queries[place], self.allocations[place]
+                found[place] = answers_of(query, allocation, scan.exact(place, tally), bits)
+        return [found[place] for place in range(len(found))]
+
+    def releases(
+        self,
+        answers: Sequence[dict[str, Answer]],
+        *,
+        remaining: Guarantee,
+        salt: int,
+        reproducible: bool,
+    ) -> tuple[Release, ...]:
+        """The answers with all that is said of them."""
+        releases = []
+        for number, query in enumerate(self.together.queries):
+            place = None
+            if not self.together.single:
+                place = Place(together=self.together, number=number)
+            releases.append(
+                Release(
+                    query=query,
+                    groups=tuple(group.label for group in query.groups),
+                    keys=tuple(key for key in query.keys for _ in range(query.lines)),
+                    answers=answers[number],
+                    request=self.request,
+                    charge=self.charge,
+                    remaining=remaining,
+                    event=self.event,
+                    provenance=provenance(
+                        query, self.allocations[number], self.charge, place=place
+                    ),
+                    salt=f"{salt:032x}",
+                    reproducible=reproducible,
+                    batch=place,
+                )
+            )
+        return tuple(releases)
