@@ -153,7 +153,7 @@ NAMES: dict[str, Mistake] = {
         "agg(",
     ),
     "a number for a query": (
-        lambda s: s.evaluate(1, budget=PureDP(0.5)),
+        lambda s: s.evaluate(1, budget=PureDP(0.5)),  # type: ignore[call-overload]
         InvalidParameter,
         "query",
         "session.table(",
