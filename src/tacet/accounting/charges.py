@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
+from tacet.accounting.accountant import quick_epsilon
 from tacet.accounting.arguments import priceable
 from tacet.accounting.prices import (
     approx_dp_price,
@@ -77,7 +78,8 @@ def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
     event does not keep the request, and UnsupportedEvent where nothing is known of the event.
 
     Bound       upper.
-    Source      the prices of the event and of the request.
+    Source      the prices of the event and of the request; for (epsilon, delta) also that of the
+                exact composition, by the accountant.
 
     >>> from tacet.privacy.events import Exponential
     >>> charge(Exponential(epsilon=1.0), PureDP(1), ZCDP(0.5))
@@ -132,7 +134,15 @@ def _keeps(event: Event, request: Guarantee) -> bool:
                 return True
         except (UnsupportedEvent, InvalidParameter):
             continue
-    return False
+    return isinstance(request, ApproxDP) and _composes_within(event, request)
+
+
+def _composes_within(event: Event, request: ApproxDP) -> bool:
+    """Whether the exact composition of the parts keeps the request, where sums of them do not."""
+    try:
+        return quick_epsilon(event, delta=request.delta) <= request.epsilon
+    except (UnsupportedEvent, InvalidParameter):
+        return False
 
 
 def _covers(asked: Guarantee, cost: Guarantee) -> bool:

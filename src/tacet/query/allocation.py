@@ -14,10 +14,12 @@ from tacet.privacy.events import Event, compose
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.query.noise import Noise, Share
 from tacet.query.plan import Query
+from tacet.query.stretching import common_factor
 from tacet.query.units import Reach
 
 __all__ = ["Allocation", "allocate", "allocate_together", "event_of"]
 
+_WORTH = Fraction(101, 100)  # the least factor for which more is spent than the plain split
 _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
 
 
@@ -27,7 +29,8 @@ class Allocation:
 
     request: what the caller allowed, for all questions that are asked together; spends: the part
     of it that this question splits (for ApproxDP the better of Laplace noise under PureDP and
-    normal noise under GDP); noises: by name.
+    normal noise under GDP, and more than the part where all together still keep the request);
+    noises: by name.
     """
 
     request: Guarantee
@@ -60,9 +63,11 @@ def allocate_together(
     _spendable(request)
     whole = sum(weights, Fraction(0))
     parts = [weight / whole for weight in weights]
-    shares = _shares(request)
     try:
-        options = [_split(queries, share, request, parts) for share in shares]
+        options = []
+        for share in _shares(request):
+            plain = _split(queries, share, request, parts)
+            options += [plain, *_stretched(plain, queries, share, request, parts)]
         return min(options, key=_loudness)
     except (InvalidParameter, OverflowError, ValueError):
         pass  # a scale that no mechanism takes
@@ -103,6 +108,28 @@ def _split(
     return tuple(
         _allotted(query, share * part, request) for query, part in zip(queries, parts, strict=True)
     )
+
+
+def _stretched(
+    plain: tuple[Allocation, ...],
+    queries: Sequence[Query],
+    share: Share,
+    request: Guarantee,
+    parts: Sequence[Fraction],
+) -> list[tuple[Allocation, ...]]:
+    """The split of more than the share, where all together keep the request and much is gained."""
+    if not isinstance(request, ApproxDP):
+        return []
+    splits: dict[Fraction, tuple[Allocation, ...]] = {Fraction(1): plain}
+
+    def split(factor: Fraction) -> tuple[Allocation, ...]:
+        if factor not in splits:
+            splits[factor] = _split(queries, share * factor, request, parts)
+        return splits[factor]
+
+    factor = common_factor(lambda factor: event_of(split(factor)), request)
+    # A pure split spends no delta: it is not given up for next to nothing.
+    return [split(factor)] if factor >= _WORTH else []
 
 
 def _allotted(query: Query, share: Share, request: Guarantee) -> Allocation:
