@@ -41,8 +41,7 @@ from tacet.query.opening import (
 )
 from tacet.query.plan import Query
 from tacet.query.release import Release
-from tacet.query.select import question
-from tacet.query.sql.parse import parse_select
+from tacet.query.select import question, rows
 from tacet.query.sql.types import Select
 from tacet.query.together import Several, Together, members_of, naming, weights_of
 from tacet.query.units import Person, Row, Unit
@@ -323,7 +322,7 @@ class Session:
         """A question as the caller gave it; together: keys may be for another SELECT beside it."""
         if isinstance(query, str):
             if keys and together:
-                groups = parse_select(query).groups
+                groups = rows(query, start=self.table)[1].groups
                 keys = {name: keys[name] for name in keys if name in groups}
             return self.read_sql(query, keys=keys)
         if not isinstance(query, Query) or not query.aggregates:
