@@ -59,6 +59,14 @@ def ledger_of(session: tacet.Session) -> Any:
     return session._ledger
 
 
+def test_keys_may_have_the_names_that_one_select_gives_its_groups(session: tacet.Session) -> None:
+    named = "SELECT sex AS which, COUNT(*) AS n FROM t GROUP BY sex"
+    batch = session.evaluate(
+        [named, "SELECT COUNT(*) AS n FROM t"], budget=NEARLY_EXACT, keys={"which": ["F"]}
+    )
+    assert [row["which"] for row in batch[0].to_dicts()] == ["F"]
+
+
 def test_every_question_gets_its_own_answer(session: tacet.Session) -> None:
     batch = session.evaluate(
         questions(session), budget=NEARLY_EXACT, keys={"sex": ["M", "F", None]}

@@ -322,8 +322,8 @@ class Session:
         """A question as the caller gave it; together: keys may be for another SELECT beside it."""
         if isinstance(query, str):
             if keys and together:
-                groups = rows(query, start=self.table)[1].groups
-                keys = {name: keys[name] for name in keys if name in groups}
+                names = rows(query, start=self.table)[1].group_names
+                keys = {name: keys[name] for name in keys if name in names}
             return self.read_sql(query, keys=keys)
         if not isinstance(query, Query) or not query.aggregates:
             raise InvalidParameter(
