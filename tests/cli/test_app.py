@@ -21,7 +21,15 @@ import tacet
 from tacet.cli.app import app
 from tacet.cli.failures import ExitCode
 
-VERBS = [("query",), ("demo",), ("account",), ("calibrate",), ("verify",), ("ledger", "show")]
+VERBS = [
+    ("query",),
+    ("describe",),
+    ("demo",),
+    ("account",),
+    ("calibrate",),
+    ("verify",),
+    ("ledger", "show"),
+]
 
 
 @pytest.mark.parametrize("verb", [*VERBS, ("ledger",)])
@@ -37,7 +45,7 @@ def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
 def test_the_root_lists_the_verbs_that_work() -> None:
     output = CliRunner().invoke(app, ["--help"]).output
     listed = re.findall(r"^  (\w+) ", output.partition("Commands:")[2], flags=re.MULTILINE)
-    assert listed == ["demo", "query", "account", "calibrate", "verify", "ledger"]
+    assert listed == ["demo", "query", "describe", "account", "calibrate", "verify", "ledger"]
 
 
 def test_the_page_names_every_verb_option_and_exit_code() -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from tests.cli.conftest import Run
 
-from tacet.cli import query as verb
+from tacet.cli import output as storing
 
 COUNTS = "SELECT county, COUNT(*) AS n, AVG(age) AS mean_age FROM visits GROUP BY county"
 PERSON = ("--unit", "person", "--max-rows", "2")
@@ -224,7 +224,7 @@ def test_an_answer_that_cannot_be_stored_is_printed(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(verb, "write_release", full)
+    monkeypatch.setattr(storing, "write_release", full)
     ran = run(
         "query", visits, *PERSON, "--epsilon", CHEAP, "--output", str(tmp_path / "a.csv"),
         "SELECT COUNT(*) AS n FROM visits",

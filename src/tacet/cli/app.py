@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tacet import __version__
-from tacet.cli import account, calibrate, demo, ledger, query, verify
+from tacet.cli import account, calibrate, demo, describe, ledger, query, verify
 from tacet.cli.failures import EXIT_CODES, ExitCode, report_usage, silence
 
 __all__ = ["app", "main"]
@@ -43,6 +43,7 @@ app = typer.Typer(
 )
 app.command("demo", help=demo.HELP, short_help=demo.SUMMARY)(demo.demo)
 app.command("query", help=query.HELP, short_help=query.SUMMARY)(query.query)
+app.command("describe", help=describe.HELP, short_help=describe.SUMMARY)(describe.describe)
 app.command("account", help=account.HELP, short_help=account.SUMMARY)(account.account)
 app.command("calibrate", help=calibrate.HELP, short_help=calibrate.SUMMARY)(calibrate.calibrate)
 app.command("verify", help=verify.HELP, short_help=verify.SUMMARY)(verify.verify)

@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacet.cli.mends import no_account
+from tacet.cli.options import budget_of
 from tacet.errors import InvalidParameter, LedgerFailed
 
 if TYPE_CHECKING:
     from tacet.ledger.protocol import Ledger
+    from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["accounts", "opened"]
+__all__ = ["account_of", "accounts", "is_new", "opened"]
 
 _SQLITE = "sqlite:///"
 
@@ -54,6 +57,44 @@ def accounts(url: str) -> tuple[str, ...]:
         return ()
     with opened(url, must_exist=True) as ledger:
         return ledger.datasets()
+
+
+def account_of(
+    ledger: str | None, notes: Mapping[str, str | None], budget: str | None
+) -> Guarantee | None:
+    """The account's budget, where it is given.
+
+    notes: what else a ledger keeps, by option, `--dataset` among it; without a ledger it would be
+    lost unsaid. Raises InvalidParameter for options without a ledger, and for no data set with one.
+    """
+    if ledger is None:
+        for option, text in {"--budget": budget, **notes}.items():
+            if text is not None:
+                raise InvalidParameter(
+                    option, text, expected="it beside --ledger, which keeps the account"
+                )
+    elif not (notes["--dataset"] or "").strip():
+        raise InvalidParameter(
+            "--dataset",
+            notes["--dataset"],
+            expected="--dataset, the account's name in the ledger",
+        )
+    return None if budget is None else budget_of(budget)
+
+
+def is_new(url: str, dataset: str, budget: Guarantee | None) -> bool:
+    """Whether the account is still to be opened; InvalidParameter where no budget would open it."""
+    known = accounts(url)
+    if dataset in known:
+        return False
+    if budget is None:
+        raise InvalidParameter(
+            "--budget",
+            None,
+            expected="--budget, such as epsilon=3, which opens an account. "
+            + no_account(dataset, known).removesuffix("."),
+        )
+    return True
 
 
 def _exists(url: str) -> bool:

@@ -10,13 +10,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacet.cli.show import clean, notice
 from tacet.errors import InvalidParameter
 from tacet.extras import require
 
 if TYPE_CHECKING:
+    from tacet.query.describing.description import Description
     from tacet.query.release import Release
 
-__all__ = ["check_target", "write_release"]
+__all__ = ["check_page", "check_target", "stored", "write_release"]
 
 _ENDINGS = (".csv", ".json", ".parquet")
 
@@ -27,18 +29,45 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     Raises InvalidParameter for another ending, a folder that is not there or not writable and,
     without `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
     """
-    if path.suffix.lower() not in _ENDINGS:
-        raise InvalidParameter("--output", str(path), expected=f"a file in {', '.join(_ENDINGS)}")
+    _check_new(path, "--output", _ENDINGS, overwrite=overwrite)
+    if path.suffix.lower() == ".parquet":
+        require("pyarrow", extra="frames")
+
+
+def check_page(path: Path, *, overwrite: bool) -> None:
+    """The same for a page that is written with `write_page`."""
+    _check_new(path, "--html", (".html", ".htm"), overwrite=overwrite)
+
+
+def stored(answer: Release | Description, path: Path) -> bool:
+    """Whether the answer, a look as a page, is in the file; if not, that is said."""
+    from tacet.query.describing.description import Description
+
+    try:
+        if isinstance(answer, Description):
+            _write(answer.to_html().encode(), path)
+        else:
+            write_release(answer, path)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
+        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        notice(clean(f"{str(path)!r} could not be written: {why}."), kind="error")
+        return False
+    cost = answer.spent if isinstance(answer, Description) else answer.charge
+    notice(clean(f"written to {str(path)!r}; spent {cost}, left {answer.remaining}"))
+    return True
+
+
+def _check_new(path: Path, option: str, endings: tuple[str, ...], *, overwrite: bool) -> None:
+    if path.suffix.lower() not in endings:
+        raise InvalidParameter(option, str(path), expected=f"a file in {', '.join(endings)}")
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise InvalidParameter(
-            "--output", str(path), expected="a file in a folder that exists and can be written to"
+            option, str(path), expected="a file in a folder that exists and can be written to"
         )
     if path.exists() and not overwrite:
         raise InvalidParameter(
-            "--output", str(path), expected="a file that does not exist yet, or --overwrite"
+            option, str(path), expected="a file that does not exist yet, or --overwrite"
         )
-    if path.suffix.lower() == ".parquet":
-        require("pyarrow", extra="frames")
 
 
 def write_release(release: Release, path: Path) -> None:
@@ -46,7 +75,10 @@ def write_release(release: Release, path: Path) -> None:
 
     Raises OSError; the target is then as it was.
     """
-    content = _content(release, path.suffix.lower())
+    _write(_content(release, path.suffix.lower()), path)
+
+
+def _write(content: bytes, path: Path) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("xb") as stream:

@@ -4,22 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacet.cli import show
+from tacet.cli.datafile import DataFile
 from tacet.cli.explained import print_explanation
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.keys import key_texts
-from tacet.cli.ledgers import accounts, opened
+from tacet.cli.ledgers import account_of, accounts, is_new, opened
 from tacet.cli.mends import no_account
-from tacet.cli.options import Price, budget_of, facts_of, unit_of
-from tacet.cli.output import check_target, write_release
+from tacet.cli.options import Price, facts_of, unit_of
+from tacet.cli.output import check_target, stored
 from tacet.cli.question import Question
-from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
@@ -252,8 +251,7 @@ def query(
     with reporting():
         price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
         question = Question(
-            data=data,
-            delimiter=delimiter,
+            file=DataFile(data=data, delimiter=delimiter),
             sql=sql,
             unit=unit_of(
                 persons=unit or [],
@@ -267,8 +265,8 @@ def query(
             request=price.guarantee("--epsilon, --rho, --mu"),
         )
         kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
-        account = _account(ledger, kept_only, budget)
-        hint = question.look()
+        account = account_of(ledger, kept_only, budget)
+        hint = question.file.look()
         if hint is not None:
             show.notice(show.clean(hint))
         if explain:
@@ -279,35 +277,13 @@ def query(
         release = _answered(question, ledger, dataset, account, analyst=analyst, purpose=purpose)
         if ledger is None:
             show.notice(_UNKEPT)
-        kept = output is not None and _stored(release, output)
+        kept = output is not None and stored(release, output)
         if as_json:
             show.line(release.to_json())
         elif not kept:
             _print_release(release, account=dataset if ledger is not None else None)
         if output is not None and not kept:
             raise typer.Exit(ExitCode.FAILED)
-
-
-def _account(
-    ledger: str | None, notes: Mapping[str, str | None], budget: str | None
-) -> Guarantee | None:
-    """The account's budget, where it is given.
-
-    notes: what else a ledger keeps, by option; without a ledger it would be lost unsaid.
-    """
-    if ledger is None:
-        for option, text in {"--budget": budget, **notes}.items():
-            if text is not None:
-                raise InvalidParameter(
-                    option, text, expected="it beside --ledger, which keeps the account"
-                )
-    elif not (notes["--dataset"] or "").strip():
-        raise InvalidParameter(
-            "--dataset",
-            notes["--dataset"],
-            expected="--dataset, the account's name in the ledger",
-        )
-    return None if budget is None else budget_of(budget)
 
 
 def _explain(
@@ -351,15 +327,7 @@ def _answered(
         if ledger is None or dataset is None:
             with question.session(budget=question.request) as session:
                 return question.answer(session)
-        known = accounts(ledger)
-        if dataset not in known:
-            if budget is None:
-                raise InvalidParameter(
-                    "--budget",
-                    None,
-                    expected="--budget, such as epsilon=3, which opens an account. "
-                    + no_account(dataset, known).removesuffix("."),
-                )
+        if is_new(ledger, dataset, budget):
             question.rehearse(budget=budget, account=dataset)
         with (
             opened(ledger, must_exist=False) as book,
@@ -368,20 +336,6 @@ def _answered(
             ) as session,
         ):
             return question.answer(session)
-
-
-def _stored(release: Release, path: Path) -> bool:
-    """Whether the answer is in the file; if not, that is said."""
-    try:
-        write_release(release, path)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
-        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        show.notice(show.clean(f"{str(path)!r} could not be written: {why}."), kind="error")
-        return False
-    show.notice(
-        show.clean(f"written to {str(path)!r}; spent {release.charge}, left {release.remaining}")
-    )
-    return True
 
 
 def _print_release(release: Release, *, account: str | None) -> None:

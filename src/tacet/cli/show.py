@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +26,7 @@ __all__ = [
     "notice",
     "number",
     "print_grid",
+    "progress",
     "release_grid",
     "working",
     "wrapped",
@@ -240,6 +241,24 @@ def working(text: str) -> Iterator[None]:
 
     with Console(stderr=True, no_color=_no_colour()).status(text):
         yield
+
+
+@contextlib.contextmanager
+def progress(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; yields what to tell (steps done, steps in all)."""
+    if not _terminal(sys.stderr):
+        yield lambda _done, _whole: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True, no_color=_no_colour()), transient=True) as bar:
+        task = bar.add_task(text)
+
+        def advance(done: int, whole: int) -> None:
+            bar.update(task, completed=done, total=whole)
+
+        yield advance
 
 
 def clean(text: str) -> str:

@@ -17,9 +17,10 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, overload
 
 from tacet import checks
+from tacet.accounting.charges import request_price
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
-from tacet.errors import InvalidParameter, LedgerMismatch
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from tacet.ledger.opening import open_ledger
 from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
@@ -29,6 +30,8 @@ from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
 from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
+from tacet.query.describing.description import Description
+from tacet.query.describing.questions import Progress, describe
 from tacet.query.engines.protocol import Engine
 from tacet.query.explanation import Explanation, explained
 from tacet.query.expressions.types import encodable
@@ -258,6 +261,22 @@ class Session:
         assert low is not None
         assert high is not None
         return Bounds(low, high)
+
+    def describe(
+        self, table: str, *, budget: Guarantee, progress: Progress | None = None
+    ) -> Description:
+        """Take a first look at a table: ranges, means, quantiles and pictures of its columns.
+
+        What undeclared columns of text hold is put to a private vote, undeclared ranges are found
+        privately; all of it together costs at most the budget. Printing it gives a page of text,
+        `to_html()` one with pictures. progress: told how many questions are done, of how many.
+        Raises as `evaluate` does; what is spent by then stays spent.
+        """
+        price, left = request_price(budget, self._budget), self.remaining
+        # All of it is asked for at once, lest a look end half way.
+        if any(a > b for a, b in zip(price.additive, left.additive, strict=True)):
+            raise BudgetExceeded(asked=price, left=left, account=self._dataset)
+        return describe(self, table, budget=budget, progress=progress)
 
     def sql(
         self,

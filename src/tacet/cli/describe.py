@@ -1,0 +1,226 @@
+"""`tacet describe`: a first look at a table, within one budget."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacet.cli import show
+from tacet.cli.datafile import DataFile
+from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
+from tacet.cli.ledgers import account_of, is_new, opened
+from tacet.cli.options import Price, facts_of, unit_of
+from tacet.cli.output import check_page, stored
+
+if TYPE_CHECKING:
+    from tacet.privacy.guarantees import Guarantee
+    from tacet.query.describing.description import Description
+    from tacet.query.units import Unit
+
+__all__ = ["HELP", "SUMMARY", "describe"]
+
+SUMMARY = "Take a first look at a table of people."
+
+HELP = f"""Take a first look at a table of people: what its columns hold, how many people have a
+value, ranges, means, quantiles and a picture of each, all within one budget.
+
+What a column holds is declared with --columns or --bounds, or known from the type of a Parquet or
+DuckDB column. Columns of a CSV file that are not declared are put to a private vote, for a tenth of
+the budget: a column is of numbers, dates or booleans where the values of four people in five
+convert. Ranges that are not declared are found privately, on round numbers. Values of text columns
+are never read off the data: declare them as categories to count them.
+
+\b
+Examples:
+  tacet describe visits.csv --unit person_id --epsilon 1
+  tacet describe people.parquet --row --rho 0.1 --html first-look.html
+  tacet describe visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
+      --bounds age=0:120 --ledger sqlite:///budget.db --dataset visits-2024 --budget epsilon=3
+
+Without --max-rows, how many rows of a person to keep is found privately, for a tenth of the budget.
+
+{EXIT_CODES}"""
+
+_UNKEPT = (
+    "there is no --ledger, so nothing durable remembers what this look cost. Each further "
+    "question about these people adds to it, and nothing stops you."
+)
+_ROWS = Fraction(1, 10)  # of the budget, to find how many rows of a person to keep
+
+
+def describe(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A file in .csv, .tsv (also .gz) or .parquet (globs too), or file.duckdb::table.",
+            show_default=False,
+        ),
+    ],
+    *,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unit",
+            metavar="COLUMN",
+            help="The column that names a person; give it again where several do so together.",
+            show_default=False,
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rows",
+            metavar="N",
+            help="The most rows of one person that a question uses; else it is found privately.",
+            show_default=False,
+        ),
+    ] = None,
+    row: Annotated[
+        bool,
+        typer.Option(
+            "--row", help="Protect single rows: right only where no person has more than one."
+        ),
+    ] = False,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon",
+            metavar="X",
+            help="Pure DP; with --delta, approximate DP.",
+            show_default=False,
+        ),
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option("--delta", metavar="X", help="With --epsilon.", show_default=False),
+    ] = None,
+    rho: Annotated[
+        str | None,
+        typer.Option("--rho", metavar="X", help="Zero-concentrated DP.", show_default=False),
+    ] = None,
+    mu: Annotated[
+        str | None, typer.Option("--mu", metavar="X", help="Gaussian DP.", show_default=False)
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bounds",
+            metavar="COLUMN=LOW:HIGH",
+            help="Public bounds of a number column. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        Path | None,
+        typer.Option(
+            "--columns",
+            metavar="FILE.json",
+            help="Facts by column, as `tacet query --help` tells.",
+            show_default=False,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="SIGN",
+            help="The sign between the columns of a CSV file, such as ';' or tab.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            metavar="URL",
+            help="Where the spend is kept, such as sqlite:///budget.db.",
+            show_default=False,
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset", metavar="NAME", help="The account in the ledger.", show_default=False
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="KIND=X",
+            help="The account's whole budget, which opens it the first time.",
+            show_default=False,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a page with pictures, which needs nothing else, to a new file. If that "
+            "fails, the text is printed: what was paid for is not lost.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let --html replace a file.")] = (
+        False
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """The verb; its help is `HELP`."""
+    with reporting():
+        request = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu).guarantee(
+            "--epsilon, --rho, --mu"
+        )
+        whose, rest = _unit(unit or [], max_rows, row=row, request=request)
+        file = DataFile(data=data, delimiter=delimiter)
+        account = account_of(ledger, {"--dataset": dataset}, budget)
+        hint = file.look()
+        if hint is not None:
+            show.notice(show.clean(hint))
+        if html is not None:
+            check_page(html, overwrite=overwrite)
+        options: dict[str, Any] = {"unit": whose, "columns": facts_of(bounds or [], columns)}
+        if ledger is None:
+            found = _looked(file, rest, budget=request, **options)
+            show.notice(_UNKEPT)
+        else:
+            assert dataset is not None
+            is_new(ledger, dataset, account)
+            with opened(ledger, must_exist=False) as book:
+                found = _looked(file, rest, budget=account, ledger=book, dataset=dataset, **options)
+        kept = html is not None and stored(found, html)
+        if as_json:
+            show.line(found.to_json())
+        elif not kept:
+            show.line("\n".join(map(show.clean, str(found).splitlines())))
+        if html is not None and not kept:
+            raise typer.Exit(ExitCode.FAILED)
+
+
+def _unit(
+    persons: list[str], max_rows: int | None, *, row: bool, request: Guarantee
+) -> tuple[Unit, Guarantee]:
+    """What is protected, and what is left of the request for the look itself."""
+    if row or not persons or max_rows is not None:
+        return unit_of(persons=persons, max_rows=max_rows, row=row), request
+    from tacet.query.units import Person, auto
+
+    rows = auto(budget=request * _ROWS)
+    return Person(tuple(persons), max_rows=rows), request * (1 - _ROWS)
+
+
+def _looked(file: DataFile, request: Guarantee, **session: Any) -> Description:
+    from tacet.query.session import Session
+
+    with (
+        show.progress("Looking") as advance,
+        Session({file.name: file.source()}, **session) as opened_session,
+    ):
+        return opened_session.describe(file.name, budget=request, progress=advance)

@@ -1,0 +1,356 @@
+r"""The questions of a first look, one after another, all within one budget.
+
+What a column holds is public where it is declared or the table's own types say it. A column of
+untyped text (CSV) is put to a private vote first: how many people have a value that converts to a
+number, a date, a boolean? Where no bounds are declared they are found privately, on round numbers.
+Then come counts, means and quantiles of all columns in one question, and a histogram of each. Later
+questions are chosen by the answers to earlier ones; the charges add up (adaptive composition).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tacet.errors import InvalidParameter
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.answers import Answer
+from tacet.query.aggregates.counts import count, count_people
+from tacet.query.aggregates.found import find_bounds
+from tacet.query.aggregates.moments import mean
+from tacet.query.aggregates.several import quantiles
+from tacet.query.columns import Bounds, Categories, Dates, Fact, Key, Text
+from tacet.query.describing.description import Bar, ColumnLook, Description, Kind, Told
+from tacet.query.expressions.types import Kind as Read
+from tacet.query.plan import Query
+from tacet.query.release import Release
+from tacet.query.scope import Scope
+
+if TYPE_CHECKING:
+    from tacet.query.session import Session
+
+__all__ = ["Progress", "describe"]
+
+Progress = Callable[[int, int], None]
+"""Told (questions asked, questions in all): both functions of released numbers."""
+
+QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))
+BINS = 20
+CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
+_VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
+_CANDIDATES: Mapping[Kind, str] = {"number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
+_READ: Mapping[Read, Kind] = {
+    Read.NUMBER: "number",
+    Read.INTEGER: "number",
+    Read.TEXT: "text",
+    Read.BOOLEAN: "boolean",
+    Read.DATE: "date",
+    Read.TIMESTAMP: "date",
+}
+_EPOCH = dt.date(1970, 1, 1)
+_DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
+_MOST_CATEGORIES = 200
+_NO_KEYS = "its values are not public: declare tacet.Categories([...]) to count them"
+_NO_TYPE = "a column of a type that is not described"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """A column as it is asked about. sql: its expression as a number, a boolean or text."""
+
+    name: str
+    kind: Kind | None  # None: to be voted on
+    source: str
+    fact: Fact | None
+
+    @property
+    def quoted(self) -> str:
+        return '"' + self.name.replace('"', '""') + '"'
+
+    @property
+    def sql(self) -> str:
+        """The column as what it is described as; a date as days since 1970."""
+        match self.kind:
+            case "number" if self.source == "vote":
+                return f"TRY_CAST({self.quoted} AS DOUBLE)"
+            case "date":
+                return f"DATE_DIFF('day', DATE '1970-01-01', TRY_CAST({self.quoted} AS DATE))"
+            case "boolean" if self.source == "vote":
+                return f"TRY_CAST({self.quoted} AS BOOLEAN)"
+            case _:
+                return self.quoted
+
+
+def describe(
+    session: Session, table: str, *, budget: Guarantee, progress: Progress | None = None
+) -> Description:
+    """Look at a table within a budget; raises as `Session.evaluate` does."""
+    start = session.table(table)
+    columns = [_column(name, start.scope) for name in start.scope.leaves if _told(name, session)]
+    if not columns:
+        raise InvalidParameter("table", table, expected="a table with columns beside the person's")
+    look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
+    before = session.spent
+    description = look.whole()
+    return dataclasses.replace(description, spent=session.spent - before)
+
+
+def _told(name: str, session: Session) -> bool:
+    """Whether a column is described: the one that names a person is not."""
+    return name not in getattr(session.unit, "id", ())
+
+
+def _column(name: str, scope: Scope) -> _Column:
+    fact, leaves = scope.facts.get(name), scope.leaves[name]
+    match fact:
+        case Bounds():
+            return _Column(name=name, kind="number", source="declared", fact=fact)
+        case Categories():
+            return _Column(name=name, kind="category", source="declared", fact=fact)
+        case Dates():
+            return _Column(name=name, kind="date", source="declared", fact=fact)
+        case Text():
+            return _Column(name=name, kind="text", source="declared", fact=fact)
+        case None if not leaves:
+            return _Column(name=name, kind="other", source="type", fact=None)
+        case None if len(leaves) > 1:
+            return _Column(name=name, kind=None, source="vote", fact=None)
+        case None:
+            kind = _READ[leaves[0].column.kind]
+            return _Column(name=name, kind=kind, source="type", fact=None)
+
+
+class _Look:
+    """One look, question by question."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        start: Query,
+        budget: Guarantee,
+        progress: Progress | None,
+        columns: list[_Column],
+    ) -> None:
+        self.session, self.start, self.budget, self.progress = session, start, budget, progress
+        self.columns = columns
+        self.asked = 0
+        self.questions = 2 + len(columns)
+        self.remaining = session.remaining
+        self.reproducible = False
+
+    def whole(self) -> Description:
+        """Votes, ranges, numbers, pictures."""
+        parts = {"numbers": _NUMBERS, "pictures": _PICTURES, "votes": _VOTES, "ranges": _RANGES}
+        if all(column.kind is not None for column in self.columns):
+            del parts["votes"]
+        if not any(column.kind is None or _needs_range(column) for column in self.columns):
+            del parts["ranges"]
+        whole = sum(parts.values())
+        shares = {name: self.budget * (part / whole) for name, part in parts.items()}
+        if "votes" in shares:
+            self._vote(shares["votes"])
+        ranges = self._ranges(shares.get("ranges"))
+        numbers = self._numbers(shares["numbers"], ranges)
+        pictured = [column for column in self.columns if self._bars_wanted(column, ranges)]
+        bars = {
+            column.name: self._bars(column, ranges, shares["pictures"] * Fraction(1, len(pictured)))
+            for column in pictured
+        }
+        self._say(self.questions)
+        return Description(
+            table=self.start.table,
+            unit=str(self.session.unit),
+            people=_first(numbers.answers["people"]),
+            rows=_first(numbers.answers["rows"]),
+            columns=tuple(
+                self._look(place, column, ranges, numbers, bars)
+                for place, column in enumerate(self.columns)
+            ),
+            request=self.budget,
+            spent=self.budget,
+            remaining=self.remaining,
+            reproducible=self.reproducible,
+        )
+
+    def _ask(self, query: Query, budget: Guarantee) -> Release:
+        release = self.session.evaluate(query, budget=budget)
+        self.remaining, self.reproducible = release.remaining, release.reproducible
+        self._say(self.asked + 1)
+        return release
+
+    def _say(self, asked: int) -> None:
+        self.asked = min(asked, self.questions)
+        if self.progress is not None:
+            self.progress(self.asked, self.questions)
+
+    def _vote(self, budget: Guarantee) -> None:
+        """Decide by people what the undeclared columns of text hold."""
+        asked: dict[str, Aggregate] = {}
+        for place, column in enumerate(self.columns):
+            if column.kind is None:
+                asked[f"present{place}"] = count_people(column.quoted)
+                for kind, sql in _CANDIDATES.items():
+                    text = f"TRY_CAST({column.quoted} AS {sql})"
+                    asked[f"{kind}{place}"] = count_people(text)
+        answers = self._ask(self.start.agg(**asked), budget).answers
+        decided = []
+        for place, column in enumerate(self.columns):
+            if column.kind is None:
+                votes = {kind: answers[f"{kind}{place}"].values[0] for kind in _CANDIDATES}
+                enough = max(CONVERTS * answers[f"present{place}"].values[0], 1)
+                # Numbers first: 0 and 1 convert to booleans too.
+                winners = [kind for kind in _CANDIDATES if votes[kind] >= enough]
+                kind = winners[0] if winners else "text"
+                decided.append(dataclasses.replace(column, kind=kind))
+            else:
+                decided.append(column)
+        self.columns = decided
+
+    def _ranges(self, budget: Guarantee | None) -> dict[str, tuple[float, float, bool]]:
+        """By column its bounds, and whether they were found."""
+        known = {}
+        asked: dict[str, Aggregate] = {}
+        for place, column in enumerate(self.columns):
+            if isinstance(column.fact, Bounds):
+                known[column.name] = (column.fact.lower, column.fact.upper, False)
+            elif _needs_range(column):
+                asked[f"range{place}"] = find_bounds(column.sql)
+        if asked and budget is not None:
+            answers = self._ask(self.start.agg(**asked), budget).answers
+            for place, column in enumerate(self.columns):
+                if f"range{place}" in asked:
+                    (low,), (high,) = answers[f"range{place}"].lower, answers[f"range{place}"].upper
+                    assert low is not None
+                    assert high is not None
+                    if column.kind == "date":
+                        low, high = max(low, _DAY_RANGE[0]), min(high, _DAY_RANGE[1])
+                        low, high = (low, high) if low < high else _DAY_RANGE
+                    known[column.name] = (low, high, True)
+        return known
+
+    def _numbers(
+        self, budget: Guarantee, ranges: Mapping[str, tuple[float, float, bool]]
+    ) -> Release:
+        asked: dict[str, Aggregate] = {"people": count_people(weight=2), "rows": count()}
+        for place, column in enumerate(self.columns):
+            if column.kind == "other":
+                continue
+            asked[f"present{place}"] = count_people(column.sql)
+            if column.name in ranges:
+                low, high, _ = ranges[column.name]
+                asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
+                asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
+        return self._ask(self.start.agg(**asked), budget)
+
+    def _bars_wanted(self, column: _Column, ranges: Mapping[str, Any]) -> bool:
+        if isinstance(column.fact, Categories):
+            return len(column.fact.values) <= _MOST_CATEGORIES
+        return column.name in ranges or column.kind == "boolean"
+
+    def _bars(
+        self,
+        column: _Column,
+        ranges: Mapping[str, tuple[float, float, bool]],
+        budget: Guarantee,
+    ) -> tuple[Bar, ...]:
+        query, name = self.start, column.name
+        keys: Sequence[Key]
+        if isinstance(column.fact, Categories):
+            keys, labels = column.fact.values, [_label(key) for key in column.fact.values]
+        else:
+            value, name = column.sql, self._new_name()
+            keys, labels = [False, True], ["false", "true"]
+            if column.name in ranges:
+                low, high, _ = ranges[column.name]
+                edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
+                shown = [_shown(edge, date=column.kind == "date") for edge in edges]
+                keys, labels = range(BINS), [f"{a} to {b}" for a, b in itertools.pairwise(shown)]
+                # Values beyond the range stand in its outer bins.
+                place = f"FLOOR(({value} - ({low!r})) * ({BINS / (high - low)!r}))"
+                value = f"CAST(LEAST(GREATEST({place}, 0), {BINS - 1}) AS INTEGER)"
+            query = query.derive(**{name: value})
+        answer = self._ask(query.group_by(name, keys=keys).agg(n=count_people()), budget)
+        return _bars_of(labels, answer.answers["n"])
+
+    def _new_name(self) -> str:
+        """A name that no column has."""
+        name = "value"
+        while any(column.name.casefold() == name for column in self.columns):
+            name += "_"
+        return name
+
+    def _look(
+        self,
+        place: int,
+        column: _Column,
+        ranges: Mapping[str, tuple[float, float, bool]],
+        numbers: Release,
+        bars: Mapping[str, tuple[Bar, ...]],
+    ) -> ColumnLook:
+        answers, date = numbers.answers, column.kind == "date"
+        look = ColumnLook(
+            name=column.name,
+            kind=column.kind or "text",
+            source=column.source,  # type: ignore[arg-type]  # one of three words
+            bars=bars.get(column.name, ()),
+        )
+        if column.kind == "other":
+            return dataclasses.replace(look, note=_NO_TYPE)
+        look = dataclasses.replace(look, present=_first(answers[f"present{place}"]))
+        if column.kind == "text":
+            return dataclasses.replace(look, note=_NO_KEYS)
+        if column.name not in ranges:
+            return look
+        low, high, found = ranges[column.name]
+        middle = _first(answers[f"mean{place}"])
+        percents = [f"{float(100 * q):g}" for q in QUANTILES]
+        drawn = {f"{q}%": answers[f"q{place}_{q}"].values[0] for q in percents}
+        return dataclasses.replace(
+            look,
+            range=(_shown(low, date=date), _shown(high, date=date)),
+            found=found,
+            mean=None if date else middle,
+            quantiles={
+                share: _shown(value, date=date, width=high - low) for share, value in drawn.items()
+            },
+        )
+
+
+def _needs_range(column: _Column) -> bool:
+    return column.kind in {"number", "date"} and not isinstance(column.fact, Bounds)
+
+
+def _first(answer: Answer) -> Told:
+    return Told(value=answer.values[0], low=answer.lower[0], high=answer.upper[0])
+
+
+def _bars_of(labels: Sequence[str], answer: Answer) -> tuple[Bar, ...]:
+    ends = zip(labels, answer.values, answer.lower, answer.upper, strict=True)
+    return tuple(
+        Bar(label=label, count=Told(value=value, low=low, high=high))
+        for label, value, low, high in ends
+    )
+
+
+def _shown(value: float, *, date: bool, width: float = 0.0) -> str:
+    """A number, or a day, to a thousandth of the range it lies in."""
+    if date:
+        return str(_EPOCH + dt.timedelta(days=round(value)))
+    if not width:
+        return f"{value:,.6g}"
+    digits = max(0, 3 - math.floor(math.log10(width)))
+    return f"{value:,.{digits}f}" if digits < 10 else f"{value:.4g}"
+
+
+def _label(key: Key) -> str:
+    return "NULL" if key is None else str(key).lower() if isinstance(key, bool) else str(key)

@@ -1,0 +1,76 @@
+"""`tacet describe`: a report on the terminal, a page in a file, and what it refuses."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tacet.cli.app import main
+
+ROWS = "".join(f"{k % 40},{20 + k % 50},{'NY' if k % 3 else 'LA'}\n" for k in range(200))
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> str:
+    path = tmp_path / "visits.csv"
+    path.write_text(f"person,age,city\n{ROWS}")
+    return str(path)
+
+
+def test_a_look_at_a_file(visits: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", visits, "--unit", "person", "--epsilon", "50"]) == 0
+    said = capsys.readouterr()
+    assert "visits: about" in said.out
+    assert "age: number, by a private vote" in said.out
+    assert "city: text, by a private vote" in said.out
+    assert "no --ledger" in said.err
+
+
+def test_a_page_is_written_whole_and_no_file_is_replaced(
+    visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "look.html"
+    verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--rho", "1"]
+    assert main([*verb, "--html", str(page)]) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert "spent" in capsys.readouterr().err
+    assert main([*verb, "--html", str(page)]) == 2
+    assert main([*verb, "--html", str(page), "--overwrite"]) == 0
+    assert main([*verb, "--html", str(tmp_path / "look.txt")]) == 2
+
+
+def test_an_account_pays_and_refuses_what_is_too_much(
+    visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = f"sqlite:///{tmp_path / 'budget.db'}"
+    verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--epsilon", "1"]
+    kept = [*verb, "--ledger", ledger, "--dataset", "visits"]
+    assert main(kept) == 2  # there is no account yet
+    assert main([*kept, "--budget", "epsilon=1.5", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out)["request"] == "PureDP(epsilon=1.0)"
+    assert main(kept) == 3
+    assert main([*verb, "--dataset", "visits"]) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--unit", "nobody", "--epsilon", "1"],
+        ["--unit", "person"],
+        ["--epsilon", "1"],
+        ["--row", "--unit", "person", "--epsilon", "1"],
+        ["--unit", "person", "--epsilon", "0"],
+        ["--unit", "person", "--epsilon", "1", "--bounds", "age"],
+    ],
+    ids=" ".join,
+)
+def test_mistakes_are_named(
+    wrong: list[str], visits: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["describe", visits, *wrong]) == 2
+    assert capsys.readouterr().err.startswith("error: ")

@@ -1,0 +1,209 @@
+"""A first look is near the truth, costs no more than allowed, and is safe to show."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tacet
+from tacet.errors import BudgetExceeded, InvalidParameter
+from tacet.query.describing.description import Description
+
+PEOPLE = 4_000
+
+
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    days = dt.date(2020, 1, 1)
+    return pd.DataFrame(
+        {
+            "id": np.arange(PEOPLE),
+            "age": rng.integers(18, 80, PEOPLE),
+            "height": rng.normal(170, 9, PEOPLE).round(1),
+            "smokes": rng.random(PEOPLE) < 0.25,
+            "day": [days + dt.timedelta(days=int(k)) for k in rng.integers(0, 700, PEOPLE)],
+            "county": rng.choice(["A", "B", "C"], PEOPLE, p=[0.5, 0.3, 0.2]),
+            "remark": rng.choice(["fine", "12", ""], PEOPLE),
+            "nothing": [None] * PEOPLE,
+        }
+    )
+
+
+def look(path: Path, budget: tacet.PureDP | tacet.ZCDP, **options: object) -> Description:
+    csv = path / "people.csv"
+    people().to_csv(csv, index=False)
+    with tacet.Session(
+        {"people": str(csv)},
+        unit=tacet.Person("id", max_rows=1),
+        budget=budget,
+        columns={"county": tacet.Categories(["A", "B", "C", "D"])},
+        bits=tacet.SeededBits(3),
+        **options,  # type: ignore[arg-type]
+    ) as session:
+        found = session.describe("people", budget=budget)
+        assert session.remaining == found.remaining
+        assert all(a <= b for a, b in zip(session.spent.additive, budget.additive, strict=True))
+        return found
+
+
+@pytest.fixture(scope="module")
+def generous(tmp_path_factory: pytest.TempPathFactory) -> Description:
+    return look(tmp_path_factory.mktemp("look"), tacet.PureDP(1000))
+
+
+def test_kinds_are_voted_on_by_people(generous: Description) -> None:
+    kinds = {column.name: (column.kind, column.source) for column in generous.columns}
+    assert kinds == {
+        "age": ("number", "vote"),
+        "height": ("number", "vote"),
+        "smokes": ("boolean", "vote"),
+        "day": ("date", "vote"),
+        "county": ("category", "declared"),
+        "remark": ("text", "vote"),  # a third of its values are numbers: too few
+        "nothing": ("text", "vote"),
+    }
+
+
+def test_with_much_budget_the_look_is_the_truth(generous: Description) -> None:
+    truth, by_name = people(), {column.name: column for column in generous.columns}
+    assert generous.people.value == pytest.approx(PEOPLE, abs=5)
+    assert generous.rows.value == pytest.approx(PEOPLE, abs=5)
+    for name in ("age", "height"):
+        found = by_name[name]
+        assert found.mean is not None
+        assert found.range is not None
+        low, high = (float(end.replace(",", "")) for end in found.range)
+        assert low <= truth[name].quantile(0.02)
+        assert truth[name].quantile(0.98) <= high
+        assert found.found
+        assert found.mean.value == pytest.approx(truth[name].mean(), abs=1)
+        middle = float(found.quantiles["50%"])
+        assert middle == pytest.approx(truth[name].median(), abs=2)
+        assert sum(bar.count.value for bar in found.bars) == pytest.approx(PEOPLE, abs=60)
+    smokes = {bar.label: bar.count.value for bar in by_name["smokes"].bars}
+    assert smokes["true"] == pytest.approx(truth["smokes"].sum(), abs=10)
+    counties = {bar.label: bar.count.value for bar in by_name["county"].bars}
+    assert counties["A"] == pytest.approx((truth["county"] == "A").sum(), abs=10)
+    assert counties["D"] == pytest.approx(0, abs=10)
+    middle_day = dt.date.fromisoformat(by_name["day"].quantiles["50%"])
+    ordered = sorted(truth["day"])
+    assert abs((middle_day - ordered[PEOPLE // 2]).days) < 40
+    assert by_name["nothing"].present is not None
+    assert by_name["nothing"].present.value == pytest.approx(0, abs=5)
+
+
+@pytest.mark.parametrize("budget", [tacet.PureDP(1), tacet.ZCDP("0.1")], ids=str)
+def test_it_stays_within_its_budget_and_every_step_is_told(
+    budget: tacet.PureDP | tacet.ZCDP, tmp_path: Path
+) -> None:
+    steps: list[tuple[int, int]] = []
+    frame = people()[["id", "age", "county"]]
+    with tacet.Session(
+        {"t": frame}, unit=tacet.Person("id", max_rows=2), budget=budget * 2
+    ) as session:
+        found = session.describe("t", budget=budget, progress=lambda *step: steps.append(step))
+        assert all(a <= b for a, b in zip(session.spent.additive, budget.additive, strict=True))
+        assert found.spent == session.spent
+        assert not found.reproducible
+    assert steps[-1][0] == steps[-1][1]
+    assert steps == sorted(steps)
+
+
+def test_the_same_noise_gives_the_same_look(tmp_path: Path) -> None:
+    one, other = (look(tmp_path, tacet.PureDP(1)) for _ in range(2))
+    assert one == other
+    assert one.reproducible
+    assert "protects nobody" in one.to_html()
+
+
+def test_what_cannot_be_paid_is_refused_before_anything_is_spent() -> None:
+    with tacet.Session(
+        {"t": people()}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(1)
+    ) as session:
+        with pytest.raises(BudgetExceeded):
+            session.describe("t", budget=tacet.PureDP(2))
+        with pytest.raises(tacet.errors.WrongUnit):
+            session.describe("t", budget=tacet.ZCDP(1))
+        with pytest.raises(InvalidParameter, match="table"):
+            session.describe("other", budget=tacet.PureDP(1))
+        with pytest.raises(InvalidParameter, match="budget"):
+            session.describe("t", budget=tacet.PureDP(0))
+        assert session.spent == tacet.PureDP(0)
+
+
+def test_a_table_of_ids_alone_has_nothing_to_describe() -> None:
+    with (
+        tacet.Session(
+            {"t": people()[["id"]]}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(1)
+        ) as session,
+        pytest.raises(InvalidParameter, match="columns beside the person's"),
+    ):
+        session.describe("t", budget=tacet.PureDP(1))
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with its attributes, and whether tags are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone_and_names_cannot_break_out_of_it() -> None:
+    wicked = '<script>alert("x")</script>&"'
+    frame = pd.DataFrame({"id": range(50), wicked: range(50), "<b>": ["a"] * 50})
+    with tacet.Session(
+        {"<i>t</i>": frame},
+        unit=tacet.Person("id", max_rows=1),
+        budget=tacet.PureDP(1),
+        columns={"<b>": tacet.Categories(["a", "</svg><script>"])},
+    ) as session:
+        html = session.describe("<i>t</i>", budget=tacet.PureDP(1)).to_html()
+    tags = Tags()
+    tags.feed(html)
+    assert tags.open == []
+    kinds = {tag for tag, _ in tags.seen}
+    assert not kinds & {"script", "i", "b", "link", "img", "iframe", "object"}
+    assert {"svg", "rect", "section", "table"} <= kinds
+    assert not any({"src", "href", "onload"} & set(attributes) for _, attributes in tags.seen)
+    assert "http" not in html
+    assert "url(" not in html
+
+
+def test_it_is_plain_values_and_plain_text(generous: Description) -> None:
+    plain = json.loads(generous.to_json())
+    assert [column["name"] for column in plain["columns"]] == [c.name for c in generous.columns]
+    text = str(generous)
+    assert text.isprintable() or "\n" in text
+    for column in generous.columns:
+        assert f"\n{column.name}: {column.kind}" in text
+    assert "by a private vote" in text
+    assert "found privately" in text
+
+
+def test_columns_of_other_types_and_single_rows_are_described() -> None:
+    frame = pa.table({"x": [1.5, 2.5], "tags": [["a"], ["b"]]})
+    with tacet.Session({"t": frame}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+        found = session.describe("t", budget=tacet.PureDP(1))
+    assert [(c.name, c.kind) for c in found.columns] == [("x", "number"), ("tags", "other")]
