@@ -14,13 +14,11 @@ __all__ = ["selects"]
 _ORDERS = ("", " DESC", " NULLS FIRST", " DESC NULLS LAST")
 
 
-_numbers = st.one_of(
-    st.sampled_from(["x", "age", "ratio", "n", "b"]), texts_of(Kind.NUMBER, levels=2)
-)
+_numbers = st.one_of(st.sampled_from(["x", "age", "ratio", "n"]), texts_of(Kind.NUMBER, levels=2))
 _truths = st.one_of(
     st.sampled_from(["b", "x > 0", "age IS NULL"]), texts_of(Kind.BOOLEAN, levels=2)
 )
-_bounded = _numbers.map(lambda text: f"LEAST(GREATEST({text}, -5), 5)")
+_bounded = _numbers.map(lambda text: f"ratio + LEAST(GREATEST({text}, -5), 5)")
 
 
 @st.composite
@@ -39,6 +37,8 @@ def _aggregates(draw: st.DrawFn) -> str:
                 "MIN({})",
                 "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY {})",
                 "COUNT(DISTINCT person)",
+                "COUNT(DISTINCT CASE WHEN {} > 0 THEN id END)",
+                "IQR({})",
             ]
         )
     ).format(number)
@@ -55,7 +55,9 @@ def _relations(draw: st.DrawFn, levels: int = 2) -> str:
     inner = draw(_relations(levels - 1))
     made = draw(_numbers)
     columns = draw(
-        st.sampled_from(["*", f"*, {made} AS made{levels}", "x, age, ratio, n, y, s, u, b, d, t"])
+        st.sampled_from(
+            ["*", f"*, {made} AS made{levels}", "id, x, age, ratio, n, y, s, u, b, d, t"]
+        )
     )
     where = f" WHERE {draw(_truths)}" if draw(st.booleans()) else ""
     alias = draw(st.sampled_from(["", " AS r", " r"]))
@@ -81,7 +83,7 @@ def selects(draw: st.DrawFn) -> str:
         head, table = "", relation
     shown = [*groups]
     if "k" in groups:
-        shown[1] = f"{draw(_truths)} AS k"
+        shown[1] = f"x > 0 AND {draw(_truths)} AS k"
     text = f"{head}SELECT {', '.join([*shown, *items])} FROM {table}"
     if draw(st.booleans()):
         text += f" WHERE {draw(_truths)}"

@@ -119,6 +119,18 @@ PAIRS |= {
             n=tacet.count("CASE WHEN age > 9 THEN 1 END"),
         ),
     ),
+    "several quantiles": (
+        "SELECT QUANTILE(age, [0.25, 0.75]) AS p, IQR(age) AS r FROM t HAVING p_25 > -1",
+        agg(p=tacet.quantiles("age", ["1/4", "3/4"]), r=tacet.iqr("age")),
+    ),
+    "people with a value": (
+        """SELECT COUNT(DISTINCT CASE WHEN age > 9 THEN id END) AS p,
+                  COUNT(DISTINCT person) FILTER (WHERE age > 9) AS q FROM t""",
+        agg(
+            p=tacet.count_people("CASE WHEN age > 9 THEN 1 END"),
+            q=tacet.count_people("CASE WHEN age > 9 THEN 1 END"),
+        ),
+    ),
     "a sum of a condition": ("SELECT SUM(age > 17) AS s FROM t", agg(s=tacet.sum("age > 17"))),
 }
 KEYS = {"Group by": ["x", "y"], "decade": [1, 2, 3]}
@@ -236,6 +248,28 @@ def test_what_can_not_be_done_with_the_release_is_refused_before_it_is_paid_for(
             one.sql(text, budget=BUDGET)
         assert refusal.value.argument == argument
         assert one.spent == PureDP(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "SELECT AVG(pay) FROM t",
+            """SELECT='AVG("pay")' cannot be used: expected public bounds""",
+        ),
+        ("SELECT COUNT(*), MEDIAN(pay) FROM t", "LEAST(GREATEST(x, 0), 100)"),
+        ("SELECT AVG(1) FROM t", "COUNT(*) counts rows"),
+        ("SELECT COUNT(*), AVG(county || 'x') FROM t", "expected a number where"),
+        ("SELECT SUM(agee) FROM t", "Did you mean 'age'"),
+        ("SELECT COUNT(*) FROM t WHERE agee > 3", "where='\"agee\" > 3'"),
+        ("SELECT COUNT(DISTINCT county) FROM t", "COUNT(DISTINCT id), which counts people"),
+        ("SELECT COUNT(*) FROM u", "one of the session's tables: t"),
+    ],
+)
+def test_what_does_not_fit_the_table_is_said_in_the_words_of_sql(text: str, words: str) -> None:
+    with session() as one, pytest.raises(InvalidParameter) as refusal:
+        one.read_sql(text)
+    assert words in str(refusal.value)
 
 
 def test_computed_columns_are_made_of_what_is_released() -> None:

@@ -31,7 +31,7 @@ def items(text: str) -> tuple[Item | Group | Computed, ...]:
 
 
 def quantile(alias: str, level: Fraction) -> Item:
-    return Item(alias=alias, aggregate=Aggregate.QUANTILE, argument='"x"', quantile=level)
+    return Item(alias=alias, aggregate=Aggregate.QUANTILE, argument='"x"', quantiles=(level,))
 
 
 def test_a_whole_select_in_parts() -> None:
@@ -113,17 +113,34 @@ def test_aggregates(text: str, expected: Item) -> None:
 @pytest.mark.parametrize(
     ("text", "same"),
     [
-        ("COUNT(*) FILTER (WHERE x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)"),
-        ("COUNT_IF(x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)"),
+        ("COUNT(*) FILTER (WHERE x > 1)", "COUNT_IF(x > 1)"),
+        ("COUNT_IF(y > 2) FILTER (WHERE x > 1)", "COUNT_IF(CASE WHEN x > 1 THEN y > 2 END)"),
         ("AVG(y) FILTER (WHERE x > 1)", "AVG(CASE WHEN x > 1 THEN y END)"),
+        ("COUNT(y) FILTER (WHERE x > 1)", "COUNT(CASE WHEN x > 1 THEN y END)"),
         (
             "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY y) FILTER (WHERE x > 1)",
             "QUANTILE(CASE WHEN x > 1 THEN y END, 0.9)",
+        ),
+        (
+            "COUNT(DISTINCT id) FILTER (WHERE x > 1)",
+            "COUNT(DISTINCT CASE WHEN x > 1 THEN id END)",
         ),
     ],
 )
 def test_a_filter_is_a_case(text: str, same: str) -> None:
     assert items(f"{text} AS a") == items(f"{same} AS a")
+
+
+def test_several_quantiles_are_several_columns() -> None:
+    (found,) = items("QUANTILE_CONT(x, [0.25, 0.5, 0.999]) AS p")
+    assert isinstance(found, Item)
+    assert found.columns == ("p_25", "p_50", "p_99_9")
+    for text in ("PERCENTILE_CONT([0.25, 0.5, 0.999]) WITHIN GROUP (ORDER BY x) AS p",):
+        assert items(text) == (found,)
+    select = parse_select(
+        "SELECT k, QUANTILE(x, [0.25, 0.75]) AS p FROM t GROUP BY k HAVING p_25 > 1 ORDER BY P_75"
+    )
+    assert (select.having, select.order_by) == ('"p_25" > 1', (Ordering(expression='"p_75"'),))
 
 
 def test_names_that_nobody_gave_are_numbered_where_they_repeat() -> None:
@@ -224,7 +241,6 @@ def test_order_by_means_an_output_column(key: str) -> None:
         ("SELECT QUANTILE(x, 1) FROM t", "between 0 and 1"),
         ("SELECT QUANTILE(x, y) FROM t", "between 0 and 1"),
         ("SELECT QUANTILE(x, TRUE) FROM t", "between 0 and 1"),
-        ("SELECT QUANTILE(x, [0.1, 0.2]) FROM t", "list"),
         ("SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x DESC) FROM t", "ascending"),
         ("SELECT county, COUNT(*) FROM t GROUP BY ROLLUP (county)", "ROLLUP"),
         ("SELECT county, COUNT(*) FROM t GROUP BY CUBE (county)", "CUBE"),
@@ -259,7 +275,13 @@ def test_order_by_means_an_output_column(key: str) -> None:
         ("SELECT COUNT(*) + STDDEV_POP(x) AS y FROM t", "not offered"),
         ("SELECT COUNT(*) + SUM(COUNT(*)) AS y FROM t", "aggregate COUNT"),
         ("SELECT SUM(x) FILTER (WHERE COUNT(*) > 1) FROM t", "aggregate COUNT"),
-        ("SELECT COUNT(DISTINCT id) FILTER (WHERE x > 1) FROM t", "FILTER"),
+        ("SELECT COUNT(DISTINCT CASE WHEN x > 1 THEN x + 1 END) FROM t", "more than a column"),
+        ("SELECT QUANTILE(x, [0.5, 0.5]) FROM t", "list of quantiles"),
+        ("SELECT QUANTILE(x, []) FROM t", "list of quantiles"),
+        ("SELECT QUANTILE(x, [0, 0.5]) FROM t", "between 0 and 1"),
+        ("SELECT QUANTILE(x, [y]) FROM t", "between 0 and 1"),
+        ("SELECT QUANTILE(x, [0.1, 0.2]) + 1 AS z FROM t", "several quantiles"),
+        ("SELECT QUANTILE(x, [0.1, 0.2]) AS z FROM t HAVING z > 1", "no output column"),
         ("SELECT STRING_AGG(x, ',') FILTER (WHERE x > 1) FROM t", "not offered"),
     ],
 )

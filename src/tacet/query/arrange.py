@@ -61,7 +61,8 @@ def arranged(release: Release, select: Select) -> Release:
         indices = [*absent, *present] if ordering.nulls_first else [*present, *absent]
     indices = indices[select.offset :]
     indices = indices if select.limit is None else indices[: select.limit]
-    order = [item.alias for item in (*select.items, *select.beside) if item.alias in answers]
+    listed = (name for item in (*select.items, *select.beside) for name in item.columns)
+    order = [name for name in listed if name in answers]
     return dataclasses.replace(
         release,
         groups=select.shown,
@@ -77,8 +78,8 @@ def _columns(select: Select, query: Query) -> dict[str, Column]:
         shown: Column(shown, group.column.kind)
         for shown, group in zip(select.shown, query.groups, strict=True)
     }
-    items = (item.alias for item in (*select.items, *select.beside) if item.alias not in groups)
-    return groups | {alias: Column(alias, Kind.NUMBER) for alias in items}
+    listed = (name for item in (*select.items, *select.beside) for name in item.columns)
+    return groups | {name: Column(name, Kind.NUMBER) for name in listed if name not in groups}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tacet.errors import InvalidParameter
+from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.counts import count, count_people
 from tacet.query.aggregates.extremes import max as greatest
 from tacet.query.aggregates.extremes import min as least
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
+from tacet.query.aggregates.several import iqr, quantiles
 from tacet.query.aggregates.sums import sum as total
 from tacet.query.arrange import check_arrangement
 from tacet.query.plan import Query, answer_columns
@@ -42,9 +43,34 @@ def question(
         query = query.group_by(*select.groups, keys=_keys(select, keys))
     elif keys:
         raise InvalidParameter("keys", list(keys), expected="keys only with a GROUP BY")
-    query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
+    try:
+        query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
+    except InvalidParameter:
+        for item in select.aggregates:
+            _check(item, query)
+        raise
     check_arrangement(select, query)
     return query, select
+
+
+def _check(item: Item, query: Query) -> None:
+    """Raise what is wrong with one aggregate, in the words of SQL."""
+    fault: InvalidParameter | None = None
+    try:
+        _aggregate(item, query).bound_to(query.scope)
+    except UnsafeExpression:
+        raise
+    except MissingBound:
+        mend = (
+            "public bounds: declare columns={'x': tacet.Bounds(0, 100)} for the columns it is made "
+            "of, or write LEAST(GREATEST(x, 0), 100). A constant has none: COUNT(*) "
+            "counts rows"
+        )
+        fault = MissingBound("SELECT", item.written, expected=mend)
+    except InvalidParameter as error:
+        fault = InvalidParameter("SELECT", item.written, expected=error.expected)
+    if fault is not None:
+        raise fault
 
 
 def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
@@ -62,10 +88,12 @@ def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
 
 
 def _check_names(select: Select) -> None:
-    own = [item.alias for item in (*select.items, *select.beside) if not isinstance(item, Group)]
     taken = set(select.shown)
-    for alias in own:
-        columns = answer_columns(alias)
+    for item in (*select.items, *select.beside):
+        if isinstance(item, Group):
+            continue
+        parts = item.parts if isinstance(item, Item) else ("",)
+        columns = answer_columns(item.alias, parts)
         if columns & taken:
             raise InvalidParameter(
                 "sql",
@@ -99,6 +127,8 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
             return count()
         case Asked.COUNT:
             return count(item.argument)
+        case Asked.COUNT_IF:
+            return count(f"CASE WHEN {item.argument} THEN 1 END")
         case Asked.COUNT_DISTINCT:
             return _people(item, query.unit)
         case Asked.SUM:
@@ -110,8 +140,11 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
         case Asked.MAX:
             return greatest(_argument(item))
         case Asked.QUANTILE:
-            assert item.quantile is not None
-            return quantile(_argument(item), item.quantile)
+            return quantile(_argument(item), item.quantiles[0])
+        case Asked.QUANTILES:
+            return quantiles(_argument(item), item.quantiles)
+        case Asked.IQR:
+            return iqr(_argument(item))
 
 
 def _argument(item: Item) -> str:
@@ -125,7 +158,7 @@ def _people(item: Item, unit: Unit) -> Aggregate:
     named = (item.argument or "").strip('"').casefold()
     ids = unit.id if isinstance(unit, Person) else ()
     if named == _PERSON or (len(ids) == 1 and named == ids[0].casefold()):
-        return count_people()
+        return count_people(item.second)
     column = ids[0] if len(ids) == 1 and ids[0].isidentifier() else _PERSON
     raise InvalidParameter(
         "sql",

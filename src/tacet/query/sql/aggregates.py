@@ -12,7 +12,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from tacet import checks
-from tacet.errors import UnsafeExpression
+from tacet.errors import InvalidParameter, UnsafeExpression
+from tacet.query.aggregates.several import quantiles
 from tacet.query.expressions import places, refusals
 from tacet.query.expressions.reader import Reader
 from tacet.query.expressions.syntax import condition
@@ -24,8 +25,8 @@ __all__ = ["OFFERED", "Aggregates"]
 
 OFFERED = (
     "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MIN(x), "
-    "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) and "
-    "COUNT_IF(condition), each also with FILTER (WHERE condition)."
+    "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN "
+    "GROUP (ORDER BY x), IQR(x) and COUNT_IF(condition), each also with FILTER (WHERE condition)."
 )
 
 
@@ -36,6 +37,8 @@ _INSTEAD: dict[type[object], str] = {
     exp.ApproxDistinct: "Only persons are counted distinctly. ",
 }
 
+
+_HEADS = {Aggregate.COUNT_DISTINCT: "count_distinct"}
 
 _PLAIN: dict[type[object], Aggregate] = {
     exp.Sum: Aggregate.SUM,
@@ -94,21 +97,25 @@ class Aggregates:
             }:
                 kind = _PLAIN.get(type(node))
                 if kind is None:
-                    return self.quantile(node.this, Fraction(1, 2))
+                    return self.quantile(node.this, exp.Literal.number("0.5"))
                 return Item(alias="", aggregate=kind, argument=self.argument(node.this))
             case exp.Anonymous() if node.name.lower() == "mean" and len(node.expressions) == 1:
                 argument = self.argument(node.expressions[0])
                 return Item(alias="", aggregate=Aggregate.MEAN, argument=argument)
+            case exp.Anonymous() if node.name.lower() == "iqr" and len(node.expressions) == 1:
+                argument = self.argument(node.expressions[0])
+                return Item(alias="", aggregate=Aggregate.IQR, argument=argument)
             case exp.CountIf() if given(node) == {"this"}:
-                return self.filtered(Item(alias="", aggregate=Aggregate.COUNT_ROWS), node)
+                argument = self.argument(node.this)
+                return Item(alias="", aggregate=Aggregate.COUNT_IF, argument=argument)
             case exp.Quantile() if given(node) == {"this", "quantile"}:
-                return self.quantile(node.this, self.fraction(node.args["quantile"]))
+                return self.quantile(node.this, node.args["quantile"])
             case exp.PercentileCont() if given(node) == {"this", "expression"}:
-                return self.quantile(node.this, self.fraction(node.expression))
+                return self.quantile(node.this, node.expression)
             case exp.WithinGroup(this=exp.PercentileCont() as inner) if given(inner) == {"this"}:
                 order = node.expression.expressions
                 if len(order) == 1 and not order[0].args.get("desc"):
-                    return self.quantile(order[0].this, self.fraction(inner.this))
+                    return self.quantile(order[0].this, inner.this)
                 raise self.fault(
                     "its quantile is not ordered by one ascending expression", OFFERED, node
                 )
@@ -123,37 +130,47 @@ class Aggregates:
         if inner is None or isinstance(inner, exp.Star):
             return Item(alias="", aggregate=Aggregate.COUNT_ROWS)
         if isinstance(inner, exp.Distinct):
-            column = self.source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
-            if given(inner) != {"expressions"} or not isinstance(column, Name):
-                raise self.fault(
-                    "it counts distinct values of more than a column",
-                    "Write COUNT(DISTINCT person), or the name of the person's column.",
-                    inner,
-                )
-            return Item(alias="", aggregate=Aggregate.COUNT_DISTINCT, argument=column.name)
+            return self.distinct(inner)
         counted = self.source.read(inner)
         if isinstance(counted, Literal) and counted.value is not None:
             return Item(alias="", aggregate=Aggregate.COUNT_ROWS)
         argument = written(self.text, counted, inner)
         return Item(alias="", aggregate=Aggregate.COUNT, argument=argument)
 
+    def distinct(self, inner: exp.Distinct) -> Item:
+        """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people."""
+        found = self.source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
+        second: str | None = None
+        match found:
+            case Operation("CASE", (test, Name() as column, Literal(None))):
+                second = written(self.text, _case(test, Literal(1)), inner)
+            case Name() as column if given(inner) == {"expressions"}:
+                pass
+            case _:
+                raise self.fault(
+                    "it counts distinct values of more than a column",
+                    "Write COUNT(DISTINCT person), or the name of the person's column.",
+                    inner,
+                )
+        kind = Aggregate.COUNT_DISTINCT
+        return Item(alias="", aggregate=kind, argument=column.name, second=second)
+
     def filtered(self, item: Item, where: exp.Expression) -> Item:
         """The aggregate over the rows that a condition holds for, as one over a CASE."""
-        if item.aggregate == Aggregate.COUNT_DISTINCT:
-            raise self.fault(
-                "it counts distinct values behind a FILTER", "Write WHERE instead.", where
-            )
         test = self.source.read(where.this)
-        counts = item.aggregate == Aggregate.COUNT_ROWS
-        value: Node = Literal(1)
-        if item.argument is not None:
-            value = Reader(text=self.text).read(condition(item.argument, argument="sql"))
-        case = Operation("CASE", (test, value, Literal(None)))
-        return replace(
-            item,
-            aggregate=Aggregate.COUNT if counts else item.aggregate,
-            argument=written(self.text, case, where),
-        )
+        if item.aggregate == Aggregate.COUNT_ROWS:
+            argument = written(self.text, test, where)
+            return replace(item, aggregate=Aggregate.COUNT_IF, argument=argument)
+        if item.aggregate == Aggregate.COUNT_DISTINCT:
+            value = Literal(1) if item.second is None else self.again(item.second)
+            return replace(item, second=written(self.text, _case(test, value), where))
+        assert item.argument is not None
+        case = _case(test, self.again(item.argument))
+        return replace(item, argument=written(self.text, case, where))
+
+    def again(self, argument: str) -> Node:
+        """The tree of an argument that was read already."""
+        return Reader(text=self.text).read(condition(argument, argument="sql"))
 
     def argument(self, node: object) -> str:
         """What an aggregate is taken of."""
@@ -163,10 +180,22 @@ class Aggregates:
             )
         return written(self.text, self.source.read(node), node)
 
-    def quantile(self, node: object, quantile: Fraction) -> Item:
-        """A quantile of an expression."""
+    def quantile(self, node: object, levels: object) -> Item:
+        """A quantile of an expression, or several in a list."""
         argument = self.argument(node)
-        return Item(alias="", aggregate=Aggregate.QUANTILE, argument=argument, quantile=quantile)
+        if not isinstance(levels, exp.Array):
+            level = self.fraction(levels)
+            kind = Aggregate.QUANTILE
+            return Item(alias="", aggregate=kind, argument=argument, quantiles=(level,))
+        found = tuple(self.fraction(level) for level in levels.expressions)
+        try:
+            parts = quantiles("x", found).parts
+        except InvalidParameter as error:
+            raise self.fault(
+                "its list of quantiles is of no use", f"Write {error.expected}.", levels
+            ) from None
+        kind = Aggregate.QUANTILES
+        return Item(alias="", aggregate=kind, argument=argument, quantiles=found, parts=parts)
 
     def fraction(self, node: object) -> Fraction:
         """A literal strictly between 0 and 1."""
@@ -182,12 +211,14 @@ class Aggregates:
 
     def names_for(self, item: Item, node: object) -> Iterator[str]:
         """Names for an item that was given none, best first; node: as it was written."""
-        head = item.aggregate.value.split()[0]
-        if item.quantile == Fraction(1, 2):
+        head = _HEADS.get(item.aggregate) or item.aggregate.value.split()[0]
+        if item.quantiles == (Fraction(1, 2),):
             head = "median"
-        if item.aggregate == Aggregate.COUNT_DISTINCT:
-            head = "count_distinct"
         columns = node.find_all(exp.Column, bfs=False) if isinstance(node, exp.Expression) else ()
         first = "_".join([head, *dict.fromkeys(column.name for column in columns)])
         yield first
         yield from (f"{first}_{number}" for number in itertools.count(2))
+
+
+def _case(test: Node, value: Node) -> Node:
+    return Operation("CASE", (test, value, Literal(None)))

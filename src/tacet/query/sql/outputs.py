@@ -130,6 +130,12 @@ class Outputs:
 
     def column_of(self, item: Item, node: object, clause: str, mend: str) -> str:
         """The released column that an aggregate is."""
+        if item.parts != ("",):
+            raise self.aggregates.fault(
+                f"{clause} computes with several quantiles at once, at {refusals.fragment(node)!r}",
+                "Select them under a name and write the name of one of their columns, as in p_25.",
+                node,
+            )
         for alias, known in self.items.items():
             if known == item:
                 return alias

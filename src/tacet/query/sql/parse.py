@@ -49,8 +49,8 @@ def parse_select(
     >>> asked = parse_select("SELECT county, AVG(age) FROM visits WHERE age >= 18 GROUP BY county")
     >>> asked.table, asked.steps, asked.groups
     ('visits', (Condition(expression='"age" >= 18'),), ('county',))
-    >>> asked.items[1]
-    Item(alias='avg_age', aggregate=<Aggregate.MEAN: 'avg'>, argument='"age"', quantile=None)
+    >>> asked.items[1].alias, asked.items[1].argument
+    ('avg_age', '"age"')
     """
     tree = statement(text, argument="sql")
     try:
@@ -102,6 +102,11 @@ class _Over:
 _Entry = Item | _Key | _Over
 
 
+def _columns(entry: _Entry) -> tuple[str, ...]:
+    """The names of an entry's columns in the released table."""
+    return entry.columns if isinstance(entry, Item) else (entry.alias or "",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     """The reading of one SELECT; every method raises UnsafeExpression."""
@@ -138,9 +143,13 @@ class _Reading:
         outputs = Outputs(
             text=self.text,
             aggregates=self.aggregates,
-            names={entry.alias.casefold(): entry.alias for entry in named if entry.alias},
+            names={name.casefold(): name for entry in named for name in _columns(entry)},
             groups=shown,
-            items={e.alias: replace(e, alias="") for e in named if isinstance(e, Item)},
+            items={
+                entry.alias: replace(entry, alias="")
+                for entry in named
+                if isinstance(entry, Item) and entry.parts == ("",)
+            },
         )
         items = tuple(self.item(entry, columns, outputs) for entry in named)
         return Select(

@@ -24,12 +24,17 @@ class Aggregate(enum.Enum):
     """COUNT(x): rows where x is not NULL."""
     COUNT_DISTINCT = "count distinct"
     """COUNT(DISTINCT x): x is a column's plain name, which must be the person id or `person`."""
+    COUNT_IF = "count_if"
+    """COUNT_IF(c), COUNT(*) FILTER (WHERE c)."""
     SUM = "sum"
     MEAN = "avg"
     MIN = "min"
     MAX = "max"
     QUANTILE = "quantile"
     """MEDIAN(x), QUANTILE(x, q), PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
+    QUANTILES = "quantiles"
+    """QUANTILE(x, [q, r]), PERCENTILE_CONT([q, r]) WITHIN GROUP (ORDER BY x)."""
+    IQR = "iqr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +42,29 @@ class Item:
     """One aggregate of the SELECT list.
 
     alias: its name in the output. argument: the text of its expression in the input language, the
-    plain column name for COUNT_DISTINCT, None for COUNT_ROWS. quantile: strictly between 0 and 1
-    for QUANTILE, None otherwise.
+    plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: of COUNT_DISTINCT an
+    expression that a person must have a value of. quantiles: strictly between 0 and 1, one for
+    QUANTILE, several for QUANTILES. parts: what follows the alias in the names of its columns.
     """
 
     alias: str
     aggregate: Aggregate
     argument: str | None = None
-    quantile: Fraction | None = None
+    second: str | None = None
+    quantiles: tuple[Fraction, ...] = ()
+    parts: tuple[str, ...] = ("",)
+
+    @property
+    def written(self) -> str:
+        """The aggregate as SQL, for messages."""
+        of = "*" if self.argument is None else self.argument
+        head, *distinct = self.aggregate.value.upper().removesuffix(" OF").split()
+        return f"{head}({' '.join([*distinct, of])})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns in the released table, those of errors left out."""
+        return tuple(f"{self.alias}{part}" for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +77,11 @@ class Group:
     alias: str
     column: str
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The name of its column in the released table."""
+        return (self.alias,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
@@ -68,6 +93,11 @@ class Computed:
 
     alias: str
     expression: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The name of its column in the released table, those of errors left out."""
+        return (self.alias,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
