@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,10 +62,12 @@ def _check(item: Item, query: Query) -> None:
     except UnsafeExpression:
         raise
     except MissingBound:
+        names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.argument or ""))
+        declared = ", ".join(f"{name!r}: tacet.Bounds(0, 100)" for name in names)
         mend = (
-            "public bounds: declare columns={'x': tacet.Bounds(0, 100)} for the columns it is made "
-            "of, or write LEAST(GREATEST(x, 0), 100). A constant has none: COUNT(*) "
-            "counts rows"
+            f"public bounds for {_argument(item)!r}: declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+            if names
+            else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
         )
         fault = MissingBound("SELECT", item.written, expected=mend)
     except InvalidParameter as error:
