@@ -51,7 +51,7 @@ _NARROW = 1e-9
 _ENOUGH = 1e-8  # jumps are not split off for less
 _NEARLY = 1e-7
 _MOST_WORK = 15_000_000
-_SETTLED = 2e-6
+_SETTLED = 1e-7
 """More places are not tried for less."""
 _PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9))
 _SMALLEST = 1e-300

@@ -16,9 +16,12 @@ from fractions import Fraction
 import numpy as np
 
 from tacet import checks
-from tacet.accounting.pld.capped_laws import CappedLaw, Grid, law_above, law_below
+from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
+from tacet.accounting.pld.capped_jumps import jump_cases, likely_by_one
+from tacet.accounting.pld.capped_laws import CappedLaw, law_above, law_below
+from tacet.accounting.pld.capped_masses import Grid
 from tacet.accounting.pld.capped_plans import Plan, Planner
-from tacet.accounting.pld.convolution import Side, Sum, Window, total
+from tacet.accounting.pld.convolution import Side, Window, total
 from tacet.accounting.pld.sampled_cells import SampledGaussian
 from tacet.accounting.pld.search import largest_near, least_near
 from tacet.checks import Number
@@ -34,11 +37,15 @@ _MARGIN = 64
 _ROUGH, _GRIDS = 1 << 13, (1 << 16, 1 << 18, 1 << 20)
 _ENOUGH, _NEEDED = 2e-5, 6e-5
 _PASSES, _NEAR = 3, 0.02
+_TRIALS, _COARSE, _FARTHER = 8, 0.1, 1.3
+_WORTH = {_GRIDS[0]: 0.2, _GRIDS[1]: 2e-3, _GRIDS[2]: 0.0}
+"""A finer grid is not tried where more than this share is open."""
 _LEFT_OUT = 25.0
 _MOST_EPSILON = 2**20
-_MOST_PARTS, _MOST_COPIES = 3, 10**7
+_FARTHEST, _LEAST_GOAL = 1e15, -690.0
+_MOST_PARTS, _MOST_COPIES = 3, 10**10
 _LEAST_RATE, _LEAST_MEAN, _MOST_MEAN = Fraction(1, 10**12), Fraction(1, 10**6), 100
-_LEAST_DELTA = Fraction(1, 10**250)
+_LEAST_DELTA = Fraction(1, 10**300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,39 +59,6 @@ class Sampled:
     def rounded(self, side: int) -> tuple[SampledGaussian, int]:
         """With floats on the side: more of either is more of a loss."""
         return SampledGaussian(_float(self.rate, side), _float(self.mean, side)), self.count
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """delta from one side: the sum below the caps, and the case that some loss is above its cap.
-
-    offset: what the nodes of the sum lack of the losses; apart: the probability of the case, and
-    ln of that under the other law; blur: (a, b), where e^(a + b epsilon) is added for it above.
-    """
-
-    found: Sum
-    offset: Fraction
-    slack: float
-    apart: tuple[float, float]
-    blur: tuple[float, float]
-    side: int
-
-    def at(self, epsilon: float) -> float:
-        """A bound of delta at epsilon."""
-        moved = Fraction(epsilon) - self.offset - self.side * Fraction(self.slack)
-        near = float(moved)
-        inside = Fraction(near) <= moved if self.side > 0 else Fraction(near) >= moved
-        if not inside:
-            near = math.nextafter(near, -self.side * math.inf)
-        mass, log = self.apart
-        turn = 16 * _U * (epsilon + 1 + abs(log)) if log > -math.inf else 0.0
-        case = max(mass - _exp(epsilon + log - self.side * turn), 0.0)
-        if self.side < 0:
-            return max(0.0, (self.found.delta_below(near) + case) * (1 - 1e-14))
-        height, slope = self.blur
-        turn = 16 * _U * (abs(height) + slope * epsilon) if height > -math.inf else 0.0
-        case = min(case + _exp(height + slope * epsilon + turn), mass)
-        return min(1.0, (self.found.delta_above(near) + case) * (1 + 1e-14))
 
 
 def epsilon_interval(
@@ -108,7 +82,7 @@ def epsilon_interval(
     (1469.6, 1469.6)
     """
     goal = checks.exact("delta", delta)
-    if not _LEAST_DELTA < goal < 1:
+    if not _LEAST_DELTA <= goal < 1:
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
     steps = _steps(composition, neighbors)
     with np.errstate(all="ignore"):  # numbers beyond the floats end in bounds that say nothing
@@ -220,6 +194,47 @@ def _epsilon(
             low = max(low, largest_near(below.at, ends[1], high))
         if high - low <= (_ENOUGH if grid <= _GRIDS[0] else _NEEDED) * high:
             break
+        if grid == _GRIDS[0] and remove and len(parts) == 1 and plan is not None:
+            split_off = _epsilon_by_jumps(parts[0], sides, plan, goal=goal, ends=ends)
+            low, high = max(low, split_off.lower), min(high, split_off.upper)
+            if split_off.upper < math.inf:
+                break
+        if high - low <= _NEEDED * high or high - low > _WORTH[grid] * high:
+            break
+    return Interval(min(low, high), high)
+
+
+def _epsilon_by_jumps(
+    part: Sampled,
+    sides: dict[int, list[tuple[SampledGaussian, int]]],
+    plan: Plan,
+    *,
+    goal: float,
+    ends: tuple[float, float],
+) -> Interval:
+    """Of one removed unit, by the number of jumps; [0, inf] where nothing can be split."""
+    low, high = 0.0, math.inf
+    steps = {side: of_side[0][0] for side, of_side in sides.items()}
+    near = min(likely_by_one(steps[1], part.count, goal), plan.epsilon)
+    coarse = True
+    for _ in range(_TRIALS):
+        if not 0 < near < _MOST_EPSILON:
+            break
+        cases = jump_cases(steps, part.count, plan, near=near, goal=goal)
+        if cases is None:
+            break
+        cases.refine(_COARSE if coarse else _ENOUGH, times_tilt=True)
+        above = least_near(cases.above, ends[0], near)
+        below = largest_near(cases.below, ends[1], min(above, float(_MOST_EPSILON)))
+        low, high = max(low, below), min(high, above)
+        if above == math.inf:
+            near *= _FARTHER
+            continue
+        before, near = near, (below + above) / 2 if below > 0 else above
+        settled = abs(near - before) <= _NEAR * before
+        if high - low <= _ENOUGH * high or (settled and not coarse):
+            break
+        coarse = coarse and not settled
     return Interval(min(low, high), high)
 
 
@@ -235,8 +250,8 @@ def _delta(
     low = 0.0
     ends = _float(epsilon, -1), _float(epsilon, 1)
     sides = {side: [part.rounded(side) for part in parts] for side in (1, -1)}
-    planner = Planner(sides[1], remove=remove, far=_far(parts, -40.0))
-    goal = planner.likely_log_delta(ends[0])
+    planner = Planner(sides[1], remove=remove, far=_far(parts, _LEAST_GOAL))
+    goal = max(planner.likely_log_delta(ends[0]), _LEAST_GOAL)
     for grid in _grids(parts):
         if high <= idle:
             break
@@ -245,7 +260,7 @@ def _delta(
         above = _case(sides[1], plan, remove=remove, nodes=grid, side=1)
         if above is not None:
             high = min(high, above.at(ends[0]))
-        goal = max(math.log(max(high, float(_LEAST_DELTA))), -600.0)
+        goal = max(math.log(max(high, float(_LEAST_DELTA))), _LEAST_GOAL)
         if grid == _ROUGH:
             continue
         if above is None:
@@ -254,6 +269,38 @@ def _delta(
         if below is not None:
             low = max(low, below.at(ends[1]))
         if high - low <= (_ENOUGH if grid <= _GRIDS[0] else _NEEDED) * high:
+            break
+        if grid == _GRIDS[0] and remove and len(parts) == 1 and plan is not None:
+            found = _delta_by_jumps(parts[0], sides, ends, goal=goal)
+            low, high = max(low, found.lower), min(high, found.upper)
+            if found.upper < 1:
+                break
+        if high - low <= _NEEDED * high or high - low > _WORTH[grid] * high:
+            break
+    return Interval(min(low, high), high)
+
+
+def _delta_by_jumps(
+    part: Sampled,
+    sides: dict[int, list[tuple[SampledGaussian, int]]],
+    ends: tuple[float, float],
+    *,
+    goal: float,
+) -> Interval:
+    """As `_epsilon_by_jumps`; [0, 1] where nothing can be split."""
+    low, high = 0.0, 1.0
+    steps = {side: of_side[0][0] for side, of_side in sides.items()}
+    for _ in range(_TRIALS):
+        plan = Planner(sides[1], remove=True, far=_far([part], goal)).best(goal, near=ends[0])
+        if plan is None:
+            break
+        cases = jump_cases(steps, part.count, plan, near=ends[0], goal=goal)
+        if cases is None:
+            break
+        cases.refine(_ENOUGH)
+        low, high = max(low, cases.below(ends[1])), min(high, cases.above(ends[0]))
+        before, goal = goal, max(math.log(max(high, float(_LEAST_DELTA))), _LEAST_GOAL)
+        if high - low <= _NEEDED * high or abs(goal - before) < 1.0:
             break
     return Interval(min(low, high), high)
 
@@ -275,12 +322,12 @@ def _case(
     remove: bool,
     nodes: int,
     side: Side,
-) -> _Case | None:
+) -> Case | None:
     """One side, on a grid of so many nodes; None where there is no plan or no law for it."""
     if plan is None:
         return None
     h = plan.width / (nodes - 2 * _MARGIN)
-    grid = Grid(step=h, tilt=plan.tilt, remove=remove, most=nodes)
+    grid = Grid(step=h, tilt=plan.tilt, remove=remove, most=4 * nodes)
     make = law_above if side > 0 else law_below
     laws: list[tuple[CappedLaw, int]] = []
     offset, slack = Fraction(0), 0.0
@@ -291,7 +338,10 @@ def _case(
         laws.append((law, count))
         offset += count * Fraction(law.base)
         slack += count * law.base_error * (1 + 4 * _U)
-    first = math.floor((plan.low - float(offset)) / h) - _MARGIN
+    start = (plan.low - float(offset)) / h
+    if not abs(start) < _FARTHEST:
+        return None
+    first = math.floor(start) - _MARGIN
     steep = 128.0 / (_MARGIN * h)
     window = Window(
         first=first,
@@ -303,64 +353,7 @@ def _case(
     found = total(
         [(law.law, count) for law, count in laws], step=Fraction(h), window=window, side=side
     )
-    return _Case(found, offset, slack, _apart(laws, side), _blur(laws, plan.slope, side), side)
-
-
-def _apart(laws: Sequence[tuple[CappedLaw, int]], side: int) -> tuple[float, float]:
-    """The probability that some loss is above its cap, to the side.
-
-    And ln of that under the other law, away from it.
-    """
-    within = other = 0.0
-    for law, count in laws:
-        if law.tail is not None:
-            mass, null, error = law.tail
-            within += count * math.log1p(-min(_exp(mass + side * error), 1.0 - 2 * _U))
-            other += count * math.log1p(-min(_exp(null - side * error), 1.0 - 2 * _U))
-    if all(law.tail is None for law, _ in laws):
-        return 0.0, -math.inf
-    mass = -math.expm1(within) * (1 + side * 1e-13) + max(side, 0) * 1e-300
-    if -other > 1e-250:
-        return mass, math.log(-math.expm1(other) * (1 - side * 1e-13))
-    return mass, -math.inf if side > 0 else _likely(laws)
-
-
-def _blur(laws: Sequence[tuple[CappedLaw, int]], slope: float, side: int) -> tuple[float, float]:
-    """See docs/proofs/capped.md, Lemma 1."""
-    present = [(law, count) for law, count in laws if law.tail is not None]
-    if side < 0 or not present:
-        return -math.inf, 0.0
-    if slope == 0.0 or min(law.cap for law, _ in present) <= 0:
-        return _likely(laws), 1.0
-    height = size = 0.0
-    order = 1 + slope
-    for law, count in laws:
-        error = 8 * _U * (np.abs(law.log_masses) + order * law.offsets + 1)
-        logs = law.log_masses - order * law.offsets + np.where(np.isfinite(error), error, 0.0)
-        peak = float(logs.max())
-        own = peak + math.log(float(np.exp(logs - peak).sum())) - order * law.base
-        own += order * law.base_error + 8 * _U * (abs(peak) + order * abs(law.base) + len(logs))
-        null = law.tail[1] + law.tail[2] if law.tail else -math.inf
-        own = max(float(np.logaddexp(own, null)), 0.0)
-        height += count * own
-        size += count * (own + 1)
-    return _likely(laws, slope) + height + 64 * _U * size, order
-
-
-def _likely(laws: Sequence[tuple[CappedLaw, int]], slope: float = 0.0) -> float:
-    """A bound of ln of the number of losses above caps, in the mean, under the other law.
-
-    Each times e^(-slope cap).
-    """
-    logs = []
-    for law, count in laws:
-        if law.tail is not None:
-            away = slope * law.cap if slope else 0.0
-            log = math.log(count) + law.tail[1] + law.tail[2] - away
-            logs.append(log + 16 * _U * (abs(away) + abs(law.tail[1]) + math.log(count)))
-    peak = max(logs)
-    total = peak + math.log(math.fsum(math.exp(log - peak) for log in logs))
-    return total + 16 * _U * (abs(peak) + 4)
+    return Case(found, offset, slack, apart_of(laws, side), blur_of(laws, plan.slope, side), side)
 
 
 def _float(value: Fraction, side: int) -> float:
@@ -368,7 +361,3 @@ def _float(value: Fraction, side: int) -> float:
     near = float(value)
     inside = Fraction(near) >= value if side > 0 else Fraction(near) <= value
     return near if inside else math.nextafter(near, side * math.inf)
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 709 else math.inf

@@ -10,39 +10,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_banded
 
-from tacet.accounting.pld.convolution import Side, Tilted, cumulant_of
-from tacet.accounting.pld.sampled_cells import Cells, SampledGaussian
+from tacet.accounting.pld.capped_masses import (
+    Grid,
+    joined,
+    laid,
+    lowered,
+    parted,
+    tail_at,
+    tilted_masses,
+)
+from tacet.accounting.pld.convolution import Tilted
+from tacet.accounting.pld.sampled_cells import SampledGaussian
 from tacet.accounting.profiles.boxes import Array
 
-__all__ = ["CappedLaw", "Grid", "law_above", "law_below"]
+__all__ = ["CappedLaw", "law_above", "law_below", "piece_above", "piece_below"]
 
 _U = 2.0**-53
-_FAINT = 690.0
 _LOWEST = 38.0
 _FEW = 4
 _BALANCES, _BOUND = 3, 0.8
-_MOST_STRAY = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A step of offsets, the tilt of losses, whether the unit is removed, and the most nodes."""
-
-    step: float
-    tilt: float
-    remove: bool
-    most: int
-
-    @property
-    def sign(self) -> int:
-        """How losses go with offsets."""
-        return 1 if self.remove else -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +41,8 @@ class CappedLaw:
 
     base_error: how far the base may be off. tail: the outputs above the cap: ln of their masses
     under the law whose loss is counted and under the other, with the error of both; None where
-    there are none. log_masses, offsets: the upper law's masses, and bounds of their offsets from
-    below.
+    there are none; place: where they begin. log_masses, offsets: the upper law's masses, and
+    bounds of their offsets from below.
     """
 
     law: Tilted
@@ -60,6 +50,7 @@ class CappedLaw:
     base_error: float
     tail: tuple[float, float, float] | None
     cap: float
+    place: float
     log_masses: Array = field(repr=False)
     offsets: Array = field(repr=False)
 
@@ -77,30 +68,19 @@ def law_above(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | N
     if first > grid.most:
         return None
     last = max(min(math.floor(top / h), grid.most), first)
-    nodes = np.append(0, np.arange(first, last + 1))
-    edges: Array = step.places(nodes[1:] * h)
-    z, z_error = step.z(edges)
-    at = Cells(log_null=z, null_error=z_error, z=z, z_error=z_error)
-    stray = float(np.max(np.abs(at.offset - nodes[1:] * h) + at.offset_error))
-    if not (stray < _MOST_STRAY * h and np.all(np.diff(edges) > 0)):
+    found = laid(step, grid, first, last)
+    if found is None:
         return None
+    nodes, edges, stray = found
     fine = np.union1d(edges, step.mesh(float(edges[0]), float(edges[-1])))
-    cells = _joined(step.below(float(edges[0])), step.cells(fine))
+    cells = joined(step.below(float(edges[0])), step.cells(fine))
     cell = np.append(0, np.searchsorted(edges, fine[:-1], side="right"))
-    low, width = nodes[cell] * h, (nodes[cell + 1] - nodes[cell]) * h
-    shares = _shares(cells.offset - low, width, cells.offset_error, stray, remove=grid.remove)
-    logs, errors = _log_masses(step, cells, grid)
-    ends = np.concatenate((nodes[cell + 1], nodes[cell]))
-    with np.errstate(divide="ignore"):
-        most, least = (
-            np.concatenate((logs + errors + np.log(share), logs + errors + np.log1p(-share)))
-            for share in shares
-        )
-    tail = _tail(step, float(edges[-1]), grid)
+    ends, most, least = parted(step, cells, grid, nodes=nodes, cell=cell, stray=stray)
+    tail = tail_at(step, float(edges[-1]), grid)
     raised, places = (most if grid.remove else least), ends
     if not grid.remove:
         raised, places = np.append(raised, tail[0] + tail[2]), np.append(places, last)
-    law = _tilted(raised, places, grid, drift=stray * 1.01, side=1)
+    law = tilted_masses(raised, places, grid, drift=stray * 1.01, side=1)
     base = grid.sign * step.base
     return CappedLaw(
         law=law,
@@ -108,30 +88,39 @@ def law_above(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | N
         base_error=8 * _U * abs(base),
         tail=tail if grid.remove else None,
         cap=base + last * h - stray - 16 * _U * (abs(base) + last * h),
+        place=float(edges[-1]),
         log_masses=least,
         offsets=np.maximum(ends * h - stray, 0.0),
     )
 
 
-def _shares(
-    away: Array, width: Array, error: Array, stray: float, *, remove: bool
-) -> tuple[Array, Array]:
-    """Bounds from above and below of what of masses goes to the larger offset of two.
+def piece_above(step: SampledGaussian, grid: Grid, *, low: float, high: float) -> Tilted | None:
+    """As `law_above` of a removed unit, of the outputs between two places, the first maybe -inf.
 
-    Masses lie `away` from the smaller one, within error + stray; both ends are off by stray.
+    Bound       upper.
+    Source      docs/proofs/capped.md, Lemma 3 and Theorem 2.
     """
-    wrong = (error + stray) * 1.01
-    steep = np.exp((wrong if remove else width + wrong) + 2 * stray)
-    turned = (-np.expm1(-away), -np.expm1(-width)) if remove else (np.expm1(away), np.expm1(width))
-    with np.errstate(all="ignore"):
-        most = (turned[0] + wrong * steep) / (turned[1] - 2 * stray * steep)
-        least = (turned[0] - wrong * steep) / (turned[1] + 2 * stray * steep)
-    most = np.where(turned[1] > 2 * stray * steep, most * (1 + 32 * _U) + 32 * _U, 1.0)
-    least = least * (1 - 32 * _U) - 32 * _U
-    return (
-        np.clip(np.nan_to_num(most, nan=1.0), 0.0, 1.0),
-        np.clip(np.nan_to_num(least, nan=0.0), 0.0, 1.0),
-    )
+    h = grid.step
+    if low == -math.inf:
+        first = max(math.ceil(step.offset_at(-_LOWEST) / h), 1)
+    else:
+        first = max(math.floor(step.offset_at(low) / h), 1)
+    last = max(math.ceil(step.offset_at(high) / h), first) + 1
+    found = laid(step, grid, first, last) if last - first <= grid.most else None
+    if found is None:
+        return None
+    nodes, edges, stray = found
+    start = low if low > -math.inf else min(float(edges[0]), high)
+    inner = edges[(edges > start) & (edges < high)]
+    fine = np.union1d(np.concatenate((inner, [start, high])), step.mesh(start, high))
+    if not (edges[-1] >= high and np.all((fine >= start) & (fine <= high))):
+        return None
+    cells = step.cells(fine)
+    cell = np.searchsorted(edges, fine[:-1], side="right")
+    if low == -math.inf:
+        cells, cell = joined(step.below(start), cells), np.append(0, cell)
+    ends, most, _ = parted(step, cells, grid, nodes=nodes, cell=cell, stray=stray)
+    return tilted_masses(most, ends, grid, drift=stray * 1.01, side=1)
 
 
 def law_below(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | None:
@@ -140,37 +129,61 @@ def law_below(step: SampledGaussian, grid: Grid, *, top: float) -> CappedLaw | N
     Bound       lower.
     Source      docs/proofs/capped.md, Lemma 4.
     """
-    h = grid.step
     balanced = _balanced(step, grid, top=top)
     if balanced is None:
         return None
     edges, first, origin = balanced
-    cells = _joined(step.below(float(edges[0])), step.grouped(edges))
+    cells = joined(step.below(float(edges[0])), step.grouped(edges))
     numbers = np.append(0, np.arange(first + 1, first + len(edges)))
-    logs, errors = _log_masses(step, cells, grid)
-    # how far each set's loss lies below that of its node
-    lacking = cells.offset_error + 16 * _U * (cells.offset + numbers * h)
-    lacking = lacking + grid.sign * (origin + numbers * h - cells.offset)
-    known = np.isfinite(lacking) & np.isfinite(logs) & np.isfinite(errors)
-    numbers, lacking = numbers[known], lacking[known]
-    logs, errors = logs[known] - errors[known], errors[known]
-    heights = logs + grid.sign * grid.tilt * numbers * h
-    drift = _allowance(np.maximum(lacking, 0.0), np.exp(heights - heights.max()), h)
-    falls = np.ceil(np.maximum(lacking - drift, 0.0) / h * (1 + 4 * _U))
-    near = falls < 1e6
-    places = numbers[near] - grid.sign * falls[near].astype(np.int64)
-    law = _tilted(logs[near], places, grid, drift=drift * (1 + 8 * _U), side=-1)
+    law = lowered(step, cells, numbers, grid, origin=origin)
     base = grid.sign * (step.base + origin)
-    tail = _tail(step, float(edges[-1]), grid) if grid.remove else None
+    tail = tail_at(step, float(edges[-1]), grid) if grid.remove else None
+    none = np.empty(0)
     return CappedLaw(
         law=law,
         base=base,
         base_error=16 * _U * (abs(step.base) + origin),
         tail=tail,
         cap=math.inf,
-        log_masses=logs,
-        offsets=logs,
+        place=float(edges[-1]),
+        log_masses=none,
+        offsets=none,
     )
+
+
+def piece_below(
+    step: SampledGaussian, grid: Grid, *, low: float, high: float
+) -> tuple[Tilted, float] | None:
+    """As `law_below` of a removed unit, of the outputs between two places, the first maybe -inf.
+
+    And the offset of node 0.
+
+    Bound       lower.
+    Source      docs/proofs/capped.md, Lemma 4 and Theorem 2.
+    """
+    h = grid.step
+    if low == -math.inf:
+        balanced = _balanced(step, grid, top=step.offset_at(high))
+        if balanced is None:
+            return None
+        edges, first, origin = balanced
+        edges = np.append(edges[edges < high], high)
+        cells = step.below(float(edges[0]))
+        numbers = np.append(0, np.arange(first + 1, first + len(edges)))
+        if len(edges) > 1:
+            cells = joined(cells, step.grouped(edges))
+        return lowered(step, cells, numbers, grid, origin=origin), origin
+    first, last = (math.floor(step.offset_at(place) / h) for place in (low, high))
+    if last - first > grid.most:
+        return None
+    halves = np.asarray(np.arange(max(first, 0), last + 1) + 0.5, dtype=np.float64)
+    halves = step.places(halves * h)
+    edges = np.concatenate(([low], halves[(halves > low) & (halves < high)], [high]))
+    if not np.all(np.diff(edges) > 0):
+        return None
+    cells = step.grouped(edges)
+    numbers = np.rint(cells.offset / h).astype(np.int64)
+    return lowered(step, cells, numbers, grid, origin=0.0), 0.0
 
 
 def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array, int, float] | None:
@@ -227,69 +240,3 @@ def _balanced(step: SampledGaussian, grid: Grid, *, top: float) -> tuple[Array, 
         if bound:  # else so little lies below the first edge that its loss may fall to a node
             origin = float(step.below(float(edges[0])).offset[0])
     return (edges, first, origin) if np.all(np.diff(edges) > 0) else None
-
-
-def _allowance(lacking: Array, weights: Array, h: float) -> float:
-    """How much lower all nodes may best lie, instead of that sets fall by whole steps."""
-    order = np.argsort(lacking)
-    ends, masses = lacking[order], weights[order] / weights.sum()
-    beyond = np.maximum(1.0 - np.cumsum(masses), 0.0)
-    costs = ends + h * beyond
-    return float(ends[np.argmin(costs)])
-
-
-def _log_masses(step: SampledGaussian, cells: Cells, grid: Grid) -> tuple[Array, Array]:
-    """Masses as logarithms, under the law whose loss is counted, and bounds of their errors."""
-    if not grid.remove:
-        return cells.log_null, cells.null_error
-    logs = cells.log_null + step.base + cells.offset
-    error = cells.null_error + cells.offset_error + 8 * _U * (np.abs(logs) + abs(step.base))
-    return logs, error
-
-
-def _tail(step: SampledGaussian, place: float, grid: Grid) -> tuple[float, float, float]:
-    """CappedLaw.tail of what lies above a place."""
-    above = step.above(place)
-    null = float(above.log_null[0])
-    mixed = null + step.base + float(above.offset[0])
-    error = float(above.null_error[0] + above.offset_error[0]) + 16 * _U * (abs(mixed) + 1)
-    return (mixed, null, error) if grid.remove else (null, mixed, error)
-
-
-def _joined(first: Cells, second: Cells) -> Cells:
-    return Cells(
-        log_null=np.concatenate((first.log_null, second.log_null)),
-        null_error=np.concatenate((first.null_error, second.null_error)),
-        z=np.concatenate((first.z, second.z)),
-        z_error=np.concatenate((first.z_error, second.z_error)),
-    )
-
-
-def _tilted(
-    logs: Array, offsets: NDArray[np.int64], grid: Grid, *, drift: float, side: Side
-) -> Tilted:
-    """Masses at numbers of offsets as a law under the tilt, rounded to the side."""
-    present = logs > -math.inf
-    numbers = grid.sign * offsets[present]
-    turned = grid.tilt * (numbers * grid.step)
-    heights = logs[present] + turned
-    peak = float(np.max(heights))
-    if side > 0:
-        heights = np.maximum(heights, peak - _FAINT)
-    first = int(numbers.min())
-    with np.errstate(under="ignore"):
-        height = peak + math.log(float(np.sum(np.exp(heights - peak))))
-        loose = 16 * _U * (np.abs(turned) + np.abs(logs[present]) + abs(height) + 4)
-        own = np.exp(heights - height + side * loose)
-        values: Array = np.asarray(np.bincount(numbers - first, weights=own), dtype=np.float64)
-        most = int(np.max(np.bincount(numbers - first)))
-    values = values * (1 + side * 2 * _U * (most + 2))
-    step = Fraction(grid.step)
-    return Tilted(
-        first=first,
-        values=values,
-        height=height,
-        cumulant=cumulant_of(first, values, height=height, step=step, tilt=grid.tilt),
-        infinity=0.0,
-        drift=drift,
-    )

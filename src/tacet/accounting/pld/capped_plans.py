@@ -19,10 +19,10 @@ from tacet.accounting.profiles.boxes import Array
 __all__ = ["Plan", "Planner"]
 
 _TILTS = np.geomspace(1e-5, 1e10, 150)
-_KERNEL = _TILTS * np.log(_TILTS) - (1 + _TILTS) * np.log1p(_TILTS)
-_CELLS = 700
+_CLOSER = 3
+_CELLS, _FINE = 700, 0.015
 _CAPS = 24
-_OUTSIDE = 34.0
+_OUTSIDE, _FAR_OUTSIDE = 34.0, 18.0
 _ORDERS = np.geomspace(1e-3, 1e3, 40)
 _UNLIKELY = -18.0  # ln of the share of delta that a cap may blur
 _FEWEST = 8  # cells below a cap
@@ -84,6 +84,44 @@ class Planner:
         self._remove = remove
         self._parts = [_part(step, count, remove=remove, far=far) for step, count in steps]
 
+    @classmethod
+    def of_pieces(
+        cls, step: SampledGaussian, pieces: Sequence[tuple[tuple[float, float], int]]
+    ) -> Planner:
+        """Of a removed unit, given how many steps have their outputs between which two places."""
+        made = cls([], remove=True, far=0.0)
+        made._parts = [_piece(step, ends, count) for ends, count in pieces]
+        return made
+
+    def whole(self, epsilon: float, goal: float) -> Plan | None:
+        """The plan at an epsilon without a cap, where e^goal is all that matters.
+
+        None where the floats do not serve.
+        """
+        lasts = [len(part.losses) for part in self._parts]
+        tilts = _TILTS
+        for _ in range(_CLOSER):
+            heights = self._sum(tilts, lasts) + _kernel(tilts) - tilts * epsilon
+            if not np.isfinite(heights).any():
+                return None
+            tilt = float(tilts[np.nanargmin(heights)])
+            tilts = tilt * (tilts[1] / tilts[0]) ** np.linspace(-1, 1, 25)
+        outside = min(max(float(np.nanmin(heights)) - goal, 0.0) + _FAR_OUTSIDE, 200.0)
+        low, high, higher, lower = self._window(tilt, lasts, outside=outside)
+        high = max(high, epsilon + 1e-3 * abs(epsilon))
+        if not (math.isfinite(high - low) and low < high):
+            return None
+        return Plan(
+            epsilon=epsilon,
+            tops=(),
+            tilt=tilt,
+            low=low,
+            width=high - low,
+            higher=higher,
+            lower=lower,
+            slope=0.0,
+        )
+
     def best(self, goal: float, *, near: float | None = None, capped: bool = True) -> Plan | None:
         """The plan with the narrowest window for a delta of e^goal.
 
@@ -94,9 +132,15 @@ class Planner:
         return min((plan for plan in plans if plan), key=lambda plan: plan.width, default=None)
 
     def likely_log_delta(self, epsilon: float) -> float:
-        """About ln of the delta at an epsilon, or more, by Chernoff's bound."""
+        """About ln of the delta at an epsilon: by Chernoff's bound, or that one loss is larger."""
         heights = self._sum(_TILTS, [len(part.losses) for part in self._parts])
-        return min(float(np.min(heights + _KERNEL - _TILTS * epsilon)), 0.0)
+        found = min(float(np.min(heights + _kernel(_TILTS) - _TILTS * epsilon)), 0.0)
+        if not self._remove:
+            return found
+        lasts = [int(np.searchsorted(part.losses, epsilon)) for part in self._parts]
+        pairs = zip(self._parts, lasts, strict=True)
+        ones = max(part.count * part.beyond(last)[0] for part, last in pairs)
+        return min(found, math.log(max(ones, 1e-300)))
 
     def _caps(self) -> list[float]:
         """Losses at which may be capped, the last one above all."""
@@ -130,7 +174,7 @@ class Planner:
 
         def log_delta(epsilon: float) -> float:
             apart = -math.expm1(-several) + math.exp(min(epsilon, 700.0)) * math.expm1(-other)
-            inner = float(np.min(heights + _KERNEL - _TILTS * epsilon))
+            inner = float(np.min(heights + _kernel(_TILTS) - _TILTS * epsilon))
             return float(np.logaddexp(inner, math.log(max(apart, 1e-320))))
 
         offsets = tuple(
@@ -139,7 +183,7 @@ class Planner:
         epsilon = near if near is not None else _meeting(log_delta, goal)
         if epsilon is None or epsilon >= 0.98 * cap:
             return None
-        tilt = float(_TILTS[np.argmin(heights + _KERNEL - _TILTS * epsilon)])
+        tilt = float(_TILTS[np.argmin(heights + _kernel(_TILTS) - _TILTS * epsilon)])
         slope = 0.0
         if cap < math.inf and other > 0:
             orders = _ORDERS / (cap - epsilon)
@@ -166,8 +210,10 @@ class Planner:
             total = total + part.cumulants(orders, last)
         return total
 
-    def _window(self, tilt: float, lasts: Sequence[int]) -> tuple[float, float, float, float]:
-        """Ends outside which the tilted mass is below e^-_OUTSIDE, and orders that prove it."""
+    def _window(
+        self, tilt: float, lasts: Sequence[int], *, outside: float = _OUTSIDE
+    ) -> tuple[float, float, float, float]:
+        """Ends outside which the tilted mass is below e^-outside, and orders that prove it."""
         mean = variance = 0.0
         longest = 1e-300
         for part, last in zip(self._parts, lasts, strict=True):
@@ -185,7 +231,7 @@ class Planner:
         n = len(gaps)
         rises = np.where(np.isfinite(heights[1 : n + 1]), heights[1 : n + 1] - heights[0], np.inf)
         drops = np.where(np.isfinite(heights[n + 1 :]), heights[0] - heights[n + 1 :], -np.inf)
-        tops, bottoms = (rises + _OUTSIDE) / gaps, (drops - _OUTSIDE) / gaps
+        tops, bottoms = (rises + outside) / gaps, (drops - outside) / gaps
         high, low = int(np.argmin(tops)), int(np.argmax(bottoms))
         return (
             float(bottoms[low]),
@@ -210,6 +256,25 @@ def _part(step: SampledGaussian, count: int, *, remove: bool, far: float) -> _Pa
     else:
         losses, logs = -step.base - offsets, null
     return _Part(offsets, losses, logs, tail, count)
+
+
+def _kernel(tilts: Array) -> Array:
+    """Ln of the largest value of e^(-c d) (1 - e^-d), up to its sign."""
+    found: Array = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
+    return found
+
+
+def _piece(step: SampledGaussian, ends: tuple[float, float], count: int) -> _Part:
+    """As `_part`, of what lies between two places, the first maybe -inf."""
+    low = max(ends[0], min(-_LOWEST, ends[1] - 1.0))
+    many = min(max(math.ceil((ends[1] - low) / _FINE), _CELLS // 2), 4 * _CELLS)
+    cells = step.cells(np.linspace(low, ends[1], many))
+    null, offsets = cells.log_null, cells.offset
+    if ends[0] == -math.inf:
+        lump = step.below(low)
+        null, offsets = np.append(lump.log_null, null), np.append(lump.offset, offsets)
+    losses = step.base + offsets
+    return _Part(offsets, losses, null + losses, -math.inf, count)
 
 
 def _meeting(log_delta: Callable[[float], float], goal: float) -> float | None:
