@@ -96,7 +96,6 @@ NEAR_TRANSITION = [
     pytest.param(0.0017, 1.56, 371, 2.34e-12, marks=pytest.mark.slow),
     pytest.param(0.000129, 1.44, 1739, 1.03e-8, marks=pytest.mark.slow),
     (0.000133, 0.949, 62_415, 1.6e-4),
-    pytest.param(7.921e-6, 0.7753, 59_996, 1.973e-7, marks=pytest.mark.slow),
 ]
 
 

@@ -14,7 +14,15 @@ import numpy as np
 from tacet import checks
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.invert import invert
-from tacet.accounting.contour.jump_sum import rough_epsilon, rough_log_delta, sum_of_terms
+from tacet.accounting.contour.jump_search import (
+    MOST_WORK,
+    NARROW,
+    PLACES,
+    are_many,
+    epsilon_by_jumps,
+    is_narrow,
+)
+from tacet.accounting.contour.jump_sum import rough_log_delta, sum_of_terms
 from tacet.accounting.contour.jumps import leading, split
 from tacet.accounting.contour.parts import (
     SYMMETRIC,
@@ -47,13 +55,8 @@ Directions: TypeAlias = Literal["both"] | Direction
 """both: the worse of the two."""
 
 _PASSES = 4
-_NARROW = 1e-9
 _ENOUGH = 1e-8  # jumps are not split off for less
 _NEARLY = 1e-7
-_MOST_WORK = 15_000_000
-_SETTLED = 1e-7
-"""More places are not tried for less."""
-_PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9))
 _SMALLEST = 1e-300
 _TINY = 1e-60
 """More than the relative error of the probability of infinite losses."""
@@ -211,7 +214,7 @@ def _epsilon(
         found = invert(made, near, slope=made.plan.c)
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
-        if _is_narrow(low, high) or not math.isfinite(found.near):
+        if is_narrow(low, high) or not math.isfinite(found.near):
             break
         if attempt == 0 and high - low > _NEARLY * high and leading(factors, log_delta):
             break
@@ -221,40 +224,9 @@ def _epsilon(
         near = found.near
         c, _ = saddle_for_epsilon(whole, near)
     if high == math.inf or high - low > max(_ENOUGH * high, 1e-12):
-        split_off = _by_jumps(factors, log_delta)
+        split_off = epsilon_by_jumps(factors, log_delta)
         low, high = max(low, split_off.lower), min(high, split_off.upper)
     return Interval(low, max(high, low))
-
-
-def _is_narrow(low: float, high: float) -> bool:
-    return high < math.inf and high - low <= max(_NARROW * high, 1e-12)
-
-
-def _by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
-    """Bounds of epsilon by splitting off jumps; [0, inf] where nothing can be split."""
-    low, high = 0.0, math.inf
-    near = rough_epsilon(factors, log_delta=log_delta)
-    for places in _PLACES:
-        parts = split(factors, log_delta=log_delta, aims=[part * log_delta for part in places])
-        if not math.isfinite(near):
-            break
-        if parts is None:  # more places make smaller pieces
-            continue
-        work = _MOST_WORK
-        for _ in range(2):
-            made, work = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=work)
-            found = invert(made, near, slope=made.c)
-            low, high = max(low, found.lower), min(high, found.upper)
-            if _is_narrow(low, high):
-                return Interval(low, high)
-            before = near
-            if low <= found.near <= high:
-                near = found.near
-            if work <= 0 or abs(near - before) <= 0.02 * near:
-                break
-        if high < math.inf and high - low <= _SETTLED * high:
-            break
-    return Interval(low, high)
 
 
 def _delta(
@@ -289,12 +261,12 @@ def _delta(
         found, near, tailed = _at_epsilon(factors, whole, c, (below, above), log_delta)
         high = min(best.upper, found.upper, least)
         best = Interval(max(best.lower, found.lower), high)
-        if best.upper - best.lower <= _NARROW * best.upper or not near > 0:
+        if best.upper - best.lower <= NARROW * best.upper or not near > 0:
             break
         if tailed and abs(math.log(near) - log_delta) < 1.0:
             break
         log_delta = min(max(math.log(near), math.log(_SMALLEST)), 0.0)
-    if parts is not None and parts.factors and best.upper - best.lower > _NARROW * best.upper:
+    if parts is not None and parts.factors and best.upper - best.lower > NARROW * best.upper:
         found = _delta_by_jumps(
             events,
             (below, above),
@@ -315,8 +287,8 @@ def _delta_by_jumps(
     neighbors: Neighbors,
 ) -> Interval:
     """Bounds of delta of the finite losses by splitting off jumps; [0, 1] if nothing is split."""
-    best = Interval(0.0, 1.0)
-    for places in (_PLACES[0], *_PLACES):
+    best, work = Interval(0.0, 1.0), MOST_WORK
+    for places in (PLACES[0], *PLACES):
         parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
         if parts is None:
             break
@@ -332,11 +304,14 @@ def _delta_by_jumps(
         pieces = split(parts.factors, log_delta=log_delta, aims=aims)
         if pieces is None:  # more places make smaller pieces
             continue
-        made, _ = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=_MOST_WORK)
+        work = MOST_WORK if are_many(parts.factors) else work
+        made, work = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=work)
         sides = made.at(place[0])
         found = _told(sides, made.at(place[1]), log_delta)
         best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
-        if best.upper - best.lower <= _NARROW * best.upper or not sides.near > 0:
+        if best.upper - best.lower <= NARROW * best.upper or not sides.near > 0:
+            break
+        if work <= 0 and not are_many(parts.factors):
             break
         log_delta = min(max(log_delta + math.log(sides.near), math.log(_SMALLEST)), 0.0)
     return best

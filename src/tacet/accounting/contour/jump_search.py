@@ -1,0 +1,77 @@
+"""Epsilon by splitting off jumps: places of the cuts tried in turn, and what work they may take."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tacet.accounting.contour.factor import Factor
+from tacet.accounting.contour.invert import invert
+from tacet.accounting.contour.jump_sum import rough_epsilon, sum_of_terms
+from tacet.accounting.contour.jumps import split
+from tacet.accounting.contour.sampled_gaussian import SampledGaussian
+from tacet.privacy.estimates import Interval
+
+__all__ = ["MOST_WORK", "NARROW", "PLACES", "are_many", "epsilon_by_jumps", "is_narrow"]
+
+NARROW = 1e-9
+MOST_WORK = 15_000_000
+PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9))
+"""Of the cuts: shares of ln delta at which about the numbers of jumps above them lie."""
+_MANY = 10**6
+_SETTLED = 1e-7
+"""More places are not tried for less."""
+
+
+def is_narrow(low: float, high: float) -> bool:
+    """Whether an interval is not worth more work.
+
+    Bound       none: it only looks.
+    Source      none.
+    """
+    return high < math.inf and high - low <= max(NARROW * high, 1e-12)
+
+
+def epsilon_by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
+    """Bounds of epsilon by splitting off jumps; [0, inf] where nothing can be split.
+
+    Bound       both.
+    Source      docs/proofs/contour.md, Theorem 10.
+    """
+    low, high, work = 0.0, math.inf, MOST_WORK
+    near = rough_epsilon(factors, log_delta=log_delta)
+    many = are_many(factors)
+    for places in PLACES:
+        parts = split(factors, log_delta=log_delta, aims=[part * log_delta for part in places])
+        if not math.isfinite(near):
+            break
+        if parts is None:  # more places make smaller pieces
+            continue
+        work = MOST_WORK if many else work
+        for _ in range(2):
+            made, work = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=work)
+            found = invert(made, near, slope=made.c)
+            low, high = max(low, found.lower), min(high, found.upper)
+            if is_narrow(low, high):
+                return Interval(low, high)
+            before = near
+            if low <= found.near <= high:
+                near = found.near
+            if work <= 0 or abs(near - before) <= 0.02 * near:
+                break
+        if work <= 0 and not many:
+            break
+        if high < math.inf and high - low <= _SETTLED * high:
+            break
+    return Interval(low, high)
+
+
+def are_many(factors: Sequence[Factor]) -> bool:
+    """Whether there are more copies than sums on grids serve: then no work is spared here.
+
+    Bound       none: it only looks.
+    Source      none.
+    """
+    return any(isinstance(one, SampledGaussian) and one.count > _MANY for one in factors)
