@@ -59,10 +59,13 @@ def mean_box(noisy: Noisy, at: int, *, z: float) -> tuple[Floats, Floats]:
     All m with (S - m N)^2 <= z^2 variance(S - m N); all of [-1, 1] where that is no interval.
     """
     n, s = noisy.moments[:, 0], noisy.moments[:, at]
-    gram = noisy.inverse @ noisy.inverse.T * (z * noisy.deviation) ** 2
-    square = n**2 - gram[0, 0]
-    half = n * s - gram[0, at]
-    inside = half**2 - square * (s**2 - gram[at, at])
+    # In a unit of its own for each cell, so that no fourth power leaves the range of doubles.
+    unit = np.maximum(np.maximum(np.abs(n), np.abs(s)), noisy.deviation)
+    n, s, noise = n / unit, s / unit, (z * noisy.deviation / unit) ** 2
+    gram = noisy.inverse @ noisy.inverse.T
+    square = n**2 - gram[0, 0] * noise
+    half = n * s - gram[0, at] * noise
+    inside = half**2 - square * (s**2 - gram[at, at] * noise)
     known = (square > 0) & (inside >= 0)
     root, divisor = np.sqrt(np.where(known, inside, 0.0)), np.where(known, square, 1.0)
     low = np.where(known, (half - root) / divisor, -1.0)
