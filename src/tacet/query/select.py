@@ -65,7 +65,8 @@ def _check(item: Item, query: Query) -> None:
         names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.argument or ""))
         declared = ", ".join(f"{name!r}: tacet.Bounds(0, 100)" for name in names)
         mend = (
-            f"public bounds for {_argument(item)!r}: declare columns={{{declared}}}, or write LEAST(GREATEST(x, 0), 100)"
+            f"public bounds for {_argument(item)!r}: declare columns={{{declared}}}, or write "
+            "LEAST(GREATEST(x, 0), 100)"
             if names
             else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
         )
