@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tacet.query.aggregates.variances import stdev, variance
     from tacet.query.columns import Bounds, Categories, Dates, Text
     from tacet.query.engines.sources import Csv
+    from tacet.query.private_keys import private_keys
     from tacet.query.release import Release
     from tacet.query.session import Session
     from tacet.query.units import Person, Row, auto
@@ -66,6 +67,7 @@ __all__ = [
     "mechanisms",
     "median",
     "min",
+    "private_keys",
     "quantile",
     "quantiles",
     "stdev",
@@ -91,6 +93,7 @@ _HOMES = {
     "tacet.query.aggregates.sums": ["sum"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
     "tacet.query.engines.sources": ["Csv"],
+    "tacet.query.private_keys": ["private_keys"],
     "tacet.query.release": ["Release"],
     "tacet.query.session": ["Session"],
     "tacet.query.units": ["Person", "Row", "auto"],

@@ -228,8 +228,13 @@ def rows_of_others(
                 aggregates=EVERY,
                 pairs=pairs.count,
             )
-            bounded = statement_of(session, query, salt=2**127 + 5).bounded
-            rows = session._engine._connection.execute(bounded).fetchall()  # type: ignore[attr-defined]
+            statement = statement_of(session, query, salt=2**127 + 5)
+            assert statement.keys is not None
+            cursor = session._engine._connection.cursor()  # type: ignore[attr-defined]
+            cursor.execute(
+                f"CREATE TEMP TABLE keys AS {statement.keys.sql}", list(statement.keys.columns)
+            )
+            rows = cursor.execute(statement.bounded).fetchall()
             width = len(pairs.ids)
             found.append(Counter(repr(row) for row in rows if row[-width:] not in pairs.gone))
     return found[0], found[1]

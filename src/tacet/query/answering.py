@@ -8,7 +8,7 @@ Nothing here spends: a session reserves between the price and the engine, see `S
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits
@@ -16,15 +16,24 @@ from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer
 from tacet.query.allocation import Allocation, allocate_together, event_of
-from tacet.query.compile import Statement, compile_query
-from tacet.query.engines.protocol import Tallies
+from tacet.query.counting import Begun, First, finished, first_statement
 from tacet.query.exact import answers_of
 from tacet.query.explanation import provenance
+from tacet.query.found_keys import FoundKeys
+from tacet.query.plan import Query
 from tacet.query.release import Release
 from tacet.query.scans import Scan, scans_of
 from tacet.query.together import Place, Together
 
 __all__ = ["Priced"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A question with all its keys, those included that were found, and its noisy answers."""
+
+    query: Query
+    answers: dict[str, Answer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,27 +63,29 @@ class Priced:
         """The scans that answer the questions."""
         return scans_of(self.together.queries)
 
-    def statements(self, relation: Callable[[str], str], *, salt: int) -> list[Statement]:
-        """The SQL of each scan; relation: from a table's name to where it is."""
+    def statements(self, relation: Callable[[str], str], *, salt: int) -> list[First]:
+        """The first SQL of each scan; relation: from a table's name to where it is."""
         return [
-            compile_query(
-                scan.query, unit=scan.query.unit, scan=relation(scan.query.table), salt=salt
-            )
+            first_statement(scan.query, scan=relation(scan.query.table), salt=salt)
             for scan in self.scans
         ]
 
-    def answers(self, tallies: Sequence[Tallies], bits: RandomBits) -> list[dict[str, Answer]]:
-        """The noisy answers to each question; tallies: of each scan."""
-        found: dict[int, dict[str, Answer]] = {}
-        for scan, tally in zip(self.scans, tallies, strict=True):
+    def answers(self, counted: Sequence[Begun], bits: RandomBits) -> list[Answered]:
+        """The noisy answers to each question; counted: what the engine gave for each scan."""
+        found: dict[int, Answered] = {}
+        for scan, begun in zip(self.scans, counted, strict=True):
+            rule = self.allocations[scan.members[0]].rule
+            whole, tallies = finished(scan.query, begun, rule=rule, bits=bits)
             for place in scan.members:
-                query, allocation = self.together.queries[place], self.allocations[place]
-                found[place] = answers_of(query, allocation, scan.exact(place, tally), bits)
+                query = self.together.queries[place].with_keys(whole.keys)
+                exact = replace(scan, query=whole).exact(place, tallies)
+                answers = answers_of(query, self.allocations[place], exact, bits)
+                found[place] = Answered(query=query, answers=answers)
         return [found[place] for place in range(len(found))]
 
     def releases(
         self,
-        answers: Sequence[dict[str, Answer]],
+        answered: Sequence[Answered],
         *,
         remaining: Guarantee,
         salt: int,
@@ -90,8 +101,10 @@ class Priced:
                 Release(
                     query=query,
                     groups=tuple(group.label for group in query.groups),
-                    keys=tuple(key for key in query.keys for _ in range(query.lines)),
-                    answers=answers[number],
+                    keys=tuple(
+                        key for key in answered[number].query.keys for _ in range(query.lines)
+                    ),
+                    answers=answered[number].answers,
                     request=self.request,
                     charge=self.charge,
                     remaining=remaining,
@@ -102,6 +115,7 @@ class Priced:
                     salt=f"{salt:032x}",
                     reproducible=reproducible,
                     batch=place,
+                    found=FoundKeys.of(query, self.allocations[number]),
                 )
             )
         return tuple(releases)

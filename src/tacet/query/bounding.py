@@ -80,23 +80,26 @@ def steps_of(unit: Person, *, cells: int) -> Steps:
     return Steps(groups=groups, each=each, rows=rows)
 
 
-def bound_rows(rows: str, *, unit: Person, cells: int, columns: Sequence[str], salt: int) -> str:
+def bound_rows(
+    rows: str, *, unit: Person, cells: int, cell: Sequence[str], values: Sequence[str], salt: int
+) -> str:
     """SELECT of the rows that stay, out of a SELECT (u0, ..., cell, ...).
 
-    cells: how many there are at most; columns: all that is used of a row beside the ids, `cell`
-    among them; salt: 128 bits drawn for this question.
+    cells: how many there are at most; cell: the columns that tell them apart; values: all else
+    that is used of a row, beside the ids; salt: 128 bits drawn for this question.
     """
     steps, ids = steps_of(unit, cells=cells), [f"u{index}" for index in range(len(unit.id))]
+    columns = [*cell, *values]
     content = ", ".join([*columns, *ids])
-    cell = [*ids, "cell"]
+    own = [*ids, *cell]
     if steps.groups is not None:
-        order = f"{_hash(cell, salt=_salt_for('groups', salt))}, cell"
+        order = f"{_hash(own, salt=_salt_for('groups', salt))}, {', '.join(cell)}"
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
     if steps.each is not None:
-        salted = _hash(cell, salt=_salt_for("rows in a group", salt))
-        rows = _sample(rows, steps.each, of=cell, start=salted, columns=columns, content=content)
+        salted = _hash(own, salt=_salt_for("rows in a group", salt))
+        rows = _sample(rows, steps.each, of=own, start=salted, columns=columns, content=content)
     if steps.rows is not None:
         salted = _hash(ids, salt=salt)
         rows = _sample(rows, steps.rows, of=ids, start=salted, columns=columns, content=content)

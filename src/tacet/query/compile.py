@@ -10,21 +10,47 @@ one a cell and bin).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from tacet.query.aggregates.counts import CountPeople
 from tacet.query.bounding import bound_rows
 from tacet.query.plan import Derive, Filter, Query
-from tacet.query.sqltext import identifier, literal
+from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
-__all__ = ["Statement", "compile_query"]
+__all__ = ["Found", "KeyTable", "Statement", "compile_chosen", "compile_found", "compile_query"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTable:
+    """The cells: a SELECT of (k0, ..., cell) with lists as parameters. Nothing prints them."""
+
+    sql: str
+    columns: tuple[Sequence[object], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """SQL that finds private keys: the bounded rows, and how many people have each key.
+
+    keys: the cells of public keys, as `keys`, where there are any. held: a SELECT of the bounded
+    rows (u0, ..., cell, k0, ..., v0, ...), with cells of public keys alone. counted: a SELECT of
+    (place, people, k0, ...) over `held`, with the places 0, 1, ... in an order that is a function
+    of the keys.
+    """
+
+    keys: KeyTable | None
+    held: str
+    counted: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """SQL for one question: what is bounded, and what is counted over it.
 
-    bounded: a SELECT of the rows that count. counts: the SELECT of one line of integers a cell,
+    keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that
+    count. counts: the SELECT of one line of integers a cell,
     reading a relation named `bounded`. rankings: SELECTs of (cell, g), of which the k-th is kept
     as `ranking<k>` where it is asked about again: by finer[k], with lists as parameters; None where
     the histogram says everything. histograms: for each ranking its SELECT of (cell, bin, rows).
@@ -32,6 +58,7 @@ class Statement:
     integers that may pass 64 bits leave as text.
     """
 
+    keys: KeyTable | None
     bounded: str
     counts: str
     rankings: tuple[str | None, ...]
@@ -42,21 +69,54 @@ class Statement:
 
 def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statement:
     """The SQL of a query over the relation `scan`; salt: 128 bits drawn for this question."""
-    inputs = query.inputs
-    counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
-    rows = _rows(query, unit=unit, scan=scan)
-    bounded = (
-        bound_rows(
-            rows,
-            unit=unit,
-            cells=len(query.keys),
-            columns=["cell", *(f"v{i}" for i in range(len(inputs)))],
-            salt=salt,
-        )
-        if isinstance(unit, Person)
-        else rows
+    keys = _public_keys(query)
+    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt)
+    return _counted(query, unit=unit, keys=keys, bounded=bounded)
+
+
+def compile_found(query: Query, *, unit: Unit, scan: str, salt: int) -> Found:
+    """The SQL that finds the private keys of a query, over the relation `scan`."""
+    names = _private_names(query)
+    listed = ", ".join(names)
+    people = CountPeople().measures((), unit)[0]
+    return Found(
+        keys=_public_keys(query),
+        held=_bounded(query, ["cell", *names], unit=unit, scan=scan, salt=salt),
+        counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
+        f"(SELECT {people} AS people, {listed} FROM held GROUP BY {listed})",
     )
+
+
+def compile_chosen(
+    query: Query, *, unit: Unit, places: Sequence[int], parts: Sequence[int]
+) -> Statement:
+    """The SQL of a query whose private keys have been found, over what `Found` left behind.
+
+    places, parts: of each cell in order the place of its private keys, and the cell of its public
+    ones.
+    """
+    names = _private_names(query)
+    found = ", ".join(f"found.{name}" for name in names)
+    numbers = f"unnest($1::BIGINT[]) AS place, unnest($2::UINTEGER[]) AS part, {_numbers(places)}"
+    same = " AND ".join(f"held.{name} IS NOT DISTINCT FROM keys.{name}" for name in names)
+    values = "".join(f", held.{name}" for name in _others(query, unit))
+    return _counted(
+        query,
+        unit=unit,
+        keys=KeyTable(
+            sql=f"SELECT {found}, part, cell FROM (SELECT {numbers}) AS listed JOIN found "
+            "USING (place)",
+            columns=(places, parts),
+        ),
+        bounded=f"SELECT keys.cell AS cell{values} FROM held JOIN keys ON held.cell = keys.part "
+        f"AND {same}",
+    )
+
+
+def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
+    counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
     return Statement(
+        keys=keys,
         bounded=bounded,
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
         rankings=tuple(r.relation(unit) if r.shift else None for r in query.rankings),
@@ -72,8 +132,17 @@ def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statemen
     )
 
 
+def _bounded(query: Query, cell: Sequence[str], *, unit: Unit, scan: str, salt: int) -> str:
+    """SELECT of the rows that count; cell: the columns that tell cells apart."""
+    rows = _rows(query, unit=unit, scan=scan)
+    if not isinstance(unit, Person):
+        return rows
+    values = [f"v{index}" for index in range(len(query.inputs))]
+    return bound_rows(rows, unit=unit, cells=query.cells, cell=cell, values=values, salt=salt)
+
+
 def _rows(query: Query, *, unit: Unit, scan: str) -> str:
-    """SELECT (u0, ..., cell, v0, ...): the rows of the question before anyone is bound."""
+    """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound."""
     leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in query.leaves)
     text = f"SELECT {leaves or '1 AS nothing'} FROM {scan}"
     for step in query.steps:
@@ -86,8 +155,9 @@ def _rows(query: Query, *, unit: Unit, scan: str) -> str:
     if isinstance(unit, Person):
         ids = [identity.sql for identity in query.identities]
         parts += [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
-    cell = "keys.cell" if query.groups else "0::UTINYINT"
-    parts += [f"{cell} AS cell"]
+    parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]
+    private = zip(query.private_groups, _private_names(query), strict=True)
+    parts += [f"{group.found} AS {name}" for group, name in private]
     parts += [f"{sql} AS v{index}" for index, sql in enumerate(query.inputs)]
     text = f"SELECT {', '.join(parts)} FROM ({text}) AS steps{_join_keys(query)}"
     if isinstance(unit, Person):
@@ -96,26 +166,38 @@ def _rows(query: Query, *, unit: Unit, scan: str) -> str:
     return text
 
 
+def _public_keys(query: Query) -> KeyTable | None:
+    """The public keys and the numbers of their cells."""
+    groups = query.public_groups
+    if not groups:
+        return None
+    lists = [f"unnest(${n}::{group.type}[]) AS k{n - 1}" for n, group in enumerate(groups, 1)]
+    return KeyTable(
+        sql=f"SELECT {', '.join(lists)}, {_numbers(query.keys)}",
+        columns=tuple(list(column) for column in zip(*query.keys, strict=True)),
+    )
+
+
+def _numbers(cells: Sequence[object]) -> str:
+    width = "UTINYINT" if len(cells) < 256 else "UINTEGER"
+    return f"unnest(range({len(cells)}))::{width} AS cell"
+
+
 def _join_keys(query: Query) -> str:
     """Join with the public keys: every row gets the number of its cell, or goes."""
-    if not query.groups:
-        return ""
-    lines = ", ".join(
-        f"({', '.join(literal(part) for part in key)}, {number})"
-        for number, key in enumerate(query.keys)
-    )
-    names = [f"k{index}" for index in range(len(query.groups))]
-    width = "UTINYINT" if len(query.keys) < 256 else "UINTEGER"
-    typed = [
-        f"{name}::{group.type} AS {name}" for name, group in zip(names, query.groups, strict=True)
-    ]
-    casts = ", ".join([*typed, f"cell::{width} AS cell"])
     conditions = []
-    for index, group in enumerate(query.groups):
+    for index, group in enumerate(query.public_groups):
         nullable = any(key[index] is None for key in query.keys)
         same = "IS NOT DISTINCT FROM" if nullable else "="
-        conditions.append(f"steps.{identifier(group.name)} {same} keys.{names[index]}")
-    return (
-        f" JOIN (SELECT {casts} FROM (VALUES {lines}) AS listed({', '.join(names)}, cell)) AS keys "
-        f"ON {' AND '.join(conditions)}"
-    )
+        conditions.append(f"steps.{identifier(group.name)} {same} keys.k{index}")
+    return f" JOIN keys ON {' AND '.join(conditions)}" if conditions else ""
+
+
+def _private_names(query: Query) -> list[str]:
+    return [f"k{index}" for index, group in enumerate(query.groups) if group.private]
+
+
+def _others(query: Query, unit: Unit) -> list[str]:
+    """The columns of bounded rows beside their cells."""
+    ids = [f"u{index}" for index in range(len(unit.id))] if isinstance(unit, Person) else []
+    return [*ids, *(f"v{index}" for index in range(len(query.inputs)))]

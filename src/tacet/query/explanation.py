@@ -13,6 +13,7 @@ from tacet.privacy.neighbors import ReplaceOne
 from tacet.query.aggregates.answers import Assume, Forecast
 from tacet.query.allocation import Allocation
 from tacet.query.bounding import limits_in_words
+from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Derive, Query
 from tacet.query.together import Place
 from tacet.query.units import Person
@@ -30,7 +31,8 @@ _READING = (
 class Explanation:
     """The plan of a question before it is asked. Printing it gives a page for people.
 
-    rows: what happens to the rows, in order. forecasts: by aggregate, what is known of its error.
+    rows: what happens to the rows, in order. keys: how private keys are found, and which appear how
+    often, None where all are public. forecasts: by aggregate, what is known of its error.
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
     account would be charged. left: what the account holds now.
     """
@@ -41,6 +43,7 @@ class Explanation:
     request: Guarantee
     cost: Guarantee
     left: Guarantee
+    keys: FoundKeys | None = None
 
     @property
     def affordable(self) -> bool:
@@ -59,6 +62,7 @@ class Explanation:
             "cost": repr(self.cost),
             "left": repr(self.left),
             "affordable": self.affordable,
+            "keys": None if self.keys is None else self.keys.to_dict(),
             "aggregates": {
                 name: {
                     "part": self.parts[name],
@@ -82,6 +86,7 @@ class Explanation:
         lines += [f"What is left: {self.left}"]
         if not self.affordable:
             lines[-1] += ". The question would be refused: it costs more than that"
+        lines += [] if self.keys is None else ["", *self.keys.lines]
         for name, forecast in self.forecasts.items():
             share = f"{100 * self.parts[name]:.3g}% of the budget"
             lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
@@ -110,6 +115,7 @@ def explained(
         request=allocation.request,
         cost=cost,
         left=left,
+        keys=FoundKeys.of(query, allocation),
     )
 
 
@@ -132,10 +138,12 @@ def provenance(
             f"Question {place.name!r} of {len(place.together.names):,} that were asked together: "
             f"{cost} is for all of them, once."
         )
+    keys = FoundKeys.of(query, allocation)
     return (
         protects,
         *together,
         *_rows(query),
+        *([] if keys is None else keys.sentences),
         *noises,
         _READING,
     )
@@ -152,14 +160,15 @@ def _rows(query: Query) -> tuple[str, ...]:
             lines.append(f"derive {step.label} = {step.expression.text}")
         else:
             lines.append(f"keep rows where {step.expression.text}")
-    if query.groups:
-        names = ", ".join(group.label for group in query.groups)
+    if query.public_groups:
+        names = ", ".join(group.label for group in query.public_groups)
         count = f"{len(query.keys):,} public key{'s' if len(query.keys) != 1 else ''}"
         lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
-    if isinstance(query.unit, Person):
-        ids = ", ".join(query.unit.id)
+    unit = query.limited
+    if isinstance(unit, Person):
+        ids = ", ".join(unit.id)
         lines.append(f"drop rows without {ids} (whether or not there are any)")
-        lines += limits_in_words(query.unit, cells=len(query.keys))
+        lines += limits_in_words(unit, cells=query.cells)
     return tuple(lines)
 
 

@@ -1,4 +1,4 @@
-"""A question as a value: row-wise steps, public groups, aggregates. Nothing here reads data."""
+"""A question as a value: row-wise steps, groups, aggregates. Nothing here reads data."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -17,18 +17,20 @@ from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import ENDINGS
 from tacet.query.codec import encode
-from tacet.query.columns import Categories, Key, check_keys
-from tacet.query.expressions.types import Column, Expression, Kind
-from tacet.query.keys import check_few, key_kinds, tuples_of
+from tacet.query.columns import Key
+from tacet.query.expressions.types import Expression, Kind
+from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
+from tacet.query.private_keys import PrivateKeys
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Identity, Leaf, Scope
-from tacet.query.units import Person, Unit
+from tacet.query.units import Person, Row, Unit
 
-__all__ = ["Derive", "Filter", "Group", "Query", "answer_columns"]
+__all__ = ["Derive", "Filter", "Query", "answer_columns"]
 
 _T = TypeVar("_T")
 _MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
+_ANY_CELLS = 1 << 62  # as many as there may be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,37 +49,13 @@ class Derive:
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A column to group by. label: as the caller wrote it; column: the reading its keys fit."""
-
-    label: str
-    column: Column
-
-    @property
-    def name(self) -> str:
-        """Its SQL identifier."""
-        return self.column.name
-
-    @property
-    def type(self) -> str:
-        """The SQL type its keys are compared in."""
-        numeric = self.column.kind.numeric
-        return (
-            "DOUBLE"
-            if numeric
-            else "VARCHAR"
-            if self.column.kind is Kind.TEXT
-            else (self.column.kind.name)
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Query:
     """A question about one table, built step by step; every step returns a new value.
 
     Made by `session.table(...)`. `where`, `derive` and `group_by` may stand in any sensible order;
     `agg` ends it. Nothing is read and nothing is spent until `session.evaluate`.
+    keys: of the groups whose keys are public; private: how those of the other groups are found.
     """
 
     table: str
@@ -86,6 +64,7 @@ class Query:
     steps: tuple[Filter | Derive, ...] = ()
     groups: tuple[Group, ...] = ()
     keys: tuple[tuple[Key, ...], ...] = ((),)
+    private: PrivateKeys | None = None
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     asked: Mapping[str, Aggregate] = field(default_factory=dict)
 
@@ -99,7 +78,7 @@ class Query:
                 parts.append(f"where({text!r})")
         if self.groups:
             names = ", ".join(repr(group.label) for group in self.groups)
-            parts.append(f"group_by({names}; {len(self.keys):,} keys)")
+            parts.append(f"group_by({names}; {self._keys_in_words()})")
         if self.aggregates:
             parts.append(f"agg({', '.join(self.aggregates)})")
         return ".".join(parts)
@@ -140,13 +119,18 @@ class Query:
     def group_by(
         self,
         *columns: str,
-        keys: Iterable[Key] | Iterable[tuple[Key, ...]] | Mapping[str, Iterable[Key]] | None = None,
+        keys: Iterable[Key]
+        | Iterable[tuple[Key, ...]]
+        | Mapping[str, Iterable[Key] | PrivateKeys]
+        | PrivateKeys
+        | None = None,
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
         keys: for one column a list of values; for several a mapping of lists (all combinations)
         or a list of tuples. Columns declared as `Categories`, and boolean columns, need no keys.
-        Rows with other values are left out of the question.
+        Rows with other values are left out of the question. With `tacet.private_keys()` in place
+        of a list, or of them all, the keys that enough people have are found, and answered.
         """
         self._open("group_by")
         if self.groups:
@@ -155,12 +139,8 @@ class Query:
             raise InvalidParameter("group_by", columns, expected="column names")
         if len(set(columns)) < len(columns):
             raise InvalidParameter("group_by", columns, expected="column names that differ")
-        listed = self._keys(columns, keys)
-        groups = tuple(
-            Group(label=name, column=self._group_column(name, [key[i] for key in listed]))
-            for i, name in enumerate(columns)
-        )
-        return dataclasses.replace(self, groups=groups, keys=listed)
+        groups, listed, private = grouped(self.scope, columns, keys)
+        return dataclasses.replace(self, groups=groups, keys=listed, private=private)
 
     def agg(self, **aggregates: Aggregate) -> Query:
         """The aggregates to answer, by the names their columns get in the release.
@@ -261,10 +241,52 @@ class Query:
         """How many lines of the release a cell has."""
         return max((a.lines for a in self.aggregates.values()), default=1)
 
+    @property
+    def public_groups(self) -> tuple[Group, ...]:
+        """The groups that `keys` are of."""
+        return tuple(group for group in self.groups if not group.private)
+
+    @property
+    def private_groups(self) -> tuple[Group, ...]:
+        """The groups whose keys are found."""
+        return tuple(group for group in self.groups if group.private)
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are, or more than any unit reaches where keys are private."""
+        return len(self.keys) if self.private is None else _ANY_CELLS
+
+    @property
+    def limited(self) -> Unit:
+        """The unit with the limit on groups that private keys set for this question."""
+        if self.private is None or self.private.max_groups is None or isinstance(self.unit, Row):
+            return self.unit
+        return self.unit.with_groups(self.private.max_groups)
+
+    def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
+        """The question whose private keys have been found: these are all its keys."""
+        groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
+        return dataclasses.replace(self, groups=groups, keys=keys, private=None)
+
     def parts(self) -> dict[str, Fraction]:
-        """Each aggregate's part of the budget; they add up to 1."""
-        whole = sum((a.weight for a in self.aggregates.values()), Fraction(0))
-        return {name: a.weight / whole for name, a in self.aggregates.items()}
+        """Each aggregate's part of the budget; with that of private keys they add up to 1."""
+        return {name: a.weight / self._weight for name, a in self.aggregates.items()}
+
+    @property
+    def keys_part(self) -> Fraction:
+        """The part of the budget that finds keys: 0 where all are public."""
+        return Fraction(0) if self.private is None else self.private.weight / self._weight
+
+    @property
+    def _weight(self) -> Fraction:
+        found = Fraction(0) if self.private is None else self.private.weight
+        return sum((a.weight for a in self.aggregates.values()), found)
+
+    def _keys_in_words(self) -> str:
+        if self.private is None:
+            return f"{len(self.keys):,} keys"
+        beside = f", beside {len(self.keys):,} public ones" if self.public_groups else ""
+        return f"private keys{beside}"
 
     def digest(self) -> str:
         """SHA-256 of what is asked, a function of the question alone."""
@@ -292,6 +314,9 @@ class Query:
         }
         if isinstance(self.unit, Person) and self.unit.search is not None:
             found["search"] = encode(self.unit.search)
+        if self.private is not None:
+            names = [group.label for group in self.private_groups]
+            found["private"] = {"groups": names, "keys": encode(self.private)}
         return found
 
     def _sources(self) -> tuple[str, ...]:
@@ -311,50 +336,6 @@ class Query:
     def _open(self, step: str) -> None:
         if self.aggregates:
             raise InvalidParameter(step, step, expected="it before agg(), which ends a question")
-
-    def _keys(self, columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
-        if keys is None:
-            keys = {name: self._public_values(name) for name in columns}
-        if isinstance(keys, Mapping):
-            if not set(keys) <= set(columns):
-                raise InvalidParameter(
-                    "keys", sorted(map(str, keys)), expected=f"one list for each of {columns}"
-                )
-            given = {n: keys[n] if n in keys else self._public_values(n) for n in columns}
-            lists = [check_keys(f"keys[{name!r}]", given[name]) for name in columns]
-            check_few(lists)
-            return tuple(itertools.product(*lists))
-        if len(columns) == 1:
-            listed = tuple((key,) for key in check_keys("keys", keys))
-            check_few([listed])
-            return listed
-        return tuples_of(columns, keys)
-
-    def _public_values(self, name: str) -> Sequence[Key]:
-        fact = self.scope.facts.get(self.scope.resolve(name, argument="group_by"))
-        if isinstance(fact, Categories):
-            return fact.values
-        readings = self.scope.column(name, argument="group_by")
-        if len(readings) == 1 and readings[0].kind is Kind.BOOLEAN:
-            return (False, True)
-        raise InvalidParameter(
-            "keys",
-            None,
-            expected=f"the public values of {name!r}: keys=[...], or declare "
-            f"columns={{{name!r}: tacet.Categories([...])}}. Values are never read off the data",
-        )
-
-    def _group_column(self, name: str, keys: Sequence[Key]) -> Column:
-        kinds = key_kinds(keys)
-        readings = self.scope.column(name, argument="group_by")
-        for column in readings:
-            if column.kind in kinds:
-                return column
-        raise InvalidParameter(
-            "keys",
-            list(keys)[:3],
-            expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}",
-        )
 
 
 def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:

@@ -16,6 +16,7 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer
 from tacet.query.codec import encode
 from tacet.query.columns import Key
+from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
 from tacet.query.replay import FORMAT, software
 from tacet.query.together import Place
@@ -42,6 +43,7 @@ class Release:
     for any accountant; remaining: what was left afterwards. provenance: how it was made, sentence
     by sentence. reproducible: the noise came from a seed and protects nobody. batch: of several
     questions that were asked together, which one this is; charge and event are then those of all.
+    found: which private keys appear how often, None where all were public.
     """
 
     query: Query
@@ -57,6 +59,7 @@ class Release:
     reproducible: bool = False
     computed: Mapping[str, str] = field(default_factory=dict)
     batch: Place | None = None
+    found: FoundKeys | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -168,6 +171,8 @@ class Release:
         lines = ["  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True))]
         lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
         lines += [f"... and {cut} more rows"] if cut > 0 else []
+        if self.found is not None:
+            lines.append(f"{self.found.names}: {self.found.rule.words()}; keys may be missing")
         return "\n".join(lines)
 
     def _error_columns(self) -> list[str]:

@@ -30,6 +30,7 @@ from tacet.query.codec import decode
 from tacet.query.columns import Fact, Key
 from tacet.query.opening import scope_of
 from tacet.query.plan import Query
+from tacet.query.private_keys import PrivateKeys, private_keys
 from tacet.query.together import Place, Together, weights_of
 from tacet.query.units import Auto, Person, Unit
 
@@ -142,7 +143,7 @@ def question_of(stated: Mapping[str, Any]) -> Query:
     Raises InvalidParameter and UnsafeExpression for one that no session would take.
     """
     names = {"table", "columns", "unit", "steps", "groups", "keys", "aggregates"}
-    if set(stated) - {"search"} != names:
+    if set(stated) - {"search", "private"} != names:
         raise InvalidParameter("query", sorted(stated), expected=f"an object of {sorted(names)}")
     unsuited: str | None = None
     try:
@@ -180,12 +181,30 @@ def _question(stated: Mapping[str, Any]) -> Query:
         query = _stepped(query, step, at=f"query.steps[{place}]")
     groups = decode(stated["groups"], tuple[str, ...], at="query.groups")
     keys = decode(stated["keys"], tuple[tuple[Key, ...], ...], at="query.keys")
-    if groups:
+    if "private" in stated:
+        query = query.group_by(*groups, keys=_beside_private(groups, keys, stated["private"]))
+    elif groups:
         query = query.group_by(*groups, keys=keys if len(groups) > 1 else [k for (k,) in keys])
     aggregates = decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates")
     for aggregate in aggregates.values():
         weight_of(aggregate.weight)
     return query.agg(**aggregates)
+
+
+def _beside_private(
+    groups: tuple[str, ...], keys: tuple[tuple[Key, ...], ...], stated: Any
+) -> dict[str, Any]:
+    """For each group its public keys, or how they are found."""
+    at = "query.private"
+    if not isinstance(stated, dict) or set(stated) != {"groups", "keys"}:
+        raise InvalidParameter(at, "...", expected="an object of groups and keys")
+    private = decode(stated["groups"], tuple[str, ...], at=f"{at}.groups")
+    how = decode(stated["keys"], PrivateKeys, at=f"{at}.keys")
+    made = private_keys(weight=how.weight, delta=how.delta, max_groups=how.max_groups)
+    public = [name for name in groups if name not in private]
+    columns = zip(*keys, strict=True) if public else ()
+    lists = [list(dict.fromkeys(column)) for column in columns]
+    return dict(zip(public, lists, strict=True)) | dict.fromkeys(private, made)
 
 
 def _stepped(query: Query, step: Mapping[str, str], *, at: str) -> Query:

@@ -3,7 +3,8 @@
 Questions with the same table, steps, groups and keys read the same rows, which are bound alike, so
 that their aggregates can stand side by side: one relation is bounded, and every exact integer is
 counted over it. Each aggregate's sensitivity is what it is alone, since a unit's rows in the
-relation keep to the same limits; only which of them are kept may differ. Others are scanned apart.
+relation keep to the same limits; only which of them are kept may differ. Others are scanned
+apart, and so is a question with private keys, which finds keys of its own.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -60,6 +61,7 @@ def _alike(one: Query, other: Query) -> bool:
         and one.steps == other.steps
         and one.groups == other.groups
         and one.keys == other.keys
+        and one.private is other.private is None
     )
 
 

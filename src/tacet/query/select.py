@@ -19,6 +19,7 @@ from tacet.query.aggregates.several import iqr, quantiles
 from tacet.query.aggregates.sums import sum as total
 from tacet.query.arrange import check_arrangement
 from tacet.query.plan import Query, answer_columns
+from tacet.query.private_keys import PrivateKeys
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked
 from tacet.query.sql.types import Condition, Derived, Group, Item, Select
@@ -30,7 +31,7 @@ _PERSON = "person"
 
 
 def question(
-    text: str, *, start: Callable[[str], Query], keys: Mapping[str, Any]
+    text: str, *, start: Callable[[str], Query], keys: Mapping[str, Any] | PrivateKeys
 ) -> tuple[Query, Select]:
     """The question that a SELECT asks, and the SELECT as it was read.
 
@@ -38,12 +39,14 @@ def question(
     the name in the SELECT or of the column itself. Raises UnsafeExpression and InvalidParameter.
     """
     query, select = rows(text, start=start)
-    if not hasattr(keys, "keys"):
-        raise InvalidParameter("keys", keys, expected="public values by group column")
+    if not (isinstance(keys, PrivateKeys) or hasattr(keys, "keys")):
+        raise InvalidParameter(
+            "keys", keys, expected="public values by group column, or tacet.private_keys()"
+        )
     if select.groups:
         query = query.group_by(*select.groups, keys=_keys(select, keys))
     elif keys:
-        raise InvalidParameter("keys", list(keys), expected="keys only with a GROUP BY")
+        raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
         query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
     except InvalidParameter:
@@ -108,9 +111,11 @@ def _check_names(select: Select) -> None:
         taken |= columns
 
 
-def _keys(select: Select, keys: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if not keys:
-        return None
+def _keys(
+    select: Select, keys: Mapping[str, Any] | PrivateKeys
+) -> Mapping[str, Any] | PrivateKeys | None:
+    if isinstance(keys, PrivateKeys) or not keys:
+        return keys or None
     names = select.group_names
     unknown = [key for key in keys if key not in names]
     if unknown:

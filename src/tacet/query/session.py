@@ -30,6 +30,7 @@ from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
 from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
+from tacet.query.counting import begun
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
 from tacet.query.engines.protocol import Engine
@@ -43,6 +44,7 @@ from tacet.query.opening import (
     scopes_of,
 )
 from tacet.query.plan import Query
+from tacet.query.private_keys import GivenKeys
 from tacet.query.release import Release
 from tacet.query.select import question, rows
 from tacet.query.sql.types import Select
@@ -167,7 +169,7 @@ class Session:
         *,
         budget: Guarantee,
         assuming: Assume | None = None,
-        keys: Mapping[str, Any] | None = None,
+        keys: GivenKeys = None,
     ) -> Explanation:
         """What a question would do, cost and err by. Free: reads no data and spends nothing.
 
@@ -189,7 +191,7 @@ class Session:
         *,
         budget: Guarantee,
         weights: None = None,
-        keys: Mapping[str, Any] | None = None,
+        keys: GivenKeys = None,
     ) -> Release: ...
     @overload
     def evaluate(
@@ -198,7 +200,7 @@ class Session:
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        keys: Mapping[str, Any] | None = None,
+        keys: GivenKeys = None,
     ) -> Batch: ...
     def evaluate(
         self,
@@ -206,7 +208,7 @@ class Session:
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        keys: Mapping[str, Any] | None = None,
+        keys: GivenKeys = None,
     ) -> Release | Batch:
         """Spend at most `budget` and answer a question, or several together: all or none.
 
@@ -283,18 +285,19 @@ class Session:
         text: str,
         *,
         budget: Guarantee,
-        keys: Mapping[str, Any] | None = None,
+        keys: GivenKeys = None,
     ) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
-        keys: for each column of GROUP BY its public values, where they are not declared already.
+        keys: for each column of GROUP BY its public values, where they are not declared already,
+        or `tacet.private_keys()`, also for all such columns at once.
         ORDER BY and LIMIT arrange the released table. See docs/sql.md. Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys)
         (release,) = self._answered(Together.alone(query), budget)
         return arranged(release, select)
 
-    def read_sql(self, text: str, *, keys: Mapping[str, Any] | None = None) -> tuple[Query, Select]:
+    def read_sql(self, text: str, *, keys: GivenKeys = None) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
         return question(text, start=self.table, keys=keys or {})
 
@@ -336,13 +339,16 @@ class Session:
         self.unit = wanted.found(found)
 
     def _read(
-        self, query: object, keys: Mapping[str, Any] | None, *, together: bool
+        self, query: object, keys: GivenKeys, *, together: bool
     ) -> tuple[Query, Select | None]:
         """A question as the caller gave it; together: keys may be for another SELECT beside it."""
         if isinstance(query, str):
             if keys and together:
                 names = rows(query, start=self.table)[1].group_names
-                keys = {name: keys[name] for name in keys if name in names}
+                if isinstance(keys, Mapping):
+                    keys = {name: keys[name] for name in keys if name in names}
+                elif not names:
+                    keys = None
             return self.read_sql(query, keys=keys)
         if not isinstance(query, Query) or not query.aggregates:
             raise InvalidParameter(
@@ -375,13 +381,13 @@ class Session:
             reproducible=not self._bits.secure,
         )
         with ExitStack() as kept:
-            tallies = []
-            for scan, statement in zip(priced.scans, statements, strict=True):
-                found = self._engine.run(statement, measures=len(scan.query.measures))
-                tallies.append(kept.enter_context(closing(found)))
+            counted = [
+                kept.enter_context(closing(begun(self._engine, scan.query, statement)))
+                for scan, statement in zip(priced.scans, statements, strict=True)
+            ]
             self._engine.check_sources()
             self._ledger.commit(reservation)
-            answers = priced.answers(tallies, self._bits)
+            answers = priced.answers(counted, self._bits)
         return priced.releases(
             answers, remaining=self.remaining, salt=salt, reproducible=not self._bits.secure
         )

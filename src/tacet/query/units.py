@@ -140,6 +140,19 @@ class Person:
         object.__setattr__(unit, "search", self.search)
         return unit
 
+    def with_groups(self, max_groups: int) -> Person:
+        """The same unit in at most so many groups."""
+        groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
+        unit = Person(
+            self.id,
+            max_rows=self.max_rows,
+            max_groups=groups,
+            max_rows_per_group=self.max_rows_per_group,
+            neighbors=self.neighbors,
+        )
+        object.__setattr__(unit, "search", self.search)
+        return unit
+
     @property
     def terms(self) -> str:
         """The unit as a term of an account: without the number, where every session finds one."""

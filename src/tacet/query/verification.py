@@ -188,8 +188,10 @@ def _rows(stated: Stated, query: Query) -> Check:
         return _differs("rows", "they differ in their columns")
     known = {_key(key) for key in query.keys}
     groups = len(query.groups)
-    found = Counter(_key(list(row.values())[:groups]) for row in stated.rows)
-    strangers = [key for key, times in found.items() if key not in known or times > query.lines]
+    keys = [list(row.values())[:groups] for row in stated.rows]
+    public = [_key(_some(query, key, private=False)) for key in keys]
+    many = [key for key, times in Counter(map(_key, keys)).items() if times > query.lines]
+    strangers = [key for key in public if key not in known] + many
     if strangers:
         return _differs("rows", f"no key of the question, or one too often: {strangers[0]}")
     answers = columns[0][groups:] if columns else []
@@ -199,12 +201,18 @@ def _rows(stated: Stated, query: Query) -> Check:
     missing = [n for n, a in query.aggregates.items() for p in a.parts if f"{n}{p}" not in answers]
     if strange or (missing and columns):
         return _differs("rows", f"no answers of the question, or not all: {strange or missing}")
-    lines = len(known) * query.lines
+    private = {_key(_some(query, key, private=True)) for key in keys}
+    lines = len(known) * query.lines * (1 if query.private is None else len(private))
     said = f"{len(stated.rows):,} of {lines:,} rows, every aggregate"
     if len(stated.rows) < lines:
         said += "; the others were left out after the answer, by HAVING, LIMIT or by hand"
         return Check(name="rows", outcome="noted", detail=said)
     return _ok("rows", said)
+
+
+def _some(query: Query, key: Sequence[object], *, private: bool) -> list[object]:
+    """The parts of a key that are private, or the others."""
+    return [part for part, group in zip(key, query.groups, strict=True) if group.private is private]
 
 
 def _errors(stated: Stated, query: Query, allocation: Allocation) -> Check:

@@ -36,7 +36,7 @@ from tacet.mechanisms.additive.parameters import (
 from tacet.mechanisms.keys.counting import Key, counted, in_order, unzipped
 from tacet.privacy import events
 from tacet.privacy.enclosure import context, mpf
-from tacet.privacy.guarantees import GDP, ApproxDP
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP
 from tacet.privacy.rounding import root_down
 
 __all__ = ["ThresholdedGaussian", "ThresholdedLaplace"]
@@ -46,6 +46,7 @@ Integers = NDArray[np.int64]
 _SECURE = SecureBits()
 _MOST_KEYS: Final = 1000
 _END: Final = 1 << 53
+_LESS: Final = 1 - Fraction(1, 1 << 40)  # covers the rounding of the noise multiplier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,15 +186,25 @@ class ThresholdedGaussian:
 
     @staticmethod
     def for_guarantee(
-        guarantee: ApproxDP, *, l0_sensitivity: int = 1, linf_sensitivity: int = 1
+        guarantee: ApproxDP | ZCDP | GDP, *, l0_sensitivity: int = 1, linf_sensitivity: int = 1
     ) -> ThresholdedGaussian:
-        """Noise for half the delta, then the least threshold that keeps an ApproxDP guarantee.
+        """The noise, then the least threshold, that keep a guarantee with a delta.
 
-        Half leaves the threshold room; other shares change both numbers by a few per cent.
+        For ZCDP and GDP the delta is all the threshold's. For ApproxDP, half of it leaves the
+        threshold room; other shares change both numbers by a few per cent.
+
+        >>> from tacet.privacy.guarantees import ZCDP
+        >>> ThresholdedGaussian.for_guarantee(ZCDP(0.02, delta=1e-8)).threshold
+        30
         """
-        epsilon, delta = _with_delta(guarantee)
         keys, step = _moves(l0_sensitivity, linf_sensitivity)
-        square = GDP.within(ApproxDP(epsilon, delta / 2)).mu_squared
+        if isinstance(guarantee, ZCDP | GDP):
+            (main, delta), epsilon = some_of(guarantee, type(guarantee)).additive, None
+            positive("delta", delta)
+            square = (2 * main if isinstance(guarantee, ZCDP) else main) * _LESS
+        else:
+            epsilon, delta = _with_delta(guarantee)
+            square = GDP.within(ApproxDP(epsilon, delta / 2)).mu_squared
         sigma = step * inverse_root_up(square / keys)
 
         def at(threshold: int) -> ThresholdedGaussian:
@@ -202,10 +213,12 @@ class ThresholdedGaussian:
                 threshold=threshold,
                 l0_sensitivity=keys,
                 linf_sensitivity=step,
-                epsilon=readable(epsilon),
+                epsilon=None if epsilon is None else readable(epsilon),
             )
 
         shown = _least(lambda t: _gaussian_delta(sigma, t, keys, step, epsilon=None) <= delta, step)
+        if epsilon is None:
+            return at(shown)
         return at(_least(lambda threshold: at(threshold).delta(epsilon) <= delta, shown))
 
     @property

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable, TacetError
-from tacet.query.compile import Statement
+from tacet.query.columns import Key
+from tacet.query.compile import Found, KeyTable, Statement
 from tacet.query.engines.frames import columns_of
-from tacet.query.engines.protocol import Tallies
+from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.sources import (
     CsvFile,
     DatabaseTable,
@@ -101,6 +102,27 @@ class DuckDB:
     def run(self, statement: Statement, *, measures: int) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
         return _guarded(lambda: self._tallied(statement, measures))
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        return _guarded(lambda: self._keyed(found))
+
+    def _keyed(self, found: Found) -> Keyed:
+        with self._lock:
+            cursor = self._connection.cursor()
+        done = False
+        try:
+            _keep_keys(cursor, found.keys)
+            cursor.execute(f"CREATE TEMP TABLE held AS {found.held}")
+            cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
+            cursor.execute("DROP TABLE IF EXISTS temp.keys")
+            people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
+            keyed = _Keyed(cursor, _integers(people["people"]))
+            done = True
+            return keyed
+        finally:
+            if not done:
+                cursor.close()
 
     def _tallied(self, statement: Statement, measures: int) -> Tallies:
         with self._lock:
@@ -296,7 +318,39 @@ def _csv_scan(source: CsvFile) -> str:
     )
 
 
+class _Keyed:
+    """A cursor with the bounded rows of a question, and the people behind each key."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64]) -> None:
+        self._cursor, self.people = cursor, people
+
+    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        """The keys at some places, in their order; EngineFailed, as `run`."""
+        return _guarded(lambda: self._listed(places))
+
+    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        query = (
+            "SELECT found.* EXCLUDE (place, people) FROM found "
+            "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked USING (place) ORDER BY place"
+        )
+        return self._cursor.execute(query, [list(places)]).fetchall()
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of the question; EngineFailed, as `Engine.run`."""
+        return _guarded(lambda: _tally(self._cursor, statement, measures))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._cursor.close()
+
+
+def _keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
+    if keys is not None:
+        cursor.execute(f"CREATE TEMP TABLE keys AS {keys.sql}", list(keys.columns))
+
+
 def _tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
+    _keep_keys(cursor, statement.keys)
     if statement.histograms or statement.ladders:
         # One bounded table, read by several counts.
         cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")

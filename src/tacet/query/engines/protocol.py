@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet.query.compile import Statement
+from tacet.query.columns import Key
+from tacet.query.compile import Found, Statement
 from tacet.query.ranking import Asked, Refined
 
-__all__ = ["Climbed", "Deeper", "Engine", "Tallies"]
+__all__ = ["Climbed", "Deeper", "Engine", "Keyed", "Tallies"]
 
 Climbed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[int]]
 """Of one ladder: cells, rungs passed, people, and the sums of their numbers."""
@@ -57,6 +58,27 @@ class Deeper(Protocol):
         ...
 
 
+class Keyed(Protocol):
+    """The bounded rows of a question with private keys, which are not chosen yet. Private."""
+
+    @property
+    def people(self) -> NDArray[np.int64]:
+        """How many people have each key that anybody has, by place."""
+        ...
+
+    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        """The keys at rising places: what has been chosen, and nothing else, is read."""
+        ...
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of the question for its chosen keys, from the same rows."""
+        ...
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        ...
+
+
 class Engine(Protocol):
     """Tables behind SQL. Safe to use from several threads."""
 
@@ -77,6 +99,13 @@ class Engine(Protocol):
         """The exact integers of a question; EngineFailed, of constant text, if anything fails.
 
         Where they hold a `deeper`, the caller closes it.
+        """
+        ...
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`.
+
+        The caller closes it.
         """
         ...
 
