@@ -14,8 +14,7 @@ from tacet.privacy.events import Event, compose
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.query.noise import Noise, Share
 from tacet.query.plan import Query
-from tacet.query.private_keys import KeyRule, key_rule
-from tacet.query.sensitivity import of_people
+from tacet.query.private_keys import KeyRule, hits_of, key_rule
 from tacet.query.stretching import common_factor
 from tacet.query.units import Reach
 
@@ -69,6 +68,9 @@ def allocate_together(
     whole = sum(weights, Fraction(0))
     parts = [weight / whole for weight in weights]
     shares = _shares(queries, request, parts)
+    for query in queries:
+        if query.private is not None:
+            hits_of(Reach.of(query.limited, cells=query.cells))  # refuses too many
     try:
         options = []
         for share, deltas in shares:
@@ -204,8 +206,8 @@ def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -
     }
     rule = None
     if query.private is not None:
-        hits = int(of_people(reach).l1)
-        rule = key_rule(share * query.keys_part, delta=delta, hits=hits, replaced=reach.replaced)
+        part, hits = share * query.keys_part, hits_of(reach)
+        rule = key_rule(part, delta=delta, hits=hits, replaced=reach.replaced)
     return Allocation(request=request, spends=share, reach=reach, noises=noises, rule=rule)
 
 

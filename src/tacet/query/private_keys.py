@@ -29,8 +29,10 @@ from tacet.mechanisms.keys.thresholded import ThresholdedGaussian
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacet.query.noise import Share
+from tacet.query.sensitivity import of_people
+from tacet.query.units import Reach
 
-__all__ = ["CHANCES", "GivenKeys", "KeyRule", "PrivateKeys", "key_rule", "private_keys"]
+__all__ = ["CHANCES", "GivenKeys", "KeyRule", "PrivateKeys", "hits_of", "key_rule", "private_keys"]
 
 CHANCES: Final = (Fraction(1, 2), Fraction(95, 100), Fraction(999, 1000))
 """For which probabilities a release says from how many people on a key appears with them."""
@@ -145,14 +147,24 @@ def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> Key
 
     Under zCDP and GDP the threshold is the better rule for all but the coarsest budgets: it adds
     up as the square root of the number of keys. Raises InvalidParameter for a share or delta that
-    no rule can keep, or too many keys.
+    no rule can keep.
     """
-    if hits > _MOST_GROUPS:
-        raise InvalidParameter("max_groups", hits, expected=f"at most {_MOST_GROUPS:,}")
     rules = list(_rules(share, delta, hits, replaced=replaced))
     if not rules:
         raise InvalidParameter("budget", share, expected="a larger one, to find private keys with")
     return min(rules, key=lambda rule: rule.loudness)
+
+
+def hits_of(reach: Reach) -> int:
+    """Under how many private keys one unit's change is felt; InvalidParameter where too many."""
+    hits = int(of_people(reach).l1)
+    if hits > _MOST_GROUPS:
+        raise InvalidParameter(
+            "max_groups",
+            f"{hits:,} keys that one unit may have",
+            expected=f"private_keys(max_groups=...) with at most {_MOST_GROUPS:,} of them",
+        )
+    return hits
 
 
 def _rules(share: Share, delta: Fraction, hits: int, *, replaced: bool) -> Iterator[KeyRule]:

@@ -1,0 +1,400 @@
+"""Private keys: who is named is what the rule promises, and of the others nothing leaves."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.query.exact_answers import opened
+
+import tacet
+from tacet.accounting.charges import charge
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter
+from tacet.mechanisms.keys.partitions import PartitionSelection
+from tacet.mechanisms.keys.thresholded import ThresholdedGaussian
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacet.query.allocation import allocate
+from tacet.query.compile import compile_found
+from tacet.query.plan import Query
+from tacet.query.private_keys import KeyRule, key_rule
+from tacet.query.session import Session
+from tacet.query.verification import verify
+
+MANY = 400
+ROOMY = ApproxDP(2, "1e-3")
+
+
+def frame(people: dict[Any, int], **more: Any) -> pl.DataFrame:
+    """One row for every person under every key, different people under each."""
+    keys = [key for key, count in people.items() for _ in range(count)]
+    return pl.DataFrame({"id": range(len(keys)), "key": keys, **more}, strict=False)
+
+
+def named(session: Session, query: Query, *, budget: Any = ROOMY) -> list[Any]:
+    return [key[0] if len(key) == 1 else key for key in session.evaluate(query, budget=budget).keys]
+
+
+def person(**limits: Any) -> tacet.Person:
+    return tacet.Person("id", **(limits or {"max_rows": 1}))
+
+
+# ---- what is named ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        (["b", "a", "Z", "é", "", None], ["", "Z", "a", "b", "é", None]),
+        ([3, -1, 2**53 - 1, 10, None], [-1, 3, 10, 2**53 - 1, None]),
+        ([True, False, None], [False, True, None]),
+        ([dt.date(2024, 2, 1), dt.date(1, 1, 1)], [dt.date(1, 1, 1), dt.date(2024, 2, 1)]),
+        (["a\x00", "a"], ["a", "a\x00"]),
+    ],
+    ids=["text", "whole", "boolean", "date", "nul"],
+)
+def test_keys_that_many_have_are_named_in_their_own_order(keys: list[Any], order: Any) -> None:
+    table = frame(dict.fromkeys(keys, MANY))
+    how = {"key": tacet.private_keys()}
+    with opened(table, unit=person(), budget=ROOMY) as session:
+        query = session.table("t").group_by("key", keys=how).agg(n=tacet.count_people())
+        release = session.evaluate(query, budget=ROOMY)
+    assert [key for (key,) in release.keys] == order
+    assert [abs(n - MANY) < 60 for n in release.answers["n"].values] == [True] * len(order)
+
+
+def test_whole_numbers_and_dates_that_python_has_not_count_under_null() -> None:
+    far = pl.DataFrame({"id": range(800), "x": [2**53] * 400 + [-(2**63)] * 400})
+    with opened(far, unit=person(), budget=ROOMY) as session:
+        query = session.table("t").group_by("x", keys=tacet.private_keys()).agg(n=tacet.count())
+        assert named(session, query) == [None]
+    later = pl.DataFrame({"id": range(400), "day": ["12345-06-07"] * 400})
+    with opened(later, unit=person(), budget=ROOMY) as session:
+        query = session.table("t").derive(d="CAST(day AS DATE)").where("d > '2024-01-01'")
+        grouped = query.group_by("d", keys=tacet.private_keys()).agg(n=tacet.count())
+        assert named(session, grouped) == [None]
+
+
+def test_columns_are_found_together_beside_public_ones_in_the_order_of_the_columns() -> None:
+    cells = [("M", "b", 1), ("F", "b", 1), ("F", "a", 2), ("X", "a", 2)]
+    lines = [(*cell, n) for n, cell in enumerate(cells * MANY)]
+    table = pl.DataFrame(lines, schema=["sex", "county", "year", "id"], orient="row")
+    both = {"county": tacet.private_keys(), "year": tacet.private_keys(), "sex": ["M", "F"]}
+    with opened(table, unit=person(), budget=ROOMY) as session:
+        start = session.table("t")
+        query = start.group_by("sex", "county", "year", keys=both).agg(n=tacet.count())
+        expected = [(s, *key) for s in ("M", "F") for key in (("a", 2), ("b", 1))]
+        release = session.evaluate(query, budget=ROOMY)
+    assert list(release.keys) == expected
+    # ("M", "a", 2) has nobody; that year 2 goes with county "a" alone was found.
+    assert [round(n / MANY) for n in release.answers["n"].values] == [0, 1, 1, 1]
+
+
+def test_declared_columns_stay_public_where_all_keys_are_private() -> None:
+    table = frame({"a": MANY}, flag=[True] * MANY)
+    with opened(table, unit=person(), budget=ROOMY) as session:
+        asked = session.table("t").group_by("key", "flag", keys=tacet.private_keys())
+        assert named(session, asked.agg(n=tacet.count())) == [("a", False), ("a", True)]
+
+
+def test_people_are_bound_before_keys_are_found() -> None:
+    lines = [(who, key) for who in range(30) for key in range(100)]  # everybody has every key
+    table = pl.DataFrame(lines, schema=["id", "key"], orient="row")
+    rare = tacet.private_keys(max_groups=1)
+    for unit, how in (
+        (person(max_rows=1), tacet.private_keys()),
+        (person(max_rows=100), rare),
+        (person(max_groups=1, max_rows_per_group=5), tacet.private_keys()),
+    ):
+        with opened(table, unit=unit, budget=ApproxDP(3, "1e-9")) as session:
+            query = session.table("t").group_by("key", keys=how).agg(n=tacet.count())
+            # 30 people under one key each: a key has 30 at the very most, and about 0.3.
+            assert named(session, query, budget=ApproxDP(3, "1e-9")) == []
+
+
+def test_rows_are_units_of_their_own() -> None:
+    table = pl.DataFrame({"key": ["a"] * MANY + ["b"]})
+    with opened(table, budget=ROOMY) as session:
+        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        assert named(session, query) == ["a"]
+
+
+def test_every_aggregate_counts_the_chosen_keys_alone() -> None:
+    table = pl.DataFrame(
+        {"id": range(801), "key": ["a"] * 400 + ["b"] * 400 + ["c"], "x": [1.0] * 400 + [3.0] * 401}
+    )
+    with opened(table, unit=person(), budget=ApproxDP(9, "1e-3")) as session:
+        query = session.table("t").group_by("key", keys=tacet.private_keys())
+        asked = query.agg(
+            n=tacet.count(),
+            m=tacet.mean("x", 0, 4),
+            q=tacet.quantile("x", 0.5, 0, 4, steps=4),
+            top=tacet.max("x", 0, 4, steps=4),
+            s=tacet.sum("x"),
+        )
+        release = session.evaluate(asked, budget=ApproxDP(9, "1e-3"))
+    assert release.keys == (("a",), ("b",))
+    found = release.to_dicts()
+    assert [row["q"] for row in found] == [1.0, 3.0]
+    assert [round(row["m"]) for row in found] == [1, 3]
+
+
+# ---- the promise --------------------------------------------------------------------------------
+
+SHARES = (PureDP(1), PureDP(3), ZCDP("1/4"), GDP(1))
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("hits", [1, 2, 3])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_the_choice_keeps_what_its_event_says_on_every_small_table(
+    share: Any, hits: int, *, replaced: bool
+) -> None:
+    """The exact delta of choosing among 4 keys, one person under some of them or not."""
+    delta = Fraction(1, 20)
+    rule = key_rule(share, delta=delta, hits=hits, replaced=replaced)
+    allowed = rule.event
+    epsilon = float(share.epsilon) if isinstance(share, PureDP) else 1.0
+    bound = float(tacet.accounting.delta(allowed, epsilon=epsilon))
+    if isinstance(share, PureDP):
+        assert bound <= float(delta) * (1 + 1e-9)
+    chance = [float(rule.mechanism.probability(n)) for n in range(12)]
+    worst = 0.0
+    for others in itertools.combinations_with_replacement((0, 1, 2, 5, 9), 4):
+        for mine in _moves(hits, replaced=replaced):
+            with_her = [n + move for n, move in zip(others, mine, strict=True)]
+            if min(with_her) < 0:
+                continue
+            p, q = ([chance[n] for n in counts] for counts in (with_her, others))
+            worst = max(worst, _delta(p, q, epsilon), _delta(q, p, epsilon))
+    assert worst <= bound * (1 + 1e-9)
+    if isinstance(rule.mechanism, PartitionSelection) and hits == 1:
+        assert worst >= 0.9 * bound  # and not much less is spent than could be
+
+
+def _moves(hits: int, *, replaced: bool) -> Iterable[tuple[int, ...]]:
+    steps = (-1, 0, 1) if replaced else (0, 1)
+    return (move for move in itertools.product(steps, repeat=4) if sum(map(abs, move)) <= hits)
+
+
+def _delta(p: list[float], q: list[float], epsilon: float) -> float:
+    """The mass by which one product of coins exceeds e^epsilon times another, exactly."""
+    total = 0.0
+    for outcome in itertools.product((0, 1), repeat=len(p)):
+        first = math.prod(a if kept else 1 - a for a, kept in zip(p, outcome, strict=True))
+        second = math.prod(b if kept else 1 - b for b, kept in zip(q, outcome, strict=True))
+        total += max(first - math.exp(epsilon) * second, 0.0)
+    return total
+
+
+def test_counts_of_people_move_as_promised_between_neighbouring_tables() -> None:
+    """Over small tables: by 1, under as many keys as the rule is told, whatever the limits are."""
+    source = np.random.default_rng(5)
+    units = [
+        (person(max_rows=1), 1),
+        (person(max_rows=3), 3),
+        (person(max_groups=2, max_rows_per_group=3), 2),
+        (person(max_rows=4, max_groups=2), 2),
+    ]
+    for unit, hits in units:
+        attained = 0
+        for _ in range(8):
+            lines = [
+                (int(who), int(key), str(word))
+                for who in range(6)
+                for key, word in zip(
+                    source.integers(0, 5, 6), source.choice(["x", "y"], 6), strict=True
+                )
+            ]
+            gone = [line for line in lines if line[0] != 2]
+            moves = [_people(lines, unit), _people(gone, unit)]
+            keys = set(moves[0]) | set(moves[1])
+            changes = [abs(moves[0].get(key, 0) - moves[1].get(key, 0)) for key in keys]
+            assert max(changes) <= 1
+            assert sum(changes) <= hits
+            attained = max(attained, sum(changes))
+        assert attained == hits
+
+
+def _people(lines: list[tuple[int, int, str]], unit: tacet.Person) -> dict[Any, int]:
+    table = pl.DataFrame(lines, schema=["id", "key", "word"], orient="row")
+    with opened(table, unit=unit, budget=ROOMY) as session:
+        asked = {"key": tacet.private_keys(), "word": tacet.private_keys()}
+        query = session.table("t").group_by("key", "word", keys=asked).agg(n=tacet.count())
+        assert int(allocate(query, ROOMY).reach.touched) >= 1
+        statement = compile_found(
+            query, unit=query.limited, scan=session._engine.scan("t"), salt=11
+        )
+        keyed = session._engine.find(statement)
+        found = keyed.keys(range(len(keyed.people)))
+        people = dict(zip(found, keyed.people.tolist(), strict=True))
+        keyed.close()
+    return people
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [PureDP(1), ZCDP("1/8")])
+def test_keys_appear_as_often_as_is_said(share: Any) -> None:
+    """20,000 keys of as many people each: false alarms below 1e-6, by Hoeffding's inequality."""
+    rule = key_rule(share, delta=Fraction(1, 10**4), hits=2, replaced=False)
+    runs = 20_000
+    slack = math.sqrt(math.log(2 / 1e-7) / (2 * runs))
+    for chance, people in rule.chances:
+        kept = rule.kept(np.full(runs, people), bits=SeededBits(people)).mean()
+        below = rule.kept(np.full(runs, people - 1), bits=SeededBits(people)).mean()
+        assert kept >= float(chance) - slack
+        assert below < float(chance) + slack
+        assert abs(kept - float(rule.mechanism.probability(people))) < slack
+
+
+def test_explain_and_the_release_say_from_how_many_people_on_keys_appear() -> None:
+    table = frame({"a": MANY, "b": 1})
+    budget = ZCDP("0.1", delta="1e-6")
+    with opened(table, unit=person(max_rows=2), budget=budget) as session:
+        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        explanation = session.explain(query, budget=budget)
+        release = session.evaluate(query, budget=budget)
+    rule = allocate(query, budget).rule
+    assert rule is not None
+    found = explanation.to_dict()["keys"]
+    assert found["appear"] == [[float(c), n] for c, n in rule.chances]
+    assert found["delta"] == 1e-6
+    for text in (str(explanation), str(release), *release.provenance[-4:-3]):
+        assert all(str(n) in text for _, n in rule.chances), text
+        assert "missing" in text or "appears" in text
+    chances = [n for _, n in rule.chances]
+    assert chances == sorted(chances)
+    for chance, people in rule.chances:
+        assert rule.mechanism.probability(people) >= chance
+        assert rule.mechanism.probability(people - 1) < chance
+
+
+def test_the_rule_that_names_more_keys_is_taken() -> None:
+    delta = Fraction(1, 10**6)
+    for hits in (1, 2, 5, 20):
+        rule = key_rule(PureDP(1), delta=delta, hits=hits, replaced=False)
+        coins = KeyRule(
+            mechanism=PartitionSelection(epsilon=1, delta=delta, l0_sensitivity=hits), delta=delta
+        )
+        noisy = KeyRule(
+            mechanism=ThresholdedGaussian.for_guarantee(ApproxDP(1, delta), l0_sensitivity=hits),
+            delta=delta,
+        )
+        needed = min(rule.people_for(Fraction(19, 20)) for rule in (coins, noisy))
+        assert rule.people_for(Fraction(19, 20)) == needed
+    kinds = [
+        type(key_rule(PureDP(1), delta=delta, hits=hits, replaced=False).mechanism)
+        for hits in (1, 20)
+    ]
+    assert kinds == [PartitionSelection, ThresholdedGaussian]
+
+
+# ---- what it costs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "budget", [ApproxDP(1, "1e-6"), ZCDP("0.1", delta="1e-6"), GDP("0.5", delta="1e-6")]
+)
+@pytest.mark.parametrize("how", [{}, {"delta": "1e-7", "weight": 3}, {"max_groups": 2}])
+@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+def test_the_charge_is_at_most_the_request(budget: Any, how: Any, neighbors: Any) -> None:
+    unit = tacet.Person("id", max_rows=3, neighbors=neighbors)
+    with opened(frame({"a": 9}), unit=unit, budget=budget) as session:
+        keys = tacet.private_keys(**how)
+        query = session.table("t").group_by("key", keys=keys)
+        asked = query.agg(n=tacet.count(), m=tacet.mean("id", 0, 9))
+        release = session.evaluate(asked, budget=budget)
+        assert session.spent == release.charge
+    pairs = zip(release.charge.additive, budget.additive, strict=True)
+    assert all(spent <= most for spent, most in pairs)
+    assert release.charge.additive[-1] > 0
+    assert verify(release.to_json()).holds
+
+
+def test_parts_of_a_budget_follow_weights() -> None:
+    with opened(frame({"a": 9}), unit=person(), budget=ROOMY) as session:
+        query = session.table("t").group_by("key", keys=tacet.private_keys(weight=3))
+        asked = query.agg(n=tacet.count(), m=tacet.mean("id", 0, 9, weight=2))
+        assert asked.keys_part == Fraction(1, 2)
+        assert sum(asked.parts().values()) == Fraction(1, 2)
+        rare = allocate(asked, ZCDP(1, delta="1e-6"))
+    assert rare.rule is not None
+    price = charge(rare.rule.event, ZCDP("0.5", delta="1e-6"), ZCDP(1, delta=1))
+    assert price.additive[0] == Fraction(1, 2)
+
+
+def test_questions_asked_together_share_the_delta() -> None:
+    budget = ApproxDP(3, "1e-6")
+    with opened(frame({"a": MANY, "b": 1}), unit=person(), budget=budget) as session:
+        private = session.table("t").group_by("key", keys=tacet.private_keys())
+        given = session.table("t").group_by("key", keys=tacet.private_keys(delta="2e-7"))
+        plain = session.table("t").agg(n=tacet.count())
+        batch = session.evaluate(
+            {"a": private.agg(n=tacet.count()), "b": given.agg(n=tacet.count()), "c": plain},
+            budget=budget,
+        )
+        assert session.spent.implies(budget)
+        assert batch["a"].keys == batch["b"].keys == (("a",),)
+        assert all(verify(release.to_json()).holds for release in batch)
+
+
+def test_budgets_without_a_delta_are_refused_before_anything_is_spent() -> None:
+    for budget in (PureDP(1), ApproxDP(1, 0), ZCDP(1), GDP(1)):
+        with opened(frame({"a": 9}), unit=person(), budget=budget) as session:
+            query = session.table("t").group_by("key", keys=tacet.private_keys())
+            with pytest.raises(InvalidParameter, match="delta"):
+                session.evaluate(query.agg(n=tacet.count()), budget=budget)
+            assert session.spent.additive[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda t: t.group_by("x", keys=tacet.private_keys()), "FLOOR"),
+        (lambda t: t.group_by("at", keys=tacet.private_keys()), "CAST"),
+        (lambda t: t.group_by("key"), "private_keys"),
+        (lambda t: t.group_by("key", keys={"other": tacet.private_keys()}), "keys"),
+        (
+            lambda t: t.group_by(
+                "key", "x", keys={"key": tacet.private_keys(), "x": tacet.private_keys(weight=2)}
+            ),
+            "same",
+        ),
+        (
+            lambda t: t.group_by(
+                "key", "id", keys={"key": tacet.private_keys(), "id": range(2000)}
+            ),
+            "1,000",
+        ),
+        (lambda _: tacet.private_keys(weight=0), "weight"),
+        (lambda _: tacet.private_keys(delta=1), "delta"),
+        (lambda _: tacet.private_keys(max_groups=0), "max_groups"),
+        (lambda _: tacet.private_keys(max_groups=2000), "max_groups"),
+    ],
+)
+def test_what_can_not_be_found_is_refused(build: Any, match: str) -> None:
+    table = frame({"a": 2}, x=[0.5, 1.5], at=[dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 2)
+    with (
+        opened(table, unit=person(), budget=ROOMY) as session,
+        pytest.raises(InvalidParameter, match=match),
+    ):
+        build(session.table("t"))
+
+
+def test_too_many_groups_and_too_much_delta_are_refused() -> None:
+    with opened(frame({"a": 2}), unit=person(max_rows=5000), budget=ROOMY) as session:
+        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        with pytest.raises(InvalidParameter, match="max_groups"):
+            session.explain(query, budget=ROOMY)
+        much = session.table("t").group_by("key", keys=tacet.private_keys(delta="0.1"))
+        with pytest.raises(InvalidParameter, match="delta"):
+            session.explain(much.agg(n=tacet.count()), budget=ROOMY)
