@@ -39,6 +39,8 @@ def _aggregates(draw: st.DrawFn) -> str:
                 "COUNT(DISTINCT person)",
                 "COUNT(DISTINCT CASE WHEN {} > 0 THEN id END)",
                 "IQR({})",
+                "VAR_SAMP({})",
+                "STDDEV_POP({})",
             ]
         )
     ).format(number)

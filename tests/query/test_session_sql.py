@@ -13,6 +13,7 @@ import pytest
 from tests.query.exact_answers import opened
 
 import tacet
+from tacet import aggregates
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import PureDP
 from tacet.query.plan import Query
@@ -36,8 +37,8 @@ def session() -> Session:
     return opened(FRAME, unit=tacet.Person("id", max_rows=2), columns=FACTS)
 
 
-def agg(**aggregates: Any) -> Callable[[Query], Query]:
-    return lambda table: table.agg(**aggregates)
+def agg(**asked: Any) -> Callable[[Query], Query]:
+    return lambda table: table.agg(**asked)
 
 
 PAIRS: dict[str, tuple[str, Callable[[Query], Query]]] = {
@@ -116,7 +117,18 @@ PAIRS |= {
                   COUNT(*) FILTER (WHERE age > 9) AS n FROM t""",
         agg(
             m=tacet.mean("CASE WHEN county = 'A' THEN age END"),
-            n=tacet.count("CASE WHEN age > 9 THEN 1 END"),
+            n=aggregates.count_if("age > 9"),
+        ),
+    ),
+    "variances": (
+        """SELECT VARIANCE(age) AS v, VAR_POP(age) AS p, STDDEV(age) AS s,
+                  STDDEV_POP(LEAST(GREATEST(pay, 0), 9)) AS q, COUNT_IF(pay > 3) AS n FROM t""",
+        agg(
+            v=aggregates.variance("age"),
+            p=aggregates.variance("age", ddof=0),
+            s=aggregates.stdev("age"),
+            q=aggregates.stdev("LEAST(GREATEST(pay, 0), 9)", ddof=0),
+            n=aggregates.count_if("pay > 3"),
         ),
     ),
     "several quantiles": (

@@ -16,7 +16,9 @@ from tacet.query.aggregates.extremes import min as least
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
 from tacet.query.aggregates.several import iqr, quantiles
+from tacet.query.aggregates.shares import count_if
 from tacet.query.aggregates.sums import sum as total
+from tacet.query.aggregates.variances import stdev, variance
 from tacet.query.arrange import check_arrangement
 from tacet.query.plan import Query, answer_columns
 from tacet.query.private_keys import PrivateKeys
@@ -137,7 +139,7 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
         case Asked.COUNT:
             return count(item.argument)
         case Asked.COUNT_IF:
-            return count(f"CASE WHEN {item.argument} THEN 1 END")
+            return count_if(_argument(item))
         case Asked.COUNT_DISTINCT:
             return _people(item, query.unit)
         case Asked.SUM:
@@ -154,6 +156,10 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
             return quantiles(_argument(item), item.quantiles)
         case Asked.IQR:
             return iqr(_argument(item))
+        case Asked.VARIANCE | Asked.VARIANCE_POP:
+            return variance(_argument(item), ddof=int(item.aggregate is Asked.VARIANCE))
+        case Asked.STDEV | Asked.STDEV_POP:
+            return stdev(_argument(item), ddof=int(item.aggregate is Asked.STDEV))
 
 
 def _argument(item: Item) -> str:

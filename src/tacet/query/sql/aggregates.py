@@ -26,7 +26,8 @@ __all__ = ["OFFERED", "Aggregates"]
 OFFERED = (
     "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MIN(x), "
     "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN "
-    "GROUP (ORDER BY x), IQR(x) and COUNT_IF(condition), each also with FILTER (WHERE condition)."
+    "GROUP (ORDER BY x), IQR(x), VAR_SAMP(x), VAR_POP(x), STDDEV_SAMP(x), STDDEV_POP(x) and "
+    "COUNT_IF(condition), each also with FILTER (WHERE condition)."
 )
 
 
@@ -45,7 +46,16 @@ _PLAIN: dict[type[object], Aggregate] = {
     exp.Avg: Aggregate.MEAN,
     exp.Min: Aggregate.MIN,
     exp.Max: Aggregate.MAX,
+    exp.Variance: Aggregate.VARIANCE,
+    exp.VariancePop: Aggregate.VARIANCE_POP,
+    exp.Stddev: Aggregate.STDEV,
+    exp.StddevSamp: Aggregate.STDEV,
+    exp.StddevPop: Aggregate.STDEV_POP,
+    exp.CountIf: Aggregate.COUNT_IF,
 }
+
+
+_NAMED = {"MEAN": Aggregate.MEAN, "IQR": Aggregate.IQR, "VAR": Aggregate.VARIANCE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,22 +102,14 @@ class Aggregates:
                 return None if found is None else self.filtered(found, where)
             case exp.Count():
                 return self.count(node)
-            case exp.Sum() | exp.Avg() | exp.Median() | exp.Min() | exp.Max() if given(node) == {
-                "this"
-            }:
-                kind = _PLAIN.get(type(node))
-                if kind is None:
-                    return self.quantile(node.this, exp.Literal.number("0.5"))
+            case exp.Median() if given(node) == {"this"}:
+                return self.quantile(node.this, exp.Literal.number("0.5"))
+            case exp.Expression() if type(node) in _PLAIN and given(node) == {"this"}:
+                kind = _PLAIN[type(node)]
                 return Item(alias="", aggregate=kind, argument=self.argument(node.this))
-            case exp.Anonymous() if node.name.lower() == "mean" and len(node.expressions) == 1:
+            case exp.Anonymous() if node.name.upper() in _NAMED and len(node.expressions) == 1:
                 argument = self.argument(node.expressions[0])
-                return Item(alias="", aggregate=Aggregate.MEAN, argument=argument)
-            case exp.Anonymous() if node.name.lower() == "iqr" and len(node.expressions) == 1:
-                argument = self.argument(node.expressions[0])
-                return Item(alias="", aggregate=Aggregate.IQR, argument=argument)
-            case exp.CountIf() if given(node) == {"this"}:
-                argument = self.argument(node.this)
-                return Item(alias="", aggregate=Aggregate.COUNT_IF, argument=argument)
+                return Item(alias="", aggregate=_NAMED[node.name.upper()], argument=argument)
             case exp.Quantile() if given(node) == {"this", "quantile"}:
                 return self.quantile(node.this, node.args["quantile"])
             case exp.PercentileCont() if given(node) == {"this", "expression"}:

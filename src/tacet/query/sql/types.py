@@ -35,6 +35,12 @@ class Aggregate(enum.Enum):
     QUANTILES = "quantiles"
     """QUANTILE(x, [q, r]), PERCENTILE_CONT([q, r]) WITHIN GROUP (ORDER BY x)."""
     IQR = "iqr"
+    VARIANCE = "variance"
+    """VAR_SAMP(x), VARIANCE(x), VAR(x)."""
+    VARIANCE_POP = "var_pop"
+    STDEV = "stddev"
+    """STDDEV(x), STDDEV_SAMP(x)."""
+    STDEV_POP = "stddev_pop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
