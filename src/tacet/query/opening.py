@@ -26,6 +26,7 @@ __all__ = [
     "account_name",
     "check_assumption",
     "check_options",
+    "check_question",
     "check_tables",
     "scope_of",
     "scopes_of",
@@ -114,7 +115,7 @@ def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[s
     return replace(scope, ids={name: identity(name, schema, scope) for name in names})
 
 
-def check_assumption(assuming: object, query: Query) -> None:
+def check_assumption(assuming: object, *queries: Query) -> None:
     """InvalidParameter for what is no assumption, or about a column that nobody asks about."""
     if assuming is None:
         return
@@ -122,10 +123,25 @@ def check_assumption(assuming: object, query: Query) -> None:
         raise InvalidParameter(
             "assuming", assuming, expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]})"
         )
-    known = [name for a in query.aggregates.values() for name in a.assumes]
+    known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
     for name in assuming.values:
         if name not in known:
             listed = ", ".join(dict.fromkeys(known)) or "none here"
             raise InvalidParameter(
                 "assuming", name, expected=f"columns as the aggregates name them: {listed}"
             )
+
+
+def check_question(query: object, scopes: Mapping[str, Scope], unit: Unit) -> Query:
+    """A question that was begun with a session of these tables, and ended with `agg`."""
+    if not isinstance(query, Query) or not query.aggregates:
+        raise InvalidParameter(
+            "query", query, expected="session.table(...)....agg(n=tacet.count(), ...)"
+        )
+    # `derive` makes a new scope: what tells it to be of a session are its source columns.
+    known = scopes.get(query.table)
+    if known is None or query.unit != unit or query.scope.leaves is not known.leaves:
+        raise InvalidParameter(
+            "query", query.table, expected="a question begun with this session's table(...)"
+        )
+    return query

@@ -268,6 +268,14 @@ class Query:
         groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
         return dataclasses.replace(self, groups=groups, keys=keys, private=None)
 
+    def weighted(self, weights: Mapping[str, Fraction]) -> Query:
+        """The same question with these weights of its aggregates, by name."""
+        aggregates, asked = (
+            {name: dataclasses.replace(a, weight=weights[name]) for name, a in given.items()}
+            for given in (self.aggregates, self.asked)
+        )
+        return dataclasses.replace(self, aggregates=aggregates, asked=asked)
+
     def parts(self) -> dict[str, Fraction]:
         """Each aggregate's part of the budget; with that of private keys they add up to 1."""
         return {name: a.weight / self._weight for name, a in self.aggregates.items()}

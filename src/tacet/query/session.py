@@ -28,6 +28,7 @@ from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.found import RowsPerPerson, find_bounds
 from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
+from tacet.query.asked import read_asked
 from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
 from tacet.query.counting import begun
@@ -46,10 +47,12 @@ from tacet.query.opening import (
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
 from tacet.query.release import Release
-from tacet.query.select import question, rows
+from tacet.query.select import question
 from tacet.query.sql.types import Select
-from tacet.query.together import Several, Together, members_of, naming, weights_of
+from tacet.query.targets import least_budget, split_for
+from tacet.query.together import Several, Together, check_single
 from tacet.query.units import Person, Row, Unit
+from tacet.query.wishes import budgets_of, targets_of, wishes_of
 
 __all__ = ["Session"]
 
@@ -176,13 +179,12 @@ class Session:
         query: also a SELECT, as `sql` takes it, with its keys. assuming: what to suppose of the
         data, for errors that depend on it. A budget above what is left is explained too.
         """
-        question, _ = self._read(query, keys, together=False)
-        priced = Priced.of(Together.alone(question), budget, self._budget)
+        together, _ = self._together(check_single(query), None, keys)
+        priced = Priced.of(together, budget, self._budget)
+        (question,), (allocation,) = together.queries, priced.allocations
         check_assumption(assuming, question)
-        (allocation,) = priced.allocations
-        return explained(
-            question, allocation, priced.charge, left=self.remaining, assuming=assuming
-        )
+        left, cost = self.remaining, priced.charge
+        return explained(question, allocation, cost, left=left, assuming=assuming)
 
     @overload
     def evaluate(
@@ -191,6 +193,8 @@ class Session:
         *,
         budget: Guarantee,
         weights: None = None,
+        errors: Number | Mapping[str, Number] | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
     ) -> Release: ...
     @overload
@@ -200,6 +204,8 @@ class Session:
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        errors: Sequence[Any] | Mapping[str, Any] | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
     ) -> Batch: ...
     def evaluate(
@@ -208,42 +214,64 @@ class Session:
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
+        assuming: Assume | None = None,
         keys: GivenKeys = None,
     ) -> Release | Batch:
         """Spend at most `budget` and answer a question, or several together: all or none.
 
-        query: a question or a SELECT; a list, or a dict by name, of them is a batch. A batch is
-        priced as one and reserved as one, and questions about the same rows (table, steps, groups
-        and keys) are answered in one scan. weights: each question's part of the budget relative to
-        the others', in the form of the questions; 1 where none is given. keys: for the GROUP BY of
-        a SELECT, as `sql` takes them.
+        query: a question or a SELECT; a list, or a dict by name, of them is a batch, which is
+        priced and reserved as one, with one scan for all questions about the same rows (table,
+        steps, groups, keys). weights: each question's part of the budget relative to the others',
+        in the form of the questions; else 1. errors: wished standard errors, a number or by
+        aggregate, for a batch in the form of the questions (None for one without): the split that
+        reaches them with the least is taken, and no more is spent, unless others share what is
+        left. assuming: as in `explain`. keys: for the GROUP BY of a SELECT, as `sql` takes them.
 
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
         stays spent.
         """
-        given = members_of(query)
-        members = {"": query} if given is None else given
-        if given is None and weights is not None:
-            raise InvalidParameter("weights", weights, expected="it for several questions alone")
-        asked, selects = [], []
-        for name, member in members.items():
-            with naming(name):
-                found, select = self._read(member, keys, together=given is not None)
-                asked.append(found)
-                selects.append(select)
-        names = tuple(members)
-        listed = not isinstance(query, Mapping)
-        together = Together(
-            names=names, queries=tuple(asked), weights=weights_of(weights, names, listed=listed)
-        )
-        answered = self._answered(together, budget)
+        together, selects = self._together(query, weights, keys)
+        if errors is not None:
+            wished = wishes_of(errors, together, listed=not isinstance(query, Mapping))
+            check_assumption(assuming, *together.queries)
+            request_price(budget, self._budget)  # refuses a budget of another unit
+            together, budget = split_for(together, wished, budget, assuming)
+        elif assuming is not None:
+            raise InvalidParameter("assuming", assuming, expected="it beside errors=")
         releases = tuple(
             release if select is None else arranged(release, select)
-            for release, select in zip(answered, selects, strict=True)
+            for release, select in zip(self._answered(together, budget), selects, strict=True)
         )
-        return releases[0] if given is None else Batch(names=names, releases=releases)
+        return releases[0] if together.single else Batch(names=together.names, releases=releases)
+
+    def suggest_budget(
+        self,
+        query: Query | str,
+        *,
+        error: Number | Mapping[str, Number],
+        kind: type[Guarantee] | None = None,
+        delta: Number = 0,
+        assuming: Assume | None = None,
+        keys: GivenKeys = None,
+    ) -> Guarantee:
+        """The least budget with which `evaluate` reaches these standard errors: pass it on.
+
+        Free: reads no data. error: a number or by aggregate. kind: PureDP, ZCDP, GDP, ... of the
+        budget, else the account's. delta: of the budget; ApproxDP needs one. assuming: as in
+        `explain`. The number is rounded up to three digits. The aggregates keep their weights.
+
+        Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
+        WrongUnit for a kind that the account does not take.
+        """
+        together, _ = self._together(check_single(query), None, keys)
+        wished = [targets_of(error, together.queries[0])]
+        check_assumption(assuming, together.queries[0])
+        make = budgets_of(kind, delta, account=self._budget)
+        request_price(make(Fraction(1, 10)), self._budget)  # refuses a kind that it does not take
+        return least_budget(together, make, wished, assuming)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.
@@ -338,29 +366,12 @@ class Session:
             found = max(found, int(release.answers["rows"].values[0]))
         self.unit = wanted.found(found)
 
-    def _read(
-        self, query: object, keys: GivenKeys, *, together: bool
-    ) -> tuple[Query, Select | None]:
-        """A question as the caller gave it; together: keys may be for another SELECT beside it."""
-        if isinstance(query, str):
-            if keys and together:
-                names = rows(query, start=self.table)[1].group_names
-                if isinstance(keys, Mapping):
-                    keys = {name: keys[name] for name in keys if name in names}
-                elif not names:
-                    keys = None
-            return self.read_sql(query, keys=keys)
-        if not isinstance(query, Query) or not query.aggregates:
-            raise InvalidParameter(
-                "query", query, expected="session.table(...)....agg(n=tacet.count(), ...)"
-            )
-        # `derive` makes a new scope: what tells it to be ours are its source columns.
-        known = self._scopes.get(query.table)
-        if known is None or query.unit != self.unit or query.scope.leaves is not known.leaves:
-            raise InvalidParameter(
-                "query", query.table, expected="a question begun with this session's table(...)"
-            )
-        return query, None
+    def _together(
+        self, query: object, weights: object, keys: GivenKeys
+    ) -> tuple[Together, list[Select | None]]:
+        return read_asked(
+            query, weights, keys, start=self.table, scopes=self._scopes, unit=self.unit
+        )
 
     def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:
         """The answers to all questions, or none: the order is the guarantee."""

@@ -9,7 +9,7 @@ is the price, and next to nothing (3% at most in all cases tried) where all is L
 that is the quieter of the two, its parts are too few for their composition to be much below the
 sum. Neither is looked for.
 
-The factor is a function of the mechanisms and the request alone, a multiple of 1/256, and itself
+The factor is a function of the mechanisms and the request alone, a multiple of 1/128, and itself
 was priced: what is promised does not rest on the search.
 """
 
@@ -29,7 +29,7 @@ from tacet.privacy.guarantees import ApproxDP
 
 __all__ = ["common_factor"]
 
-_STEPS = 256  # per unit of the factor
+_STEPS = 128  # per unit of the factor
 _MOST = 16
 _MOST_PARTS = 100  # kinds of mechanisms; pricing more takes seconds each time
 

@@ -7,18 +7,28 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from tacet import checks
 from tacet.errors import InvalidParameter, TacetError
 from tacet.query.plan import Query
 
-__all__ = ["Place", "Several", "Together", "members_of", "naming", "weights_of"]
+__all__ = [
+    "Place",
+    "Several",
+    "Together",
+    "by_name",
+    "members_of",
+    "naming",
+    "read_together",
+    "weights_of",
+]
 
+_T = TypeVar("_T")
 _MOST = 1_000
 Several = (
     list[Query]
@@ -116,6 +126,13 @@ def members_of(questions: object) -> dict[str, Any] | None:
     return found
 
 
+def check_single(query: object) -> object:
+    """What is no list or mapping of questions."""
+    if isinstance(query, Mapping | list | tuple):
+        raise InvalidParameter("query", query, expected="one question: ask about each by itself")
+    return query
+
+
 def by_name(argument: str, values: object, names: Sequence[str], *, listed: bool) -> dict[str, Any]:
     """What the caller gave for each question; for a list of questions as a list.
 
@@ -149,3 +166,25 @@ def weights_of(weights: object, names: Sequence[str], *, listed: bool) -> tuple[
             )
         found.append(weight)
     return tuple(found)
+
+
+def read_together(
+    questions: object, weights: object, read: Callable[[object], tuple[Query, _T]]
+) -> tuple[Together, list[_T]]:
+    """One question or several, as the caller gave them, and what else `read` makes of each.
+
+    Raises what `read` raises, naming the question, and InvalidParameter for weights.
+    """
+    given = members_of(questions)
+    if given is None and weights is not None:
+        raise InvalidParameter("weights", weights, expected="it for several questions alone")
+    asked, beside = [], []
+    for name, member in ({"": questions} if given is None else given).items():
+        with naming(name):
+            query, other = read(member)
+            asked.append(query)
+            beside.append(other)
+    if given is None:
+        return Together.alone(asked[0]), beside
+    shares = weights_of(weights, tuple(given), listed=not isinstance(questions, Mapping))
+    return Together(names=tuple(given), queries=tuple(asked), weights=shares), beside

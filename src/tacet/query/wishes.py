@@ -1,0 +1,89 @@
+"""How errors that are wished for, and kinds of budgets, are read as the caller wrote them."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from tacet import checks
+from tacet.checks import Number
+from tacet.errors import InvalidParameter
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from tacet.query.plan import Query
+from tacet.query.together import Together, by_name, naming
+
+__all__ = ["Target", "budgets_of", "targets_of", "wishes_of"]
+
+Target = Mapping[str, float]
+"""Wished standard errors of one question, by the names of its aggregates."""
+
+
+def targets_of(errors: object, query: Query, *, argument: str = "error") -> Target:
+    """What the caller wished: one number for a question with one aggregate, else by name.
+
+    Raises InvalidParameter for names that the question has not, and numbers that are not above 0.
+    """
+    names = list(query.aggregates)
+    if isinstance(errors, Mapping):
+        wished = dict(errors)
+    elif len(names) == 1:
+        wished = {names[0]: errors}
+    else:
+        raise InvalidParameter(
+            argument, errors, expected=f"standard errors by name, {{{names[0]!r}: 10, ...}}"
+        )
+    if not wished or not set(wished) <= set(names):
+        raise InvalidParameter(
+            argument, sorted(map(str, wished)), expected=f"aggregates: {', '.join(names)}"
+        )
+    return {
+        name: float(checks.positive(**{f"{argument}[{name!r}]": value}))
+        for name, value in wished.items()
+    }
+
+
+def wishes_of(errors: object, together: Together, *, listed: bool) -> list[Target]:
+    """The wished errors of each question; empty for one of which none is wished.
+
+    Raises InvalidParameter as `targets_of` does, naming the question, and where none is wished.
+    """
+    if together.single:
+        return [targets_of(errors, together.queries[0], argument="errors")]
+    given = by_name("errors", errors, together.names, listed=listed)
+    found: list[Target] = []
+    for name, query in zip(together.names, together.queries, strict=True):
+        with naming(name):
+            wished = given.get(name)
+            found.append({} if wished is None else targets_of(wished, query, argument="errors"))
+    if not any(found):
+        raise InvalidParameter("errors", errors, expected="a standard error of some question")
+    return found
+
+
+def budgets_of(
+    kind: type[Guarantee] | None, delta: Number, *, account: Guarantee
+) -> Callable[[Fraction], Guarantee]:
+    """From a number to a budget of this kind; by default of the account's.
+
+    Raises InvalidParameter for what is no kind, or a delta that it has not, or lacks.
+    """
+    made = type(account) if kind is None else kind
+    share = checks.exact("delta", delta)
+    if not 0 <= share < 1:
+        raise InvalidParameter("delta", delta, expected="a number from 0 to below 1")
+    if made is RenyiDP and isinstance(account, RenyiDP) and not share:
+        return lambda number: RenyiDP(account.alpha, number)
+    if made is PureDP and not share:
+        return PureDP
+    if made is ApproxDP and share:
+        return lambda number: ApproxDP(number, share)
+    if made is ZCDP:
+        return lambda number: ZCDP(number, share)
+    if made is GDP:
+        return lambda number: GDP(number, share)
+    if made in {PureDP, ApproxDP, RenyiDP}:
+        expected = "above 0 for ApproxDP, 0 for PureDP and RenyiDP (of the account's alpha)"
+        raise InvalidParameter("delta", delta, expected=expected)
+    raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")
