@@ -2,6 +2,7 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
+from tacet.query.aggregates.associations import correlation, covariance
 from tacet.query.aggregates.counts import count, count_people
 from tacet.query.aggregates.extremes import max, min  # noqa: A004  # the public words
 from tacet.query.aggregates.found import find_bounds
@@ -13,9 +14,11 @@ from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word
 from tacet.query.aggregates.variances import stdev, variance
 
 __all__ = [
+    "correlation",
     "count",
     "count_if",
     "count_people",
+    "covariance",
     "find_bounds",
     "iqr",
     "max",

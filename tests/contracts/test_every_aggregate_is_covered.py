@@ -63,6 +63,8 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         tacet.aggregates.count_if("x > 1"),
         tacet.aggregates.proportion("x > 1"),
         tacet.variance("x", 0, 1),
+        tacet.aggregates.covariance("x", "whole", (0, 1), (0, 1)),
+        tacet.aggregates.correlation("x", "whole", (0, 1), (0, 1)),
         tacet.stdev("x", 0, 1),
     ]
     scope = neighbor_tables.empty_scope()

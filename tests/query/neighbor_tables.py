@@ -28,6 +28,12 @@ from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.associations import (
+    Correlation,
+    Covariance,
+    correlation,
+    covariance,
+)
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
@@ -85,6 +91,15 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "variance_huge": lambda: tacet.variance("x", -(2**500), 2**499),
         "variance_text": lambda: tacet.variance("note", -2, 3),
         "stdev_whole": lambda: tacet.stdev("whole", -4, 9),
+    },
+    Covariance: {
+        "covariance": lambda: covariance("x", "whole", (0, 10), (-4, 9)),
+        "covariance_text": lambda: covariance("note", "x", (-2, 3), ("-1/3", 0.7), ddof=0),
+        "covariance_huge": lambda: covariance("x", "x", (-(2**500), 2**499), (2**40, 2**40 + 1)),
+    },
+    Correlation: {
+        "correlation": lambda: correlation("x", "whole", (0, 10), (-4, 9)),
+        "correlation_text": lambda: correlation("note", "x", (-2, 3), ("-1/3", 0.7)),
     },
     Sum: {
         "sum_from_zero": lambda: tacet.sum("x", 0, 10),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.associations import Correlation, Covariance
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
@@ -27,6 +28,8 @@ EVERY: tuple[type[Aggregate], ...] = (
     Mean,
     Proportion,
     Variance,
+    Covariance,
+    Correlation,
     Quantile,
     Quantiles,
     Spread,

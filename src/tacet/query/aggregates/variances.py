@@ -34,18 +34,17 @@ from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import bounds_of, expression_of, given_bounds, weight_of
 from tacet.query.aggregates.regions import MAIN, ends, largest_length, mean_box, noise_quantile
-from tacet.query.aggregates.strategies import SQUARED, Noisy, moment_clamp
+from tacet.query.aggregates.strategies import SQUARED, Noisy, moment_clamp, simulated_error
 from tacet.query.aggregates.sums import Clamp, clamping_note
 from tacet.query.noise import AdditiveNoise, Share
 from tacet.query.scope import Scope
 from tacet.query.units import Reach, Unit
 
-__all__ = ["Variance", "stdev", "variance"]
+__all__ = ["Variance", "stdev", "variance", "variance_ends"]
 
 Floats = NDArray[np.float64]
 
 _TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
-_DRAWS = 40_000
 _EVENLY = "the errors by rows are for values spread evenly over the range"
 
 
@@ -108,7 +107,9 @@ class Variance(Single):
             moments[2].append(4 * squares - 4 * width * total + rows * width**2)
         noisy = SQUARED.release(moments, noise, one=width**2, bits=bits)
         values, errors = _estimates(noisy, ddof=self.ddof)
-        low, high = _interval(noisy, values, ddof=self.ddof, laplace=noise.laplace)
+        box = mean_box(noisy, 1, z=noise_quantile(0.05 - MAIN, laplace=noise.laplace))
+        z = noise_quantile(MAIN, laplace=noise.laplace)
+        low, high = variance_ends(noisy, (1, 2), box=box, z=z, ddof=self.ddof)
         if self.root:
             at_least = np.maximum(values, 0.0)
             values, low, high = np.sqrt(at_least), np.sqrt(low), np.sqrt(high)
@@ -125,47 +126,43 @@ class Variance(Single):
 
     def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
         """The error: a table over the number of rows, or a number under assumptions."""
-        strategy = SQUARED.of(laplace=noise.laplace)
         one = self._width**2
-        scale = float(one * Fraction(2) ** -one.bit_length())
-        noiseless = Noisy(
-            moments=np.zeros((1, 3)),
-            inverse=strategy.inverse / scale,
-            deviation=noise.standard_deviation,
-        )
+        still, largest = SQUARED.still(noise, one=one), 2 * SQUARED.scale(one)
         unit = self._half if self.root else self._half**2
-        error, even = None, _first_order(noiseless, mean=0.0, variance=1 / 3)
+        error, even = None, _first_order(still, mean=0.0, variance=1 / 3)
         if self.root:
             even /= 2 * math.sqrt(1 / 3)
         if assume is not None:
-            error = unit * self._simulated(noiseless, assume, laplace=noise.laplace)
+            error = unit * self._simulated(still, assume, laplace=noise.laplace)
         return Forecast(
-            noise=f"{noise} on each of three sums, to which a row adds up to {2 * scale:.6g}",
-            sensitivity=strategy.sensitivity(reach, one=one).reason,
+            noise=f"{noise} on each of three sums, to which a row adds up to {largest:.6g}",
+            sensitivity=SQUARED.of(laplace=noise.laplace).sensitivity(reach, one=one).reason,
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
             table=tuple((n, unit * min(even / n, 1.0)) for n in _TABLE),
             notes=(clamping_note(self.lower, self.upper), *([] if assume else [_EVENLY])),
         )
 
-    def _simulated(self, noiseless: Noisy, assume: Assume, *, laplace: bool) -> float:
-        """Root mean squared error about the exact value, of fixed draws; values spread evenly."""
+    def _simulated(self, still: Noisy, assume: Assume, *, laplace: bool) -> float:
+        """The error of values on [-1, 1]; where none are assumed, they are spread evenly."""
         values, low = assume.of(self.column), self.clamp.absolute(self.clamp.lower)
         u = np.linspace(-1.0, 1.0, 1_001)
         if values is not None:
             u = np.clip((values - low) / self._half - 1, -1.0, 1.0)
         rows = assume.rows
-        moments = rows * np.array([1.0, u.mean(), (u**2).mean()])
-        source = np.random.default_rng(0)
-        draw = source.laplace if laplace else source.normal
-        scale = noiseless.deviation / (math.sqrt(2) if laplace else 1)
-        noise = draw(0.0, scale, (_DRAWS, 3)) @ noiseless.inverse.T
-        drawn = dataclasses.replace(noiseless, moments=moments + noise)
-        found, _ = _estimates(drawn, ddof=self.ddof)
         true = u.var() * rows / (rows - self.ddof) if rows > self.ddof else 0.0
-        if self.root:
-            found, true = np.sqrt(np.maximum(found, 0.0)), math.sqrt(true)
-        return float(np.sqrt(np.mean((found - true) ** 2)))
+
+        def found(noisy: Noisy) -> Floats:
+            values, _ = _estimates(noisy, ddof=self.ddof)
+            return np.sqrt(np.maximum(values, 0.0)) if self.root else values
+
+        return simulated_error(
+            still,
+            rows * np.array([1.0, u.mean(), (u**2).mean()]),
+            found,
+            true=math.sqrt(true) if self.root else true,
+            laplace=laplace,
+        )
 
 
 def variance(
@@ -229,10 +226,9 @@ def _most(ddof: int) -> float:
     return 1.0 + ddof
 
 
-def _weights(mean: Floats, variance: Floats, *, squared: Floats | None = None) -> Floats:
+def _weights(mean: Floats, variance: Floats) -> Floats:
     """Of the moments 1, u, u^2 in the sum of (u - mean)^2 - variance."""
-    square = mean**2 if squared is None else squared
-    return np.stack([square - variance, -2 * mean, np.ones_like(mean)], axis=-1)
+    return np.stack([mean**2 - variance, -2 * mean, np.ones_like(mean)], axis=-1)
 
 
 def _first_order(noisy: Noisy, *, mean: float, variance: float) -> float:
@@ -252,10 +248,16 @@ def _estimates(noisy: Noisy, *, ddof: int) -> tuple[Floats, Floats]:
     return np.asarray(values), np.asarray(errors)
 
 
-def _interval(noisy: Noisy, guess: Floats, *, ddof: int, laplace: bool) -> tuple[Floats, Floats]:
-    """95% intervals of the variances of values on [-1, 1]."""
-    n, s, q = noisy.moments.T
-    low, high = mean_box(noisy, 1, z=noise_quantile(0.05 - MAIN, laplace=laplace))
+def variance_ends(
+    noisy: Noisy, at: tuple[int, int], *, box: tuple[Floats, Floats], z: float, ddof: int
+) -> tuple[Floats, Floats]:
+    """Ends of the variances of values on [-1, 1] whose mean is in a box.
+
+    at: the places of the sums of u and of u^2 among the moments, that of 1 is the first; z: the
+    quantile of the noise.
+    """
+    n, s, q = noisy.moments[:, 0], noisy.moments[:, at[0]], noisy.moments[:, at[1]]
+    low, high = box
     at_ends = [q - 2 * m * s + m**2 * n for m in (low, high)]
     turn = np.divide(s, n, out=np.zeros_like(s), where=n != 0)
     inside = (low < turn) & (turn < high)
@@ -263,16 +265,20 @@ def _interval(noisy: Noisy, guess: Floats, *, ddof: int, laplace: bool) -> tuple
     least, most = np.min([*at_ends, at_turn], axis=0), np.max([*at_ends, at_turn], axis=0)
     squares = np.where((low < 0) & (high > 0), 0, np.minimum(low**2, high**2))
     corners = [(m, p) for m in (low, high) for p in (squares, np.maximum(low**2, high**2))]
-    z = noise_quantile(MAIN, laplace=laplace) * noisy.deviation
 
     def width(v: Floats) -> Floats:
-        weights = [_weights(m, v, squared=p) for m, p in corners]
-        return z * largest_length(weights, noisy)
+        weights = []
+        for mean, square in corners:
+            weights.append(np.zeros_like(noisy.moments))
+            weights[-1][:, 0], weights[-1][:, at[0]] = square - v, -2 * mean
+            weights[-1][:, at[1]] = 1.0
+        return z * noisy.deviation * largest_length(weights, noisy)
 
+    rows = np.maximum(n - ddof, 1.0)
     return ends(
         lambda v: most - (n - ddof) * v + width(v),
         lambda v: (n - ddof) * v - least + width(v),
-        guess,
+        np.asarray((q - s * turn) / rows),
         low=0.0,
         high=_most(ddof),
     )
