@@ -42,10 +42,10 @@ def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
         _climbers(ladder, cells, tallies.ladders[query.ladders.index(ladder)])
         for ladder in query.ladders_of(aggregate)
     )
-    sums = []
+    sums, measures = [], query.measures
     for measure in query.measures_of(aggregate):
         column = [0] * cells
-        found = tallies.sums[query.measures.index(measure)]
+        found = tallies.sums[measures.index(measure)]
         for cell, value in zip(tallies.cells.tolist(), found, strict=True):
             column[cell] = value
         sums.append(column)

@@ -32,6 +32,7 @@ were chosen by computing errors of correlations over a range of means, deviation
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -88,12 +89,7 @@ class Strategy:
 
         Of the two norms, only that of the strategy is meant.
         """
-        found = of_vectors(
-            reach,
-            self.replaced if reach.replaced else self.removed,
-            each=f"each adds to {len(self.matrix)} sums a vector that is no longer than that of "
-            "values at a bound",
-        )
+        found = _moved(reach, self.replaced if reach.replaced else self.removed)
         part = Fraction(one, self.fine)
         return Sensitivity(
             l1=found.l1 * part, l2_squared=found.l2_squared * part**2, reason=found.reason
@@ -192,6 +188,16 @@ def simulated_error(
     return float(np.sqrt(np.mean((found(drawn) - true) ** 2)))
 
 
+@functools.lru_cache(maxsize=256)
+def _moved(reach: Reach, corners: Vectors) -> Sensitivity:
+    return of_vectors(
+        reach,
+        corners,
+        each=f"each adds to {len(corners[0])} sums a vector that is no longer than that of values "
+        "at a bound",
+    )
+
+
 def moment_clamp(expression: Expression, lower: Fraction | None, upper: Fraction | None) -> Clamp:
     """The public range in integers whose squares fit in 63 bits; a function of the bounds alone.
 
@@ -200,8 +206,13 @@ def moment_clamp(expression: Expression, lower: Fraction | None, upper: Fraction
     """
     assert lower is not None
     assert upper is not None
+    return _clamp(lower, upper, whole=expression.kind is Kind.INTEGER)
+
+
+@functools.lru_cache(maxsize=256)
+def _clamp(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
     largest = max(abs(lower), abs(upper))
-    whole = expression.kind is Kind.INTEGER and lower.denominator == upper.denominator == 1
+    whole = whole and lower.denominator == upper.denominator == 1
     if whole and largest <= 2**52 and upper - lower < 2**_BITS:
         return Clamp(lower=int(lower), upper=int(upper), unit_log2=0)
     unit_log2 = max(floor_log2(upper - lower) + 1 - _BITS, floor_log2(largest) - 52)
