@@ -118,6 +118,29 @@ def test_it_stays_within_its_budget_and_every_step_is_told(
     assert steps == sorted(steps)
 
 
+@pytest.mark.parametrize(
+    "budget", [tacet.ApproxDP(60, 1e-4), tacet.ZCDP(60, delta=1e-4)], ids=["approximate", "zCDP"]
+)
+def test_with_a_delta_common_values_of_text_are_found(
+    budget: tacet.ApproxDP | tacet.ZCDP,
+) -> None:
+    frame = people()[["id", "county"]]
+    frame["name"] = [f"person {k}" for k in range(PEOPLE)]
+    with tacet.Session(
+        {"t": frame},
+        unit=tacet.Person("id", max_rows=1),
+        budget=budget,
+        columns={"county": tacet.Text(), "name": tacet.Text()},
+    ) as session:
+        found = session.describe("t", budget=budget)
+        assert all(a <= b for a, b in zip(session.spent.additive, budget.additive, strict=True))
+    county, name = found.columns
+    assert [bar.label for bar in county.bars] == ["A", "B", "C"]
+    assert county.bars[0].count.value == pytest.approx((frame["county"] == "A").sum(), abs=50)
+    assert name.bars == ()
+    assert "rarer ones are missing" in str(found)
+
+
 def test_the_same_noise_gives_the_same_look(tmp_path: Path) -> None:
     one, other = (look(tmp_path, tacet.PureDP(1)) for _ in range(2))
     assert one == other

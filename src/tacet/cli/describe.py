@@ -33,7 +33,8 @@ What a column holds is declared with --columns or --bounds, or known from the ty
 DuckDB column. Columns of a CSV file that are not declared are put to a private vote, for a tenth of
 the budget: a column is of numbers, dates or booleans where the values of four people in five
 convert. Ranges that are not declared are found privately, on round numbers. Values of text columns
-are never read off the data: declare them as categories to count them.
+are never read off the data: declare them as categories, or give --delta, for which those that many
+people share are found.
 
 \b
 Examples:
@@ -98,7 +99,12 @@ def describe(
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option("--delta", metavar="X", help="With --epsilon.", show_default=False),
+        typer.Option(
+            "--delta",
+            metavar="X",
+            help="With --epsilon, --rho or --mu; common values of text are then found too.",
+            show_default=False,
+        ),
     ] = None,
     rho: Annotated[
         str | None,

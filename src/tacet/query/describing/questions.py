@@ -32,6 +32,7 @@ from tacet.query.columns import Bounds, Categories, Dates, Fact, Key, Text
 from tacet.query.describing.description import Bar, ColumnLook, Description, Kind, Told
 from tacet.query.expressions.types import Kind as Read
 from tacet.query.plan import Query
+from tacet.query.private_keys import private_keys
 from tacet.query.release import Release
 from tacet.query.scope import Scope
 
@@ -59,7 +60,12 @@ _READ: Mapping[Read, Kind] = {
 _EPOCH = dt.date(1970, 1, 1)
 _DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
 _MOST_CATEGORIES = 200
-_NO_KEYS = "its values are not public: declare tacet.Categories([...]) to count them"
+_MOST_SHOWN = 15  # values of a column of text
+_NO_KEYS = (
+    "its values are not public: declare tacet.Categories([...]) to count them, or give a budget "
+    "with a delta, for which values that many people share are found"
+)
+_FOUND = "values that enough people share, the commonest first; rarer ones are missing"
 _NO_TYPE = "a column of a type that is not described"
 
 
@@ -143,6 +149,7 @@ class _Look:
     ) -> None:
         self.session, self.start, self.budget, self.progress = session, start, budget, progress
         self.columns = columns
+        self.deltas = getattr(budget, "delta", 0) > 0
         self.asked = 0
         self.questions = 2 + len(columns)
         self.remaining = session.remaining
@@ -255,6 +262,8 @@ class _Look:
     def _bars_wanted(self, column: _Column, ranges: Mapping[str, Any]) -> bool:
         if isinstance(column.fact, Categories):
             return len(column.fact.values) <= _MOST_CATEGORIES
+        if column.kind == "text":
+            return self.deltas
         return column.name in ranges or column.kind == "boolean"
 
     def _bars(
@@ -264,6 +273,8 @@ class _Look:
         budget: Guarantee,
     ) -> tuple[Bar, ...]:
         query, name = self.start, column.name
+        if column.kind == "text":
+            return self._values(column, budget)
         keys: Sequence[Key]
         if isinstance(column.fact, Categories):
             keys, labels = column.fact.values, [_label(key) for key in column.fact.values]
@@ -281,6 +292,13 @@ class _Look:
             query = query.derive(**{name: value})
         answer = self._ask(query.group_by(name, keys=keys).agg(n=count_people()), budget)
         return _bars_of(labels, answer.answers["n"])
+
+    def _values(self, column: _Column, budget: Guarantee) -> tuple[Bar, ...]:
+        """The commonest values of a column of text, themselves found privately."""
+        query = self.start.group_by(column.name, keys=private_keys()).agg(n=count_people())
+        release = self._ask(query, budget)
+        bars = _bars_of([_label(key) for (key,) in release.keys], release.answers["n"])
+        return tuple(sorted(bars, key=lambda bar: -bar.count.value)[:_MOST_SHOWN])
 
     def _new_name(self) -> str:
         """A name that no column has."""
@@ -308,7 +326,7 @@ class _Look:
             return dataclasses.replace(look, note=_NO_TYPE)
         look = dataclasses.replace(look, present=_first(answers[f"present{place}"]))
         if column.kind == "text":
-            return dataclasses.replace(look, note=_NO_KEYS)
+            return dataclasses.replace(look, note=_FOUND if self.deltas else _NO_KEYS)
         if column.name not in ranges:
             return look
         low, high, found = ranges[column.name]
