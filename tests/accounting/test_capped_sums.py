@@ -292,8 +292,7 @@ def test_others_are_refused() -> None:
     laplace = Laplace(noise_multiplier=0.1).poisson_sampled(rate=0.01)
     with pytest.raises(UnsupportedEvent):
         capped.epsilon_interval([(laplace, 10)], delta=1e-5, neighbors=AddRemove)
-    with pytest.raises(UnsupportedEvent):
-        capped.delta_interval([(event, 10**11)], epsilon=1)
+    assert capped.delta_interval([(event, 10**11)], epsilon=1).lower > 1 - 1e-12
     with pytest.raises(UnsupportedEvent):
         capped.delta_interval([], epsilon=1)
     for delta in (0, 1, -1):

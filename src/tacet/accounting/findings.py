@@ -44,7 +44,7 @@ _CAPPED = 5e-5
 
 _NO_DELTA = 1e-300
 """A delta that is not above this is not looked at again."""
-_FAINT = 1e-100
+_FAINT = 1e-30
 """Of a delta below this, Renyi divergences may well tell that it is none."""
 
 _REACHED = "a pair that the event allows; docs/proofs/matrices.md"

@@ -20,6 +20,7 @@ from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
 from tacet.accounting.pld.capped_jumps import jump_cases, likely_by_one
 from tacet.accounting.pld.capped_laws import CappedLaw, law_above, law_below
 from tacet.accounting.pld.capped_masses import Grid
+from tacet.accounting.pld.capped_means import delta_below, epsilon_below
 from tacet.accounting.pld.capped_plans import Plan, Planner
 from tacet.accounting.pld.convolution import Side, Window, total
 from tacet.accounting.pld.sampled_cells import SampledGaussian
@@ -86,7 +87,14 @@ def epsilon_interval(
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
     steps = _steps(composition, neighbors)
     with np.errstate(all="ignore"):  # numbers beyond the floats end in bounds that say nothing
+        if _many(steps):
+            below = [part.rounded(-1) for part in steps]
+            return Interval(epsilon_below(below, delta=_float(goal, 1)), math.inf)
         found = _epsilon(steps, goal, remove=True)
+        if found.upper - found.lower > _NEEDED * found.upper:
+            below = [part.rounded(-1) for part in steps]
+            least = epsilon_below(below, delta=_float(goal, 1))
+            found = Interval(min(max(found.lower, least), found.upper), found.upper)
         most = _most(steps)  # no loss of an added unit is larger
         other = _epsilon(steps, goal, remove=False, high=most, idle=found.lower)
     return _worse(found, other)
@@ -110,12 +118,21 @@ def delta_interval(
         raise InvalidParameter("epsilon", epsilon, expected="0 or a positive number")
     steps = _steps(composition, neighbors)
     if number > _MOST_EPSILON:  # delta falls: what holds there bounds it from above
-        return Interval(0.0, delta_interval(composition, epsilon=_MOST_EPSILON).upper)
+        least = delta_below([part.rounded(-1) for part in steps], epsilon=_float(number, 1))
+        return Interval(least, delta_interval(composition, epsilon=_MOST_EPSILON).upper)
     with np.errstate(all="ignore"):
+        least = delta_below([part.rounded(-1) for part in steps], epsilon=_float(number, 1))
+        if _many(steps) or least >= 1 - _ENOUGH:
+            return Interval(least, 1.0)
         found = _delta(steps, number, remove=True)
         high = 0.0 if _most(steps) <= _float(number, -1) else 1.0
         other = _delta(steps, number, remove=False, high=high, idle=found.lower)
     return _worse(found, other)
+
+
+def _many(steps: Sequence[Sampled]) -> bool:
+    """Whether there are too many for a sum: only where it lies above is told then."""
+    return any(step.count > _MOST_COPIES for step in steps)
 
 
 def _worse(found: Interval, other: Interval) -> Interval:
@@ -133,7 +150,7 @@ def _steps(composition: Sequence[tuple[Event, int]], neighbors: Neighbors) -> li
     steps: list[Sampled] = []
     for event, count in composition:
         known = isinstance(event, PoissonSampled) and isinstance(event.event, Gaussian)
-        if not known or neighbors is ReplaceOne or count > _MOST_COPIES:
+        if not known or neighbors is ReplaceOne:
             raise _unsupported(event)
         assert isinstance(event, PoissonSampled)
         assert isinstance(event.event, Gaussian)
