@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -330,3 +331,22 @@ def test_names_of_columns_do_not_care_about_capitals() -> None:
         low = one.sql("select COUNTY, avg(AGE) as m from t group by County", budget=BUDGET)
         high = other.sql("SELECT county, AVG(age) AS m FROM t GROUP BY county", budget=BUDGET)
     assert [row["m"] for row in low.to_dicts()] == [row["m"] for row in high.to_dicts()]
+
+
+def test_arithmetic_beyond_all_numbers_is_shown_and_null_in_json() -> None:
+    with session() as opened_:
+        release = opened_.sql(
+            "SELECT POWER(COUNT(*), 1000) AS huge, -EXP(COUNT(*) + 9000) AS low FROM t",
+            budget=BUDGET,
+        )
+    (row,) = release.to_dicts()
+    assert (row["huge"], row["low"]) == (math.inf, -math.inf)
+    assert "inf" in str(release)
+    assert release.clamped().to_dicts()
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    (written,) = json.loads(release.to_json(), parse_constant=refused)["rows"]
+    assert written["huge"] is written["low"] is None
+    assert Release.verify(release.to_json()).holds

@@ -40,7 +40,7 @@ def _column(name: str, sql_type: str) -> Identity:
         sql = by_code_point(sql)
     elif base not in INTEGERS | TEXTS | {"DATE", "DECIMAL"}:
         raise InvalidParameter(
-            "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {sql_type}"
+            "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
         )
     leaf = Leaf(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
     return Identity(sql=identifier(leaf.name), leaves=(leaf,))

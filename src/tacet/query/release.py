@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -117,14 +118,15 @@ class Release:
     def to_json(self) -> str:
         """The rows with everything that describes them, as JSON text.
 
-        It holds what the question can be put together from again and its price computed: see
+        Numbers that are not finite, which arithmetic of a SELECT can give, are null, as JSON has
+        none. It holds what the question can be put together from again and its price computed: see
         `Release.verify`. Nothing of it depends on the data but the rows.
         """
         batch = self.batch
         return json.dumps(
             {
                 "format": FORMAT,
-                "rows": self.to_dicts(),
+                "rows": [{name: _finite(v) for name, v in row.items()} for row in self.to_dicts()],
                 "request": repr(self.request),
                 "spent": repr(self.charge),
                 "remaining": repr(self.remaining),
@@ -208,8 +210,14 @@ def _margin(value: float, low: float | None, high: float | None) -> str:
     return f" ({_shown(low)} to {_shown(high)})"
 
 
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
         if value == round(value) and abs(value) < 1e15:
             return f"{value:,.0f}"
         return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
