@@ -31,16 +31,15 @@ def evaluated(
     if not expressions:
         return []
     rows = max((len(values) for _, values in columns.values()), default=0)
-    lists = {"line": list(range(rows))}
-    parts = ["unnest($line::BIGINT[]) AS line"]
+    line = "line" + "_" * max((len(column.name) for column, _ in columns.values()), default=0)
+    lists = {"lines": list(range(rows))}
+    parts = [f"unnest($lines::BIGINT[]) AS {line}"]  # longer than the name of any column
     for number, (column, values) in enumerate(columns.values()):
         lists[f"c{number}"] = list(values)
         parts.append(f"unnest($c{number}::{_TYPES[column.kind]}[]) AS {identifier(column.name)}")
     asked = ", ".join(expression.sql for expression in expressions)
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        # A column named like the numbering could not be told from it.
         found = connection.execute(
-            f"SELECT {asked} FROM (SELECT {', '.join(parts)}) AS released ORDER BY released.line",
-            lists,
+            f"SELECT {asked} FROM (SELECT {', '.join(parts)}) ORDER BY {line}", lists
         ).fetchall()
     return [list(column) for column in zip(*found, strict=True)] or [[] for _ in expressions]
