@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tacet.query.plan import Query
     from tacet.query.sql.types import Select
 
-__all__ = ["key_texts", "typed_keys"]
+__all__ = ["group_of", "key_texts", "typed_keys"]
 
 _FORM = "COLUMN=A,B,C or COLUMN=@FILE with one key a line"
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -59,16 +59,22 @@ def typed_keys(
     """
     found: dict[str, list[Key]] = {}
     for column, written in texts.items():
-        groups = select.group_names
-        names = [groups[name] for name in groups if name.casefold() == column.casefold()]
-        if not names:
-            listed = ", ".join(select.shown) or "none, since it has no GROUP BY"
-            raise InvalidParameter(
-                "--keys", column, expected=f"a column that the SELECT groups by: {listed}"
-            )
-        kinds = {reading.kind for reading in query.scope.column(names[0], argument="--keys")}
-        found[names[0]] = [_typed(column, key, kinds, written) for key in written]
+        name = group_of(column, select, option="--keys")
+        kinds = {reading.kind for reading in query.scope.column(name, argument="--keys")}
+        found[name] = [_typed(column, key, kinds, written) for key in written]
     return found
+
+
+def group_of(column: str, select: Select, *, option: str) -> str:
+    """The group column of this name, or of its alias; InvalidParameter where there is none."""
+    groups = select.group_names
+    names = [groups[name] for name in groups if name.casefold() == column.casefold()]
+    if not names:
+        listed = ", ".join(select.shown) or "none, since it has no GROUP BY"
+        raise InvalidParameter(
+            option, column, expected=f"a column that the SELECT groups by: {listed}"
+        )
+    return names[0]
 
 
 def _typed(column: str, key: str, kinds: set[Kind], written: Sequence[str]) -> Key:

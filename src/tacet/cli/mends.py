@@ -36,11 +36,13 @@ def keys_mend(expected: str) -> str:
     """The option that gives the keys which an error asks for.
 
     >>> keys_mend("the public values of 'home county'")
-    "Write --keys 'home county=A,B', or --keys 'home county=@FILE' with one a line."
+    "Write --keys 'home county=A,B', or --keys 'home county=@FILE' with one a line, or \
+--private-keys 'home county', which finds them and spends a --delta."
     """
     column = _quoted(expected) or "COLUMN"
     name, end = _named(column), _end(column)
-    return f"Write --keys {name}A,B{end}, or --keys {name}@FILE{end} with one a line."
+    found = f"--private-keys {name.removesuffix('=')}{end}, which finds them and spends a --delta"
+    return f"Write --keys {name}A,B{end}, or --keys {name}@FILE{end} with one a line, or {found}."
 
 
 def unit_mend(request: Any, budget: object) -> str:

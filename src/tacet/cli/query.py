@@ -35,6 +35,7 @@ LIMIT, over one table. The table is called as its file (visits.csv is visits; ot
 letters, digits and _ become _), and also data.
 
 Every value of GROUP BY must be listed, with --keys or --columns: it is never read off the data.
+Or --private-keys finds those that enough people have, and spends a --delta.
 Every column that is summed or averaged needs public bounds, with --bounds or --columns.
 
 \b
@@ -166,6 +167,16 @@ def query(
             show_default=False,
         ),
     ] = None,
+    private: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--private-keys",
+            metavar="COLUMN",
+            help="A group column whose values are found: those that enough people have. Needs "
+            "--delta. May be repeated; the columns are then found by their combinations.",
+            show_default=False,
+        ),
+    ] = None,
     columns: Annotated[
         Path | None,
         typer.Option(
@@ -262,6 +273,7 @@ def query(
             ),
             facts=facts_of(bounds or [], columns),
             keys=key_texts(keys or []),
+            private=tuple(private or ()),
             request=price.guarantee("--epsilon, --rho, --mu"),
         )
         kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
@@ -343,5 +355,7 @@ def _print_release(release: Release, *, account: str | None) -> None:
     show.line()
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         show.line(show.wrapped(_MARGINS))
+    if release.found is not None:
+        show.line(show.wrapped(show.clean(f"{release.found.sentence}.")))
     left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
     show.line(show.clean(f"Spent {release.charge}{left}."))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tacet.cli.datafile import ALWAYS, DataFile
-from tacet.cli.keys import typed_keys
+from tacet.cli.keys import group_of, typed_keys
 from tacet.errors import BudgetExceeded, InvalidParameter
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ __all__ = ["Question"]
 class Question:
     """What is asked of a data file; nothing is opened before `session` is.
 
-    file: the data; sql: the SELECT; keys: the public values of group columns as written; request:
-    what the answer may cost.
+    file: the data; sql: the SELECT; keys: the public values of group columns as written; private:
+    the group columns whose values are found; request: what the answer may cost.
     """
 
     file: DataFile
@@ -37,6 +37,7 @@ class Question:
     facts: Mapping[str, Fact]
     keys: Mapping[str, Sequence[str]]
     request: Guarantee
+    private: tuple[str, ...] = ()
 
     def session(self, **account: Any) -> Session:
         """A session over the file; account: its budget, dataset, ledger and so on.
@@ -70,10 +71,19 @@ class Question:
                 raise BudgetExceeded(asked=cost, left=session.budget, account=account)
 
     def _keys(self, session: Session) -> dict[str, Any]:
+        from tacet.query.private_keys import private_keys
         from tacet.query.select import rows
 
         query, select = rows(self.sql, start=session.table)
-        return typed_keys(self.keys, select=select, query=query)
+        found: dict[str, Any] = dict(typed_keys(self.keys, select=select, query=query))
+        for column in self.private:
+            name = group_of(column, select, option="--private-keys")
+            if name in found:
+                raise InvalidParameter(
+                    "--private-keys", column, expected="each column once, and in one option alone"
+                )
+            found[name] = private_keys()
+        return found
 
     def _table(self) -> str:
         from tacet.query.sql.parse import parse_select

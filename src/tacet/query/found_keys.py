@@ -46,6 +46,11 @@ class FoundKeys:
         return ", ".join(self.groups)
 
     @property
+    def sentence(self) -> str:
+        """Which keys may be missing, beside a table."""
+        return f"{self.names}: {self.rule.words()}; keys may be missing"
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """How keys are found, and what may be missing."""
         rows = "the rows that are left; NULL is a key like any other"

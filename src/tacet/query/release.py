@@ -174,7 +174,7 @@ class Release:
         lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
         lines += [f"... and {cut} more rows"] if cut > 0 else []
         if self.found is not None:
-            lines.append(f"{self.found.names}: {self.found.rule.words()}; keys may be missing")
+            lines.append(self.found.sentence)
         return "\n".join(lines)
 
     def _error_columns(self) -> list[str]:
