@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
     from tacet.query.aggregates.answers import Assume
     from tacet.query.aggregates.counts import count, count_people
+    from tacet.query.aggregates.distinct import count_distinct
     from tacet.query.aggregates.extremes import max, min  # noqa: A004  # the public words
     from tacet.query.aggregates.found import find_bounds
+    from tacet.query.aggregates.histograms import histogram
     from tacet.query.aggregates.moments import mean
     from tacet.query.aggregates.quantiles import median, quantile
     from tacet.query.aggregates.several import iqr, quantiles
     from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
+    from tacet.query.aggregates.tops import top
     from tacet.query.aggregates.variances import stdev, variance
     from tacet.query.columns import Bounds, Categories, Dates, Text
     from tacet.query.engines.sources import Csv
@@ -56,10 +59,12 @@ __all__ = [
     "aggregates",
     "auto",
     "count",
+    "count_distinct",
     "count_people",
     "errors",
     "events",
     "find_bounds",
+    "histogram",
     "iqr",
     "ledger",
     "max",
@@ -72,6 +77,7 @@ __all__ = [
     "quantiles",
     "stdev",
     "sum",
+    "top",
     "variance",
 ]
 
@@ -84,13 +90,16 @@ _HOMES = {
     "tacet.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
     "tacet.query.aggregates.answers": ["Assume"],
     "tacet.query.aggregates.counts": ["count", "count_people"],
+    "tacet.query.aggregates.distinct": ["count_distinct"],
     "tacet.query.aggregates.extremes": ["max", "min"],
     "tacet.query.aggregates.found": ["find_bounds"],
+    "tacet.query.aggregates.histograms": ["histogram"],
     "tacet.query.aggregates.moments": ["mean"],
     "tacet.query.aggregates.quantiles": ["median", "quantile"],
     "tacet.query.aggregates.several": ["iqr", "quantiles"],
     "tacet.query.aggregates.variances": ["stdev", "variance"],
     "tacet.query.aggregates.sums": ["sum"],
+    "tacet.query.aggregates.tops": ["top"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
     "tacet.query.engines.sources": ["Csv"],
     "tacet.query.private_keys": ["private_keys"],

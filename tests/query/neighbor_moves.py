@@ -30,6 +30,7 @@ import tacet
 from tacet.privacy.neighbors import Neighbors
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.extremes import ExtremeSelection
+from tacet.query.aggregates.histograms import FoundBins
 from tacet.query.aggregates.quantiles import Selection
 from tacet.query.aggregates.several import Cutting
 from tacet.query.aggregates.totals import FoundClipping
@@ -99,6 +100,16 @@ def moves_of(
     salt: int,
 ) -> Moves:
     """How far the worst of these neighbours moves each aggregate, exactly, in both norms."""
+    many = {name: make for name, make in aggregates.items() if make().lines != 1}
+    if many and len(aggregates) > 1:  # each of them is asked alone
+        alone = [{name: make} for name, make in many.items()]
+        rest = {name: make for name, make in aggregates.items() if name not in many}
+        together: Moves = {}
+        for part in [*alone, rest] if rest else alone:
+            together |= moves_of(
+                session, pipeline=pipeline, grouped=grouped, aggregates=part, pairs=pairs, salt=salt
+            )
+        return together
     single, left, right = (
         question(
             session,
@@ -121,6 +132,17 @@ def moves_of(
                 _range(x, y, pairs=pairs or 1) / told[draw > 0]
                 for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))
             )
+            continue
+        if isinstance(noise, FoundBins):
+            *losses, counts = before[name]
+            *moved_losses, moved_counts = after[name]
+            share = cut_moves(losses, moved_losses, noise.cutting, pairs=pairs or 1)
+            found[name, "range"] = share
+            for norm, bins in (("l1", noise), ("l2", concentrated[name])):
+                assert isinstance(bins, FoundBins)
+                moved = _norm(counts, moved_counts, norm, pairs=pairs or 1, unit_log2=0)
+                most = sensitivity_of(bins.counts.mechanism)
+                found[name, norm] = moved / (most**2 if norm == "l2" else most)
             continue
         if isinstance(noise, Cutting):
             share = cut_moves(before[name], after[name], noise, pairs=pairs or 1)
@@ -225,7 +247,7 @@ def rows_of_others(
                 side,
                 pipeline=pipeline,
                 grouped=True,
-                aggregates=EVERY,
+                aggregates={name: make for name, make in EVERY.items() if make().lines == 1},
                 pairs=pairs.count,
             )
             statement = statement_of(session, query, salt=2**127 + 5)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tests.query.neighbor_cuts import cut_losses
+from tests.query.neighbor_cuts import counts_of, cut_losses
 
 import tacet
 from tacet.bits import SeededBits
@@ -35,13 +35,16 @@ from tacet.query.aggregates.associations import (
     covariance,
 )
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.distinct import CountDistinct
 from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
+from tacet.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
 from tacet.query.aggregates.several import Cutting, Quantiles, Spread
 from tacet.query.aggregates.shares import CountIf, Proportion
 from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.tops import Top
 from tacet.query.aggregates.totals import FoundClipping, Total
 from tacet.query.aggregates.variances import Variance
 from tacet.query.compile import Statement, compile_query
@@ -150,6 +153,16 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "ends": lambda: tacet.quantiles("x", [0, 0.4, 1], -10, 10, steps=4),
     },
     Spread: {"iqr": lambda: tacet.iqr("x", -10, 10, steps=8)},
+    Histogram: {
+        "bins": lambda: tacet.histogram("x", [-3, 0, 0.1, 3, 10]),
+        "bins_whole": lambda: tacet.histogram("whole", [1, 2]),
+    },
+    EqualBins: {"found_bins": lambda: tacet.histogram("x", bins=3, lower=-10, upper=10, steps=8)},
+    CountDistinct: {
+        "distinct": lambda: tacet.count_distinct("x"),
+        "distinct_notes": lambda: tacet.count_distinct("note"),
+    },
+    Top: {"top_notes": lambda: tacet.top("note", 2, ["z", "", "abc", "-2", "none"])},
     Extreme: {
         "greatest": lambda: tacet.max("x", -10, 10, steps=8),
         "least_of": lambda: tacet.min("x", 0, 10, steps=5),
@@ -368,6 +381,10 @@ def vectors(
     found = {}
     for name, aggregate in query.aggregates.items():
         recorder, noise = Recorder(), noises[name]
+        if isinstance(noise, FoundBins):
+            (counted,) = exact_of(query, name, tallies).rankings
+            found[name] = [*cut_losses(counted.counts, noise.cutting), counts_of(counted.counts)]
+            continue
         if isinstance(noise, Cutting):
             (counted,) = exact_of(query, name, tallies).rankings
             found[name] = cut_losses(counted.counts, noise)

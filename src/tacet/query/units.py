@@ -244,6 +244,20 @@ class Reach:
             replaced=replaced,
         )
 
+    def split(self, parts: int) -> Reach:
+        """The reach into a question in which every group falls into so many disjoint parts.
+
+        >>> Reach.within(max_rows=3, cells=2, replaced=False).split(4).cells
+        8
+        """
+        return Reach(
+            rows=self.rows,
+            touched=min(self.rows, self.touched * parts),
+            per_cell=self.per_cell,
+            cells=self.cells * parts,
+            replaced=self.replaced,
+        )
+
     @staticmethod
     def within(
         *,

@@ -28,16 +28,19 @@ def weight_of(weight: Number) -> Fraction:
     return value
 
 
-def expression_of(column: str, scope: Scope, *, numeric: bool = True) -> Expression:
+def expression_of(
+    column: str, scope: Scope, *, numeric: bool = True, kind: Kind | None = None
+) -> Expression:
     """A column by its name, or else an expression, as an expression.
 
-    A name is taken whole, whatever signs it holds; an untyped column is read as a number where one
-    is needed. Raises InvalidParameter for what is neither, or not a number where one is needed.
+    A name is taken whole, whatever signs it holds; an untyped column is read as its use needs: as
+    a number, or as the kind that is given. Raises InvalidParameter for what is neither column nor
+    expression, or of another kind.
     """
     text = column
     if checks.is_text(column) and column in scope:
         text = '"' + column.replace('"', '""') + '"'
-    return scope.parse(text, argument="column", expect=Kind.NUMBER if numeric else None)
+    return scope.parse(text, argument="column", expect=kind or (Kind.NUMBER if numeric else None))
 
 
 def given_bounds(

@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.bits import RandomBits
@@ -39,13 +40,13 @@ from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
 from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
 from tacet.query.aggregates.splits import Plan, Split, plan_for
 from tacet.query.aggregates.sums import clamping_note
-from tacet.query.noise import Share, selection_epsilon
+from tacet.query.noise import Noise, Share, selection_epsilon
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
-__all__ = ["Cutting", "Quantiles", "Spread", "iqr", "quantiles"]
+__all__ = ["Cut", "Cutting", "Quantiles", "Spread", "iqr", "quantiles"]
 
 _MOST = 100
 _CLOSEST = Fraction(1, 10**6)
@@ -113,7 +114,7 @@ class Cutting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut(Aggregate):
+class Cut(Aggregate):
     """What is made of several quantiles of a number column, over rows where it is present.
 
     wanted: rising; steps: the grid has steps + 1 points, evenly from lower to upper.
@@ -154,14 +155,13 @@ class _Cut(Aggregate):
         """Its column."""
         return (self.column,)
 
-    def noise(self, share: Share, reach: Reach) -> Cutting:
+    def noise(self, share: Share, reach: Reach) -> Noise:
         """The cuts within the share."""
         return Cutting.within(share, reach, self.wanted)
 
-    def drawn(self, exact: Exact, noise: Cutting, bits: RandomBits) -> list[list[float]]:
-        """The wanted quantiles, each of all cells; in every cell they rise."""
+    def points(self, exact: Exact, noise: Cutting, bits: RandomBits) -> NDArray[np.int64]:
+        """The points of the grid, quantiles by cells; in every cell they rise."""
         (counted,) = exact.rankings
-        low, high, steps = self._grid()
         found = cut_points(
             counted.counts,
             counted.finer,
@@ -171,7 +171,13 @@ class _Cut(Aggregate):
             bits=bits,
         )
         # Those of one tree do not cross; draws by themselves may, and are nearer in order.
-        points = np.sort(np.array([found[q] for q in self.wanted], dtype=np.int64), axis=0)
+        points = np.array([found[q] for q in self.wanted], dtype=np.int64)
+        return np.sort(points, axis=0)
+
+    def drawn(self, exact: Exact, noise: Cutting, bits: RandomBits) -> list[list[float]]:
+        """The wanted quantiles, each of all cells; in every cell they rise."""
+        low, high, steps = self._grid()
+        points = self.points(exact, noise, bits)
         values: list[list[float]] = (low + points * ((high - low) / steps)).tolist()
         return values
 
@@ -222,7 +228,7 @@ class _Cut(Aggregate):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles(_Cut):
+class Quantiles(Cut):
     """Several quantiles of a number column, each an answer."""
 
     @property
@@ -241,7 +247,7 @@ class Quantiles(_Cut):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread(_Cut):
+class Spread(Cut):
     """The distance between the two quartiles of a number column."""
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:

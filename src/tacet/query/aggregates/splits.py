@@ -30,7 +30,6 @@ Source: the recursion, Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429; the rest
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -207,10 +206,5 @@ def _moves(level: Sequence[Split], reach: Reach) -> Fraction:
         and that is `of_ranks` with as many cells as there are parts.
     Bound       upper; attained where all splits of a level have one steepness.
     """
-    wide = dataclasses.replace(
-        reach,
-        cells=reach.cells * len(level),
-        touched=min(reach.rows, reach.touched * len(level)),
-    )
     evenest = min(level, key=lambda split: split.steepness)
-    return of_ranks(wide, quantile=evenest.share).l1 / evenest.steepness
+    return of_ranks(reach.split(len(level)), quantile=evenest.share).l1 / evenest.steepness
