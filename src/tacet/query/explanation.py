@@ -14,6 +14,7 @@ from tacet.query.aggregates.answers import Assume, Forecast
 from tacet.query.allocation import Allocation
 from tacet.query.bounding import limits_in_words
 from tacet.query.found_keys import FoundKeys
+from tacet.query.outlook import Outlook, outlook_of
 from tacet.query.plan import Derive, Query
 from tacet.query.together import Place
 from tacet.query.units import Person
@@ -34,7 +35,8 @@ class Explanation:
     rows: what happens to the rows, in order. keys: how private keys are found, and which appear how
     often, None where all are public. forecasts: by aggregate, what is known of its error.
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
-    account would be charged. left: what the account holds now.
+    account would be charged. left: what the account holds now. outlook: what other budgets and
+    limits would do. beside: by aggregate, the noise beside the range of its values, where known.
     """
 
     rows: tuple[str, ...]
@@ -44,6 +46,8 @@ class Explanation:
     cost: Guarantee
     left: Guarantee
     keys: FoundKeys | None = None
+    outlook: Outlook
+    beside: Mapping[str, str]
 
     @property
     def affordable(self) -> bool:
@@ -63,6 +67,7 @@ class Explanation:
             "left": repr(self.left),
             "affordable": self.affordable,
             "keys": None if self.keys is None else self.keys.to_dict(),
+            "outlook": self.outlook.to_dict(),
             "aggregates": {
                 name: {
                     "part": self.parts[name],
@@ -92,7 +97,10 @@ class Explanation:
             lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
             lines += [f"  noise: {forecast.noise}"]
             lines += [f"  {text}" for text in _errors(forecast)]
+            lines += [f"  {self.beside[name]}"] if name in self.beside else []
             lines += [f"  {note}" for note in forecast.notes]
+        if more := self.outlook.lines:
+            lines += ["", *more]
         return "\n".join(lines)
 
 
@@ -116,7 +124,23 @@ def explained(
         cost=cost,
         left=left,
         keys=FoundKeys.of(query, allocation),
+        outlook=outlook_of(query, allocation.request, forecasts, assuming),
+        beside=_beside(query, forecasts),
     )
+
+
+def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
+    """By aggregate, its noise as a part of the range of one value."""
+    found = {}
+    for name, aggregate in query.aggregates.items():
+        error, bounds = forecasts[name].standard_error, aggregate.bounds
+        if error is not None and bounds is not None and aggregate.in_units:
+            part = error / (bounds[1] - bounds[0])
+            size = f"{100 * part:.3g}% of it" if part < 10 else f"{part:,.0f} times as wide"
+            found[name] = (
+                f"noise beside the range of one value, {bounds[0]:g} to {bounds[1]:g}: {size}"
+            )
+    return found
 
 
 def provenance(

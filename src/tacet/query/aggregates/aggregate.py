@@ -64,6 +64,17 @@ class Aggregate(ABC):
         return ()
 
     @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The public range that values of its column are clamped to, where it has one."""
+        lower, upper = (getattr(self, name, None) for name in ("lower", "upper"))
+        return None if lower is None or upper is None else (float(lower), float(upper))
+
+    @property
+    def in_units(self) -> bool:
+        """Whether its answer is in the unit of its column, to be read beside the bounds."""
+        return False
+
+    @property
     def expression(self) -> Expression:
         """The one it is taken of, where there is one."""
         (found,) = self.expressions

@@ -22,6 +22,8 @@ __all__ = ["ENDINGS", "Answer", "Assume", "Counted", "Exact", "Forecast"]
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
 """What columns of a release may add to the name of an answer."""
 
+_MOST_ROWS = 10**9  # of one person
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Counted:
@@ -116,6 +118,7 @@ class Assume:
     rows: rows in a cell, after bounding, whose value is present; values: for a column as the
     aggregate names it, public numbers whose law it is assumed to follow. Nothing of it touches
     the data. Quantiles need values; means without values are taken at an end of their range.
+    rows_per_person: public numbers of how many rows people have, to say how many of them go.
 
     >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
     500
@@ -123,9 +126,17 @@ class Assume:
 
     rows: int
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    rows_per_person: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         checks.positive_integer(rows=self.rows)
+        if self.rows_per_person is not None:
+            found = np.asarray(self.rows_per_person)
+            whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)
+            if not whole or found.min() < 1 or found.max() > _MOST_ROWS:
+                raise InvalidParameter(
+                    "rows_per_person", "...", expected="whole numbers of rows, 1 or above"
+                )
         for name, values in self.values.items():
             array = np.asarray(values, dtype=np.float64) if len(values) else np.array([np.nan])
             if array.ndim != 1 or not np.isfinite(array).all():

@@ -125,6 +125,11 @@ class Quantile(Single):
         return self.ranking.bins
 
     @property
+    def in_units(self) -> bool:
+        """Its answer is in the unit of its column."""
+        return True
+
+    @property
     def assumes(self) -> tuple[str, ...]:
         """Its column."""
         return (self.column,)

@@ -90,6 +90,11 @@ class Sum(Single):
         return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
 
     @property
+    def in_units(self) -> bool:
+        """Its answer is in the unit of its column."""
+        return True
+
+    @property
     def assumes(self) -> tuple[str, ...]:
         """Its column."""
         return (self.column,)
