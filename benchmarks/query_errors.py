@@ -1,0 +1,282 @@
+"""Errors of answers at one guarantee, beside estimators as the peers write them; batches and keys.
+
+    python benchmarks/query_errors.py
+    python benchmarks/query_errors.py --tables errors --releases 400
+
+Errors: root mean square of (released - exact) / exact over many releases on real columns (a
+thousand people of a census, and flights), each row one person. Every method gets the same guarantee
+for its whole answer. The peers' estimators are written here, from their published descriptions,
+with the same exact noise, so that a difference is one of method:
+
+- ``three sums``: variance from a noisy count, sum and sum of squares, a third of the budget each
+  (SmartNoise SQL, and the textbook);
+- ``two means``: the same with values shifted to the middle of the range first (Tumult Analytics);
+- ``one by one``: each quantile by its own exponential mechanism with its share of the budget
+  (OpenDP, Tumult Analytics, diffprivlib);
+- ``levels apart``: each level of a hierarchy with its share of the budget, as asked.
+
+Times: one question of one aggregate beside one of twenty, one by one and in a batch; and private
+keys on tables of more and more groups. Medians of interleaved rounds.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+import tacet
+from tacet import mechanisms
+
+Floats = NDArray[np.float64]
+Guarantee = tacet.PureDP | tacet.ZCDP
+
+BUDGETS: dict[str, Guarantee] = {"epsilon = 1": tacet.PureDP(1), "rho = 0.1": tacet.ZCDP("0.1")}
+DECILES = [Fraction(k, 10) for k in range(1, 10)]
+QUARTILES = [Fraction(k, 4) for k in range(1, 4)]
+
+
+# ---- columns
+
+
+def table(name: str, where: Path) -> tuple[str, str, float, float]:
+    """A Parquet file of one column x with a row a person; its public range."""
+    data = resources.files("tacet.cli") / "data"
+    sources = {
+        "age": (f"read_csv('{data / 'pums.csv'}')", "age", 0, 120),
+        "income": (f"read_csv('{data / 'pums.csv'}')", "income", 0, 500_000),
+        "air time": (f"'{data / 'flights.parquet'}'", "air_time", 0, 1_000),
+        "delay": (f"'{data / 'flights.parquet'}'", "arr_delay", -120, 1_500),
+    }
+    source, column, low, high = sources[name]
+    path = where / f"{column}.parquet"
+    duckdb.sql(
+        f"COPY (SELECT row_number() OVER () AS id, {column}::DOUBLE AS x FROM {source} "
+        f"WHERE {column} IS NOT NULL) TO '{path}'"
+    )
+    return str(path), column, low, high
+
+
+# ---- the peers' estimators, on the exact values
+
+
+def noisy(values: list[float], budget: Guarantee, sensitivities: list[float]) -> list[float]:
+    """Each sum with an even share of the budget."""
+    share = budget * Fraction(1, len(values))
+    found = []
+    for value, sensitivity in zip(values, sensitivities, strict=True):
+        if isinstance(share, tacet.PureDP):
+            laplace = mechanisms.Laplace.for_guarantee(share, l1_sensitivity=sensitivity)
+            found.append(float(laplace.release(value)))
+        else:
+            normal = mechanisms.Gaussian.for_guarantee(share, l2_sensitivity=sensitivity)
+            found.append(float(normal.release(value)))
+    return found
+
+
+def variance_of_sums(x: Floats, low: float, high: float, budget: Guarantee, *, at: float) -> float:
+    """From count, sum and sum of squares of x - at."""
+    far = max(abs(low - at), abs(high - at))
+    sums = [float(len(x)), float(np.sum(x - at)), float(np.sum((x - at) ** 2))]
+    count, total, squares = noisy(sums, budget, [1.0, far, far**2])
+    count = max(count, 2.0)
+    return max((squares - total**2 / count) / (count - 1), 0.0)
+
+
+# ---- what is compared
+
+Method = Callable[[], list[float]]
+
+
+def methods(
+    session: tacet.Session, x: Floats, low: float, high: float, budget: Guarantee
+) -> dict[str, tuple[list[float], dict[str, Method]]]:
+    """By statistic: the exact values, and each method's release."""
+    start = session.table("t")
+
+    def asked(**aggregates: Any) -> Method:
+        query = start.agg(**aggregates)
+
+        def release() -> list[float]:
+            answers = session.evaluate(query, budget=budget).answers
+            return [float(answer.values[0]) for answer in answers.values()]
+
+        return release
+
+    middle = (low + high) / 2
+    found: dict[str, tuple[list[float], dict[str, Method]]] = {
+        "variance": (
+            [float(np.var(x, ddof=1))],
+            {
+                "tacet": asked(v=tacet.variance("x", low, high)),
+                "three sums": lambda: [variance_of_sums(x, low, high, budget, at=0.0)],
+                "two means": lambda: [variance_of_sums(x, low, high, budget, at=middle)],
+            },
+        )
+    }
+    for name, wanted in (("quartiles", QUARTILES), ("deciles", DECILES)):
+        single = {f"q{k}": tacet.quantile("x", q, low, high) for k, q in enumerate(wanted)}
+        found[name] = (
+            [float(np.quantile(x, float(q), method="inverted_cdf")) for q in wanted],
+            {
+                "tacet": asked(q=tacet.quantiles("x", wanted, low, high)),
+                "one by one": asked(**single),
+            },
+        )
+    return found
+
+
+def errors(releases: int) -> None:
+    print("\n### Errors, relative to the exact answer (quantiles: to the spread of the column)\n")
+    print("| column | n | guarantee | statistic | method | error | beside tacet |")
+    print("|---|---:|---|---|---|---:|---:|")
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("age", "income", "air time", "delay"):
+            path, _, low, high = table(name, Path(place))
+            x = duckdb.sql(f"SELECT x FROM '{path}'").fetchnumpy()["x"]
+            x = np.clip(np.asarray(x, dtype=np.float64), low, high)
+            for label, budget in BUDGETS.items():
+                with tacet.Session(
+                    {"t": path},
+                    unit=tacet.Person("id", max_rows=1),
+                    budget=budget * (releases * 8),
+                ) as session:
+                    compare(name, label, methods(session, x, low, high, budget), x, releases)
+
+
+def compare(name: str, label: str, found: dict[str, Any], x: Floats, releases: int) -> None:
+    for statistic, (exact, ways) in found.items():
+        truth = np.array(exact)
+        scale = truth if statistic == "variance" else np.full(len(truth), float(np.std(x)))
+        told = {}
+        for method, release in ways.items():
+            drawn = np.array([release() for _ in range(releases)])
+            told[method] = float(np.sqrt(np.mean(((drawn - truth) / scale) ** 2)))
+        for method, error in told.items():
+            ratio = error / told["tacet"]
+            print(
+                f"| {name} | {len(x):,} | {label} | {statistic} | {method} | {error:.3g} "
+                f"| {ratio:.2f} |",
+                flush=True,
+            )
+
+
+# ---- times
+
+
+def people(rows: int, groups: int, where: Path) -> str:
+    path = where / f"rows{rows}groups{groups}.parquet"
+    duckdb.sql(
+        f"COPY (SELECT i // 3 AS id, (hash(i) % {groups})::VARCHAR AS g, "
+        f"(hash(i, 1) % 1000) / 10 AS x, (hash(i, 2) % 1000) / 10 AS y "
+        f"FROM range({rows}) t(i)) TO '{path}'"
+    )
+    return str(path)
+
+
+def timed(ask: Callable[[], Any], rounds: int) -> float:
+    ask()
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        ask()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+def batches(rounds: int) -> None:
+    print("\n### Twenty aggregates of 1,000,000 rows in 50 groups\n")
+    print("| asked | s | times one |")
+    print("|---|---:|---:|")
+    budget = tacet.ZCDP(1)
+    with (
+        tempfile.TemporaryDirectory() as place,
+        tacet.Session(
+            {"t": people(10**6, 50, Path(place))},
+            unit=tacet.Person("id", max_rows=2),
+            budget=budget * 1_000_000,
+        ) as session,
+    ):
+        keys = [str(k) for k in range(50)]
+        start = session.table("t").group_by("g", keys=keys)
+        singles = {}
+        for column in ("x", "y"):
+            for power in (1, 2):
+                value = column if power == 1 else f"{column} * {column}"
+                high = 100**power
+                singles[f"s{column}{power}"] = tacet.sum(value, 0, high)
+                singles[f"m{column}{power}"] = tacet.mean(value, 0, high)
+                singles[f"v{column}{power}"] = tacet.variance(value, 0, high)
+                singles[f"c{column}{power}"] = tacet.count(value)
+                singles[f"q{column}{power}"] = tacet.median(value, 0, high)
+        one = start.agg(s=tacet.sum("x", 0, 100))
+        queries = [start.agg(**{name: a}) for name, a in singles.items()]
+        asks = {
+            "one sum": lambda: session.evaluate(one, budget=budget),
+            "twenty, one agg": lambda: session.evaluate(start.agg(**singles), budget=budget),
+            "twenty, a batch": lambda: session.evaluate(queries, budget=budget),
+            "twenty, one by one": lambda: [session.evaluate(q, budget=budget) for q in queries],
+        }
+        first = None
+        for name, ask in asks.items():
+            seconds = timed(ask, rounds)
+            first = first or seconds
+            print(f"| {name} | {seconds:.3f} | {seconds / first:.2f} |", flush=True)
+
+
+def keys(rounds: int) -> None:
+    print("\n### Private keys: 2,000,000 rows, a count of each group that is found\n")
+    print("| groups | s with private keys | s with public keys | keys found |")
+    print("|---:|---:|---:|---:|")
+    budget = tacet.ZCDP(1, delta=1e-6)
+    for groups in (100, 1_000, 10_000, 100_000):
+        with (
+            tempfile.TemporaryDirectory() as place,
+            tacet.Session(
+                {"t": people(2 * 10**6, groups, Path(place))},
+                unit=tacet.Person("id", max_rows=3),
+                budget=budget * 1_000,
+            ) as session,
+        ):
+            start = session.table("t")
+            private = start.group_by("g", keys=tacet.private_keys()).agg(n=tacet.count())
+            listed = [str(k) for k in range(groups)]
+            public = start.group_by("g", keys=listed).agg(n=tacet.count())
+            times = [
+                timed(lambda q=query: session.evaluate(q, budget=budget), rounds)  # type: ignore[misc]
+                for query in (private, public)
+            ]
+            found = len(session.evaluate(private, budget=budget).keys)
+        print(f"| {groups:,} | {times[0]:.3f} | {times[1]:.3f} | {found:,} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", nargs="+", default=["errors", "batches", "keys"])
+    parser.add_argument("--releases", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    if "errors" in options.tables:
+        errors(options.releases)
+    if "batches" in options.tables:
+        batches(options.rounds)
+    if "keys" in options.tables:
+        keys(options.rounds)
+
+
+if __name__ == "__main__":
+    main()
