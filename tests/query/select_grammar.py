@@ -40,6 +40,7 @@ def _aggregates(draw: st.DrawFn) -> str:
                 "COUNT(DISTINCT CASE WHEN {} > 0 THEN id END)",
                 "IQR({})",
                 "VAR_SAMP({})",
+                "CORR({}, ratio)",
                 "STDDEV_POP({})",
             ]
         )

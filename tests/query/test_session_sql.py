@@ -132,6 +132,15 @@ PAIRS |= {
             n=aggregates.count_if("pay > 3"),
         ),
     ),
+    "two columns": (
+        """SELECT CORR(age, LEAST(GREATEST(pay, 0), 9)) AS r, COVAR_POP(age, age + 1) AS p,
+                  COVAR_SAMP(age, age) FILTER (WHERE pay > 9) AS s FROM t""",
+        agg(
+            r=aggregates.correlation("age", "LEAST(GREATEST(pay, 0), 9)"),
+            p=aggregates.covariance("age", "age + 1", ddof=0),
+            s=aggregates.covariance("CASE WHEN pay > 9 THEN age END", "age"),
+        ),
+    ),
     "several quantiles": (
         "SELECT QUANTILE(age, [0.25, 0.75]) AS p, IQR(age) AS r FROM t HAVING p_25 > -1",
         agg(p=tacet.quantiles("age", ["1/4", "3/4"]), r=tacet.iqr("age")),
@@ -271,6 +280,7 @@ def test_what_can_not_be_done_with_the_release_is_refused_before_it_is_paid_for(
             """SELECT='AVG("pay")' cannot be used: expected public bounds""",
         ),
         ("SELECT COUNT(*), MEDIAN(pay) FROM t", "LEAST(GREATEST(x, 0), 100)"),
+        ("SELECT CORR(age, pay) FROM t", """SELECT='CORR("age", "pay")'"""),
         ("SELECT AVG(1) FROM t", "COUNT(*) counts rows"),
         ("SELECT COUNT(*), AVG(county || 'x') FROM t", "expected a number where"),
         ("SELECT SUM(agee) FROM t", "Did you mean 'age'"),
@@ -346,6 +356,31 @@ def test_the_interval_and_the_error_of_a_ratio_hold() -> None:
     spread = math.sqrt(sum((row["ratio"] - truth) ** 2 for row in rows) / cells)
     promised = math.sqrt(sum(row["ratio_se"] ** 2 for row in rows) / cells)
     assert 0.85 < spread / promised < 1.15
+
+
+def test_lines_may_be_arranged_where_keys_are_found_privately() -> None:
+    text = """SELECT county AS c, "Group by" AS g, COUNT(*) AS n, SUM(age) / COUNT(*) AS r FROM t
+              GROUP BY county, "Group by" HAVING n > 3 ORDER BY g DESC, n"""
+    for keys, most in (
+        (tacet.private_keys(max_groups=2), 8),
+        (tacet.private_keys(max_groups=1), 0),
+    ):
+        with opened(
+            FRAME if most else FRAME.filter(pl.col("id") < 2),
+            unit=tacet.Person("id", max_rows=2),
+            budget=tacet.ApproxDP(20, 1e-6),
+            columns={"age": FACTS["age"]},
+        ) as one:
+            release = one.sql(
+                text,
+                budget=tacet.ApproxDP(20, 1e-6),
+                keys={"county": keys, "Group by": ["y", "x"]},
+            )
+        rows = release.to_dicts()
+        assert len(rows) <= most
+        assert bool(rows) == bool(most)
+        assert all(row["g"] in {"x", "y"} and row["c"] in {"A", "B", "C", None} for row in rows)
+        assert rows == sorted(rows, key=lambda row: (-ord(row["g"]), row["n"]))
 
 
 def test_a_ratio_with_nothing_below_has_no_error() -> None:

@@ -104,6 +104,10 @@ def test_a_whole_select_in_parts() -> None:
         ("STDDEV_SAMP(x)", Item(alias="stddev_x", aggregate=Aggregate.STDEV, argument='"x"')),
         ("stddev(x)", Item(alias="stddev_x", aggregate=Aggregate.STDEV, argument='"x"')),
         ("STDDEV_POP(x) s", Item(alias="s", aggregate=Aggregate.STDEV_POP, argument='"x"')),
+        (
+            "CORR(x, y)",
+            Item(alias="corr_x_y", aggregate=Aggregate.CORRELATION, argument='"x"', second='"y"'),
+        ),
         ("IQR(x)", Item(alias="iqr_x", aggregate=Aggregate.IQR, argument='"x"')),
         ("QUANTILE(x, 0.1)", quantile("quantile_x", Fraction(1, 10))),
         ("QUANTILE_CONT(x, 0.25)", quantile("quantile_x", Fraction(1, 4))),

@@ -153,7 +153,7 @@ def _computed(expression: Expression, table: _Table) -> Answer:
     stacked = {name: [v for variant in variants for v in variant[name]] for name in base}
     (found,) = table.evaluate([expression], stacked)
     lines = len(table.release.keys)
-    values, *moved = (found[i : i + lines] for i in range(0, lines * len(variants), lines or 1))
+    values, *moved = (found[i * lines : (i + 1) * lines] for i in range(len(variants)))
     points = [[column[line] for column in moved] for line in range(lines)]
     errors = [_error(value, at) for value, at in zip(values, points, strict=True)]
     ends = [_ends(value, at) for value, at in zip(values, points, strict=True)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
 from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.associations import correlation, covariance
 from tacet.query.aggregates.counts import count, count_people
 from tacet.query.aggregates.extremes import max as greatest
 from tacet.query.aggregates.extremes import min as least
@@ -67,7 +68,7 @@ def _check(item: Item, query: Query) -> None:
     except UnsafeExpression:
         raise
     except MissingBound:
-        names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.argument or ""))
+        names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.written))
         declared = ", ".join(f"{name!r}: tacet.Bounds(0, 100)" for name in names)
         mend = (
             f"public bounds for {_argument(item)!r}: declare columns={{{declared}}}, or write "
@@ -158,15 +159,24 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
             return iqr(_argument(item))
         case Asked.VARIANCE | Asked.VARIANCE_POP:
             return variance(_argument(item), ddof=int(item.aggregate is Asked.VARIANCE))
+        case Asked.COVARIANCE | Asked.COVARIANCE_POP:
+            ddof = int(item.aggregate is Asked.COVARIANCE)
+            return covariance(_argument(item), _plain(item.second), ddof=ddof)
+        case Asked.CORRELATION:
+            return correlation(_argument(item), _plain(item.second))
         case Asked.STDEV | Asked.STDEV_POP:
             return stdev(_argument(item), ddof=int(item.aggregate is Asked.STDEV))
 
 
 def _argument(item: Item) -> str:
-    assert item.argument is not None
-    bare = item.argument.removeprefix('"').removesuffix('"')
-    # A column alone is passed on by its own name, which messages then show.
-    return bare if item.argument == f'"{bare}"' and '"' not in bare else item.argument
+    return _plain(item.argument)
+
+
+def _plain(argument: str | None) -> str:
+    """An argument; a column alone by its own name, which messages then show."""
+    assert argument is not None
+    bare = argument.removeprefix('"').removesuffix('"')
+    return bare if argument == f'"{bare}"' and '"' not in bare else argument
 
 
 def _people(item: Item, unit: Unit) -> Aggregate:

@@ -26,8 +26,9 @@ __all__ = ["OFFERED", "Aggregates"]
 OFFERED = (
     "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MIN(x), "
     "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN "
-    "GROUP (ORDER BY x), IQR(x), VAR_SAMP(x), VAR_POP(x), STDDEV_SAMP(x), STDDEV_POP(x) and "
-    "COUNT_IF(condition), each also with FILTER (WHERE condition)."
+    "GROUP (ORDER BY x), IQR(x), VAR_SAMP(x), VAR_POP(x), STDDEV_SAMP(x), STDDEV_POP(x), "
+    "COVAR_SAMP(x, y), COVAR_POP(x, y), CORR(x, y) and COUNT_IF(condition), each also with "
+    "FILTER (WHERE condition)."
 )
 
 
@@ -54,6 +55,12 @@ _PLAIN: dict[type[object], Aggregate] = {
     exp.CountIf: Aggregate.COUNT_IF,
 }
 
+
+_PAIRS: dict[type[object], Aggregate] = {
+    exp.CovarSamp: Aggregate.COVARIANCE,
+    exp.CovarPop: Aggregate.COVARIANCE_POP,
+    exp.Corr: Aggregate.CORRELATION,
+}
 
 _NAMED = {"MEAN": Aggregate.MEAN, "IQR": Aggregate.IQR, "VAR": Aggregate.VARIANCE}
 
@@ -107,6 +114,13 @@ class Aggregates:
             case exp.Expression() if type(node) in _PLAIN and given(node) == {"this"}:
                 kind = _PLAIN[type(node)]
                 return Item(alias="", aggregate=kind, argument=self.argument(node.this))
+            case exp.Expression() if type(node) in _PAIRS and given(node) == {
+                "this",
+                "expression",
+            }:
+                first, second = self.argument(node.this), self.argument(node.expression)
+                kind = _PAIRS[type(node)]
+                return Item(alias="", aggregate=kind, argument=first, second=second)
             case exp.Anonymous() if node.name.upper() in _NAMED and len(node.expressions) == 1:
                 argument = self.argument(node.expressions[0])
                 return Item(alias="", aggregate=_NAMED[node.name.upper()], argument=argument)

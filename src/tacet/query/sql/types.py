@@ -41,6 +41,9 @@ class Aggregate(enum.Enum):
     STDEV = "stddev"
     """STDDEV(x), STDDEV_SAMP(x)."""
     STDEV_POP = "stddev_pop"
+    COVARIANCE = "covar_samp"
+    COVARIANCE_POP = "covar_pop"
+    CORRELATION = "corr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +51,10 @@ class Item:
     """One aggregate of the SELECT list.
 
     alias: its name in the output. argument: the text of its expression in the input language, the
-    plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: of COUNT_DISTINCT an
-    expression that a person must have a value of. quantiles: strictly between 0 and 1, one for
-    QUANTILE, several for QUANTILES. parts: what follows the alias in the names of its columns.
+    plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: the other expression of a
+    covariance or correlation; of COUNT_DISTINCT one that a person must have a value of.
+    quantiles: strictly between 0 and 1, one for QUANTILE, several for QUANTILES. parts: what
+    follows the alias in the names of its columns.
     """
 
     alias: str
@@ -65,7 +69,8 @@ class Item:
         """The aggregate as SQL, for messages."""
         of = "*" if self.argument is None else self.argument
         head, *distinct = self.aggregate.value.upper().removesuffix(" OF").split()
-        return f"{head}({' '.join([*distinct, of])})"
+        other = "" if self.second is None or distinct else f", {self.second}"
+        return f"{head}({' '.join([*distinct, of])}{other})"
 
     @property
     def columns(self) -> tuple[str, ...]:
