@@ -18,32 +18,30 @@ __all__ = ["counts_of", "cut_losses", "cut_moves", "losses_of"]
 _PLACES = 2  # of a point: enough to see what a point that is cut in half does
 
 
-def losses_of(counts: NDArray[Any], split: Split, *, low: int, high: int, places: int) -> Any:
-    """|W(low, P) - u W(low, high)| for every place P of the part, cells by places, exact.
+def losses_of(counts: NDArray[Any], split: Split, *, low: int, high: int) -> NDArray[Any]:
+    """|W(low, P) - u W(low, high)| for every place P of the part, cells by places.
 
-    counts: of rows by cell and point; every point has so many places, rows spread evenly.
+    In units of one row over the places of a point and the denominator of u. counts: of rows by
+    cell and point, whose rows are spread evenly over its places.
     """
-    by_place = np.repeat(counts, places, axis=1)[:, low:high]
-    below = (np.cumsum(by_place, axis=1) - by_place).astype(object)
-    total = by_place.sum(axis=1).astype(object)[:, None]
-    return abs(below - split.share * total) * Fraction(1, places)
+    by_place = np.repeat(counts, _PLACES, axis=1)[:, low:high]
+    below = np.cumsum(by_place, axis=1) - by_place
+    total = by_place.sum(axis=1, keepdims=True)
+    losses: NDArray[Any] = np.abs(below * split.share.denominator - total * split.share.numerator)
+    return losses
 
 
 def cut_losses(counts: NDArray[Any], noise: Cutting) -> list[NDArray[Any]]:
-    """By level the losses over the steepness, cells by parts by places, earlier cuts held fixed.
+    """Of every split the losses, cells by places, earlier cuts held fixed.
 
     The fixed cuts lie where they would if every point had as many rows as any other.
     """
     length = counts.shape[1] * _PLACES
-    found = []
-    for level in noise.plan.levels:
-        losses = np.zeros((len(counts), len(level), length), dtype=object)
-        for number, split in enumerate(level):
-            low, high = round(split.low * length), round(split.high * length)
-            own = losses_of(counts, split, low=low, high=high, places=_PLACES)
-            losses[:, number, low:high] = own / split.steepness
-        found.append(losses)
-    return found
+    return [
+        losses_of(counts, split, low=round(split.low * length), high=round(split.high * length))
+        for level in noise.plan.levels
+        for split in level
+    ]
 
 
 def counts_of(counts: NDArray[Any]) -> NDArray[Any]:
@@ -56,10 +54,16 @@ def cut_moves(before: list[Any], after: list[Any], noise: Cutting, *, pairs: int
 
     As a share of what the mechanisms of that level were told.
     """
-    worst = Fraction(0)
-    for x, y, moves in zip(before, after, noise.plan.moves, strict=True):
-        delta = (x - y).reshape(pairs, -1, x.shape[-1])
-        largest = abs(delta).max(axis=2).sum(axis=1).max()
-        spread = (delta.max(axis=2) - delta.min(axis=2)).sum(axis=1).max()
-        worst = max(worst, Fraction(largest) / moves, Fraction(spread) / 2 / moves)
+    worst, moved = Fraction(0), iter(zip(before, after, strict=True))
+    for level, moves in zip(noise.plan.levels, noise.plan.moves, strict=True):
+        totals: Any = np.zeros((2, pairs), dtype=object)
+        for split in level:
+            x, y = next(moved)
+            if x.shape[1]:
+                delta = (x - y).reshape(pairs, -1, x.shape[1])
+                largest = np.abs(delta).max(axis=2).sum(axis=1)
+                spread = (delta.max(axis=2) - delta.min(axis=2)).sum(axis=1)
+                unit = moves * split.steepness * split.share.denominator * _PLACES
+                totals += np.array([2 * largest, spread]).astype(object) * (1 / (2 * unit))
+        worst = max(worst, totals.max())
     return worst

@@ -217,13 +217,19 @@ def sweep(
             with open_session(pairs, limits=limits, neighbors=neighbors) as session:
                 for pipeline, grouped in itertools.product(PIPELINES, (False, True)):
                     derived = DERIVED if pipeline == "derive" else {}
+                    # What is asked alone is asked of plain rows only, which saves many questions.
+                    asked = {
+                        name: make
+                        for name, make in {**EVERY, **derived}.items()
+                        if pipeline == "plain" or make().lines == 1
+                    }
                     where = f"{kind}, text={text}, {pipeline}, grouped={grouped}"
                     yield (
                         moves_of(
                             session,
                             pipeline=pipeline,
                             grouped=grouped,
-                            aggregates={**EVERY, **derived},
+                            aggregates=asked,
                             pairs=count,
                             salt=next(salts),
                         ),

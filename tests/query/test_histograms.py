@@ -112,6 +112,12 @@ def test_a_printed_histogram_shows_its_edges() -> None:
     head, first, *_ = text.split("\n")
     assert head.split() == ["a_from", "a_to", "a"]
     assert first.split()[:2] == ["NULL", "0"]
+    with opened({"x": [1.0, 2.0]}) as session:
+        query = session.table("t").agg(a=tacet.top("x", 1, [3, 2]))
+        text = str(session.evaluate(query, budget=LARGE))
+    head, first, *_ = text.split("\n")
+    assert head.split() == ["a_value", "a"]
+    assert first.split()[0] == "2"
 
 
 def test_a_histogram_costs_what_a_count_does() -> None:

@@ -192,7 +192,8 @@ class Release:
                 table[f"{name}_high"] = list(answer.upper)
                 table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
             else:
-                if self.query.lines != 1:  # without them a line does not say what it is of
+                # Without them a line does not say what it is of.
+                if self.query.lines != 1 or "value" in answer.beside:
                     table |= {f"{name}_{end}": list(c) for end, c in answer.beside.items()}
                 table[name] = [
                     f"{_shown(value)}{_margin(value, low, high)}"
