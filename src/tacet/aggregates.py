@@ -10,11 +10,13 @@ from tacet.query.aggregates.found import find_bounds
 from tacet.query.aggregates.histograms import histogram
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import median, quantile
+from tacet.query.aggregates.ratios import ratio
 from tacet.query.aggregates.several import iqr, quantiles
 from tacet.query.aggregates.shares import count_if, proportion
 from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word
 from tacet.query.aggregates.tops import top
 from tacet.query.aggregates.variances import stdev, variance
+from tacet.query.aggregates.weighted import weighted_mean
 
 __all__ = [
     "correlation",
@@ -33,8 +35,10 @@ __all__ = [
     "proportion",
     "quantile",
     "quantiles",
+    "ratio",
     "stdev",
     "sum",
     "top",
     "variance",
+    "weighted_mean",
 ]

@@ -69,6 +69,8 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         tacet.variance("x", 0, 1),
         tacet.aggregates.covariance("x", "whole", (0, 1), (0, 1)),
         tacet.aggregates.correlation("x", "whole", (0, 1), (0, 1)),
+        tacet.aggregates.weighted_mean("x", "whole", (0, 1), (0, 1)),
+        tacet.aggregates.ratio("x", "whole", (0, 1), (0, 1)),
         tacet.stdev("x", 0, 1),
     ]
     scope = neighbor_tables.empty_scope()

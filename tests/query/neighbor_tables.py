@@ -41,12 +41,14 @@ from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
+from tacet.query.aggregates.ratios import Ratio, ratio
 from tacet.query.aggregates.several import Cutting, Quantiles, Spread
 from tacet.query.aggregates.shares import CountIf, Proportion
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.tops import Top
 from tacet.query.aggregates.totals import FoundClipping, Total
 from tacet.query.aggregates.variances import Variance
+from tacet.query.aggregates.weighted import WeightedMean, weighted_mean
 from tacet.query.compile import Statement, compile_query
 from tacet.query.exact import exact_of
 from tacet.query.noise import AdditiveNoise
@@ -103,6 +105,15 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     Correlation: {
         "correlation": lambda: correlation("x", "whole", (0, 10), (-4, 9)),
         "correlation_text": lambda: correlation("note", "x", (-2, 3), ("-1/3", 0.7)),
+    },
+    WeightedMean: {
+        "weighted": lambda: weighted_mean("x", "whole", (-3, 10), (0, 9)),
+        "weighted_text": lambda: weighted_mean("note", "x", ("-1/3", 0.7), (2, 3)),
+    },
+    Ratio: {
+        "ratio": lambda: ratio("x", "whole", (0, 10), (0, 9)),
+        "ratio_signed": lambda: ratio("x", "note", (-(2**499), 2**500), (1, 3)),
+        "ratio_below_zero": lambda: ratio("whole", "x", (-4, -1), (0, "1e-150")),
     },
     Sum: {
         "sum_from_zero": lambda: tacet.sum("x", 0, 10),

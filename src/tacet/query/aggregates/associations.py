@@ -33,7 +33,6 @@ from tacet.query.aggregates.arguments import weight_of
 from tacet.query.aggregates.pairs import Pair, Side
 from tacet.query.aggregates.regions import MAIN, ends, largest_length, mean_box, noise_quantile
 from tacet.query.aggregates.strategies import CROSSED, PAIRED, Noisy, simulated_error
-from tacet.query.aggregates.sums import clamping_note
 from tacet.query.aggregates.variances import variance_ends
 from tacet.query.noise import AdditiveNoise, Share
 from tacet.query.scope import Scope
@@ -253,8 +252,7 @@ def correlation(
 
 
 def _notes(sides: tuple[Side, Side], assume: Assume | None) -> tuple[str, ...]:
-    notes = [f"{side.column}: {clamping_note(side.lower, side.upper)}" for side in sides]
-    return (*notes, *([] if assume else [_EVENLY]))
+    return (*(side.note for side in sides), *([] if assume else [_EVENLY]))
 
 
 def _covariances(noisy: Noisy, *, ddof: int) -> tuple[Floats, Floats]:

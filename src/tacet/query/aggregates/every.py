@@ -13,12 +13,14 @@ from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.histograms import EqualBins, Histogram
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile
+from tacet.query.aggregates.ratios import Ratio
 from tacet.query.aggregates.several import Quantiles, Spread
 from tacet.query.aggregates.shares import CountIf, Proportion
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.tops import Top
 from tacet.query.aggregates.totals import Total
 from tacet.query.aggregates.variances import Variance
+from tacet.query.aggregates.weighted import WeightedMean
 
 __all__ = ["EVERY"]
 
@@ -33,6 +35,8 @@ EVERY: tuple[type[Aggregate], ...] = (
     Variance,
     Covariance,
     Correlation,
+    WeightedMean,
+    Ratio,
     Quantile,
     Quantiles,
     Spread,

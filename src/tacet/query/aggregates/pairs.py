@@ -16,12 +16,12 @@ from tacet.errors import InvalidParameter
 from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.arguments import bounds_of, expression_of
 from tacet.query.aggregates.strategies import moment_clamp
-from tacet.query.aggregates.sums import Clamp
+from tacet.query.aggregates.sums import Clamp, clamping_note
 from tacet.query.columns import interval
 from tacet.query.expressions.types import Expression
 from tacet.query.scope import Scope
 
-__all__ = ["Pair", "Side"]
+__all__ = ["Pair", "Side", "assumed_pairs"]
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +51,11 @@ class Side:
         expression = expression_of(self.column, scope)
         lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
         return dataclasses.replace(self, lower=lower, upper=upper), expression
+
+    @property
+    def note(self) -> str:
+        """The sentence that names clamping."""
+        return f"{self.column}: {clamping_note(self.lower, self.upper)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,20 +119,30 @@ class Pair:
 
     def assumed(self, assume: Assume) -> tuple[Floats, Floats]:
         """Values on [-1, 1] that are assumed, in pairs; without any, spread evenly over both."""
-        given = [assume.of(column) for column in self.columns]
-        even = np.linspace(-1.0, 1.0, _EVEN)
-        if given[0] is None and given[1] is None:
+        given = assumed_pairs(assume, self.columns)
+        if given is None:
+            even = np.linspace(-1.0, 1.0, _EVEN)
             first, second = np.meshgrid(even, even)
             return first.ravel(), second.ravel()
-        if given[0] is None or given[1] is None or len(given[0]) != len(given[1]):
-            raise InvalidParameter(
-                "assuming",
-                "...",
-                expected=f"as many values of {self.columns[0]!r} as of {self.columns[1]!r}: the "
-                "first of the one goes with the first of the other",
-            )
         found = []
         for values, clamp, half in zip(given, (self.x, self.y), self.halves, strict=True):
-            assert values is not None
             found.append(np.clip((values - clamp.absolute(clamp.lower)) / half - 1, -1.0, 1.0))
         return found[0], found[1]
+
+
+def assumed_pairs(assume: Assume, columns: tuple[str, ...]) -> tuple[Floats, Floats] | None:
+    """The assumed values of two columns, in pairs; None where there are none of either.
+
+    Raises InvalidParameter where there are values of one alone, or not as many of both.
+    """
+    first, second = (assume.of(column) for column in columns)
+    if first is None and second is None:
+        return None
+    if first is None or second is None or len(first) != len(second):
+        raise InvalidParameter(
+            "assuming",
+            "...",
+            expected=f"as many values of {columns[0]!r} as of {columns[1]!r}: the first of the one "
+            "goes with the first of the other",
+        )
+    return first, second
