@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
-from tacet.mechanisms.selection.exponential import Exponential
+from tacet.mechanisms.selection.exponential import Exponential, choose
 from tacet.query.aggregates.ranks import accepts
 from tacet.query.aggregates.splits import Plan, Split
 from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer, Ranking
@@ -111,6 +111,7 @@ def _cut(
     bits: RandomBits,
 ) -> dict[Fraction, list[int]]:
     """The same for some cells, of which the first has this number."""
+    factors = {split: mechanism.factor for split, mechanism in mechanisms.items()}
     lows, sizes = ranking.lows << PLACES_LOG2, ranking.sizes << PLACES_LOG2
     whole = (Fraction(0), Fraction(1))
     parts = [
@@ -120,7 +121,7 @@ def _cut(
     found: dict[Fraction, list[int]] = {}
     for level in plan.levels:
         searches = [
-            _Search.of(cell, part[split.low, split.high], split, mechanisms[split])
+            _Search.of(cell, part[split.low, split.high], split, factors[split])
             for split in level
             for cell, part in enumerate(parts, first)
         ]
@@ -155,13 +156,14 @@ class _Part:
 class _Search:
     """The split of one part, as far as it has come.
 
-    before: the weight below each bin; aim: the weight to leave below, times the denominator of the
-    share; losses: the least in every bin, times the denominator.
+    factor: what a unit of loss is worth in the exponent; before: the weight below each bin; aim:
+    the weight to leave below, times the denominator of the share; losses: the least in every bin,
+    times the denominator.
     """
 
     cell: int
     split: Split
-    mechanism: Exponential
+    factor: Fraction
     lows: Integers
     sizes: Integers
     weights: Any
@@ -173,7 +175,7 @@ class _Search:
     inside: tuple[int, int] = field(default=(0, 0))
 
     @staticmethod
-    def of(cell: int, part: _Part, split: Split, mechanism: Exponential) -> _Search:
+    def of(cell: int, part: _Part, split: Split, factor: Fraction) -> _Search:
         """A search that has not begun."""
         share, total = split.share, int(part.weights.sum())
         weights = _scaled(part.weights, 1)
@@ -182,7 +184,7 @@ class _Search:
         search = _Search(
             cell=cell,
             split=split,
-            mechanism=mechanism,
+            factor=factor,
             lows=part.lows,
             sizes=part.sizes,
             weights=weights,
@@ -202,7 +204,8 @@ class _Search:
 
     def propose(self, bits: RandomBits) -> None:
         """A bin and a place of it."""
-        self.at = self.mechanism.release(-self.losses, weights=self.sizes, bits=bits)
+        chosen = choose(-self.losses[None], self.sizes, factor=self.factor, bits=bits)
+        self.at = int(chosen[0])
         self.place = int(self.lows[self.at]) + bits.below(int(self.sizes[self.at]))
 
     @property
@@ -316,7 +319,7 @@ class _Round:
         return refused + (self._asked(across) if across else [])
 
     def _accepted(self, search: _Search) -> bool:
-        return accepts(search.mechanism.factor * search.excess(), self.bits)
+        return accepts(search.factor * search.excess(), self.bits)
 
     def _asked(self, trying: list[_Search]) -> list[_Search]:
         assert self.finer is not None
