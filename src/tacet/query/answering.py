@@ -100,9 +100,11 @@ class Priced:
             releases.append(
                 Release(
                     query=query,
-                    groups=tuple(group.label for group in query.groups),
+                    groups=query.released_groups,
                     keys=tuple(
-                        key for key in answered[number].query.keys for _ in range(query.lines)
+                        key
+                        for key in answered[number].query.released_keys
+                        for _ in range(query.lines)
                     ),
                     answers=answered[number].answers,
                     request=self.request,

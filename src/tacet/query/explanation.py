@@ -188,6 +188,8 @@ def _rows(query: Query) -> tuple[str, ...]:
         names = ", ".join(group.label for group in query.public_groups)
         count = f"{len(query.keys):,} public key{'s' if len(query.keys) != 1 else ''}"
         lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
+    if query.margins is not None:
+        lines.append(f"sum over columns ({query.margins}); all tables add up")
     unit = query.limited
     if isinstance(unit, Person):
         ids = ", ".join(unit.id)

@@ -11,16 +11,18 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import ENDINGS
+from tacet.query.aggregates.consistent import consistent
 from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.expressions.types import Expression, Kind
 from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
+from tacet.query.margins import MARGIN, Margins, check_margins
 from tacet.query.private_keys import PrivateKeys
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Identity, Leaf, Scope
@@ -55,7 +57,8 @@ class Query:
 
     Made by `session.table(...)`. `where`, `derive` and `group_by` may stand in any sensible order;
     `agg` ends it. Nothing is read and nothing is spent until `session.evaluate`.
-    keys: of the groups whose keys are public; private: how those of the other groups are found.
+    keys: of the groups whose keys are public; private: how those of the other groups are found;
+    margins: which sums over groups are answered too, so that all add up.
     """
 
     table: str
@@ -65,6 +68,7 @@ class Query:
     groups: tuple[Group, ...] = ()
     keys: tuple[tuple[Key, ...], ...] = ((),)
     private: PrivateKeys | None = None
+    margins: Literal["rollup", "cube"] | None = None
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     asked: Mapping[str, Aggregate] = field(default_factory=dict)
 
@@ -78,7 +82,8 @@ class Query:
                 parts.append(f"where({text!r})")
         if self.groups:
             names = ", ".join(repr(group.label) for group in self.groups)
-            parts.append(f"group_by({names}; {self._keys_in_words()})")
+            levels = "" if self.margins is None else f"; {self.margins}"
+            parts.append(f"group_by({names}; {self._keys_in_words()}{levels})")
         if self.aggregates:
             parts.append(f"agg({', '.join(self.aggregates)})")
         return ".".join(parts)
@@ -124,6 +129,7 @@ class Query:
         | Mapping[str, Iterable[Key] | PrivateKeys]
         | PrivateKeys
         | None = None,
+        margins: Literal["rollup", "cube"] | None = None,
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
@@ -131,6 +137,12 @@ class Query:
         or a list of tuples. Columns declared as `Categories`, and boolean columns, need no keys.
         Rows with other values are left out of the question. With `tacet.private_keys()` in place
         of a list, or of them all, the keys that enough people have are found, and answered.
+
+        margins: answer sums over columns too, from noise at every level, fitted so that all tables
+        add up. "rollup": a total, and by the first column, the first two, ...; keys may be any
+        tuples. "cube": by every subset of the columns, of which the keys are all combinations.
+        Counts and sums can be asked, which add up. The release has the columns of each line in
+        `margin`, and NULL in the others.
         """
         self._open("group_by")
         if self.groups:
@@ -140,7 +152,10 @@ class Query:
         if len(set(columns)) < len(columns):
             raise InvalidParameter("group_by", columns, expected="column names that differ")
         groups, listed, private = grouped(self.scope, columns, keys)
-        return dataclasses.replace(self, groups=groups, keys=listed, private=private)
+        check_margins(margins, listed, private)
+        return dataclasses.replace(
+            self, groups=groups, keys=listed, private=private, margins=margins
+        )
 
     def agg(self, **aggregates: Aggregate) -> Query:
         """The aggregates to answer, by the names their columns get in the release.
@@ -150,7 +165,7 @@ class Query:
         self._open("agg")
         if not aggregates:
             raise InvalidParameter("agg", aggregates, expected="name=tacet.count(), ...")
-        taken = {group.label for group in self.groups}
+        taken = set(self.released_groups)
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise InvalidParameter(
@@ -169,6 +184,9 @@ class Query:
                 )
             taken |= columns
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
+        if self.margins is not None:
+            levels = Margins(kind=self.margins, keys=self.keys)
+            bound = {name: consistent(name, one, levels) for name, one in bound.items()}
         for name, aggregate in bound.items():
             if aggregate.lines != 1 and len(bound) > 1:
                 raise InvalidParameter(
@@ -263,6 +281,20 @@ class Query:
             return self.unit
         return self.unit.with_groups(self.private.max_groups)
 
+    @property
+    def released_groups(self) -> tuple[str, ...]:
+        """The columns of a release that say what a line is about."""
+        labels = tuple(group.label for group in self.groups)
+        return labels if self.margins is None else (MARGIN, *labels)
+
+    @property
+    def released_keys(self) -> tuple[tuple[Key, ...], ...]:
+        """What each line of a release is about; `lines` of them have the same."""
+        if self.margins is None:
+            return self.keys
+        labels = [group.label for group in self.groups]
+        return Margins(kind=self.margins, keys=self.keys).lines(labels)
+
     def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
         """The question whose private keys have been found: these are all its keys."""
         groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
@@ -322,6 +354,8 @@ class Query:
         }
         if isinstance(self.unit, Person) and self.unit.search is not None:
             found["search"] = encode(self.unit.search)
+        if self.margins is not None:
+            found["margins"] = self.margins
         if self.private is not None:
             names = [group.label for group in self.private_groups]
             found["private"] = {"groups": names, "keys": encode(self.private)}

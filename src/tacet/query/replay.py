@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import tacet
 from tacet import checks
@@ -40,6 +40,7 @@ FORMAT = "tacet release 1"
 """Stands in every file; another one is refused."""
 
 _MOST_BYTES = 1 << 28
+_LEVELS = Literal["rollup", "cube"] | None
 _MOST_STEPS = 1_000
 _DEEPEST = 100
 _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
@@ -143,7 +144,7 @@ def question_of(stated: Mapping[str, Any]) -> Query:
     Raises InvalidParameter and UnsafeExpression for one that no session would take.
     """
     names = {"table", "columns", "unit", "steps", "groups", "keys", "aggregates"}
-    if set(stated) - {"search", "private"} != names:
+    if set(stated) - {"search", "private", "margins"} != names:
         raise InvalidParameter("query", sorted(stated), expected=f"an object of {sorted(names)}")
     unsuited: str | None = None
     try:
@@ -184,7 +185,9 @@ def _question(stated: Mapping[str, Any]) -> Query:
     if "private" in stated:
         query = query.group_by(*groups, keys=_beside_private(groups, keys, stated["private"]))
     elif groups:
-        query = query.group_by(*groups, keys=keys if len(groups) > 1 else [k for (k,) in keys])
+        margins = decode(stated.get("margins"), _LEVELS, at="query.margins")
+        listed = keys if len(groups) > 1 else [k for (k,) in keys]
+        query = query.group_by(*groups, keys=listed, margins=margins)
     aggregates = decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates")
     for aggregate in aggregates.values():
         weight_of(aggregate.weight)

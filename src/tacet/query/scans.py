@@ -62,6 +62,7 @@ def _alike(one: Query, other: Query) -> bool:
         and one.groups == other.groups
         and one.keys == other.keys
         and one.private is other.private is None
+        and one.margins == other.margins
     )
 
 

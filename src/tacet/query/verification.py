@@ -186,8 +186,8 @@ def _rows(stated: Stated, query: Query) -> Check:
     columns = [list(row) for row in stated.rows]
     if any(names != columns[0] for names in columns):
         return _differs("rows", "they differ in their columns")
-    known = {_key(key) for key in query.keys}
-    groups = len(query.groups)
+    known = {_key(key) for key in query.released_keys}
+    groups = len(query.released_groups)
     keys = [list(row.values())[:groups] for row in stated.rows]
     public = [_key(_some(query, key, private=False)) for key in keys]
     many = [key for key, times in Counter(map(_key, keys)).items() if times > query.lines]
@@ -212,6 +212,8 @@ def _rows(stated: Stated, query: Query) -> Check:
 
 def _some(query: Query, key: Sequence[object], *, private: bool) -> list[object]:
     """The parts of a key that are private, or the others."""
+    if query.private is None:
+        return [] if private else list(key)
     return [part for part, group in zip(key, query.groups, strict=True) if group.private is private]
 
 

@@ -1,0 +1,176 @@
+"""Tables that add up: the least squares fit, its variances, and what it gains."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from tests.query.exact_answers import opened
+
+import tacet
+from tacet.errors import InvalidParameter
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacet.query.allocation import allocate
+from tacet.query.margins import Margins
+from tacet.query.verification import verify
+
+TREE = (("a", 1), ("b", 1), ("a", 2), ("c", 1), ("c", 2), ("c", 3))
+BOX = tuple(itertools.product("xy", (1, 2, 3), (True, False)))
+SHAPES = {
+    "tree": Margins(kind="rollup", keys=TREE),
+    "deep": Margins(kind="rollup", keys=BOX),
+    "cube": Margins(kind="cube", keys=BOX),
+    "flat": Margins(kind="cube", keys=(("a",),)),
+}
+
+
+def matrix(margins: Margins) -> NDArray[np.float64]:
+    """All nodes of all levels as sums of cells, one line each."""
+    lines = [
+        (places == node).astype(float)
+        for nodes, places in zip(margins.nodes, margins.node_of, strict=True)
+        for node in range(len(nodes))
+    ]
+    return np.array(lines)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_fit_is_that_of_the_normal_equations(name: str) -> None:
+    margins, source = SHAPES[name], np.random.default_rng(2)
+    variances = source.uniform(0.2, 5, len(margins.levels)).tolist()
+    sizes = [len(nodes) for nodes in margins.nodes]
+    measured = [source.normal(0, 9, size) for size in sizes]
+    lines = matrix(margins)
+    weights = np.repeat(1 / np.array(variances), sizes)
+    inverse = np.linalg.inv(lines.T @ (weights[:, None] * lines))
+    cells = inverse @ lines.T @ (weights * np.concatenate(measured))
+    assert np.allclose(np.concatenate(margins.fitted(measured, variances)), lines @ cells)
+    spread = np.diag(lines @ inverse @ lines.T)
+    assert np.allclose(np.concatenate(margins.fitted_variances(variances)), spread)
+
+
+def table() -> pl.DataFrame:
+    lines = [(n % 50, "AB"[n % 2], f"{'AB'[n % 2]}{n % 7}", n % 3, n % 5) for n in range(600)]
+    return pl.DataFrame(lines, schema=["id", "region", "county", "x", "y"], orient="row")
+
+
+COUNTIES = [(r, f"{r}{n}") for r in "AB" for n in range(7)]
+
+
+@pytest.mark.parametrize(
+    "budget", [PureDP(1), ZCDP("0.1"), GDP("0.5"), ApproxDP(1, "1e-6")], ids=str
+)
+def test_a_rollup_adds_up_and_is_verified(budget: Any) -> None:
+    with opened(table(), unit=tacet.Person("id", max_rows=4), budget=budget) as session:
+        query = session.table("t").group_by("region", "county", keys=COUNTIES, margins="rollup")
+        asked = query.agg(n=tacet.count(), s=tacet.sum("x", 0, 2))
+        release = session.evaluate(asked, budget=budget)
+        assert "add up" in str(session.explain(asked, budget=budget))
+    rows = release.to_dicts()
+    assert [row["margin"] for row in rows] == ["all"] + ["region"] * 2 + ["region, county"] * 14
+    for name in ("n", "s"):
+        whole = [row[name] for row in rows]
+        assert math.isclose(whole[0], whole[1] + whole[2], abs_tol=1e-6)
+        assert math.isclose(whole[1], sum(whole[3:10]), abs_tol=1e-6)
+        assert math.isclose(whole[2], sum(whole[10:]), abs_tol=1e-6)
+    assert rows[0]["region"] is rows[0]["county"] is None
+    assert rows[3]["county"] == "A0"
+    checked = verify(release.to_json())
+    assert checked.holds, str(checked)
+    assert release.to_pandas().shape[0] == 17
+
+
+def test_a_cube_adds_up_in_every_direction() -> None:
+    keys = {"region": ["A", "B"], "x": [0, 1, 2], "y": range(5)}
+    with opened(table(), unit=tacet.Person("id", max_rows=4), budget=ZCDP(1)) as session:
+        query = session.table("t").group_by("region", "x", "y", keys=keys, margins="cube")
+        release = session.evaluate(query.agg(n=tacet.count()), budget=ZCDP(1))
+    found = dict(zip(release.keys, release.answers["n"].values, strict=True))
+    assert len(found) == (1 + 2) * (1 + 3) * (1 + 5)
+    for region, x in itertools.product(("A", "B"), range(3)):
+        parts = sum(found["region, x, y", region, x, y] for y in range(5))
+        assert math.isclose(found["region, x", region, x, None], parts, abs_tol=1e-6)
+    for y in range(5):
+        parts = sum(found["x, y", None, x, y] for x in range(3))
+        assert math.isclose(found["y", None, None, y], parts, abs_tol=1e-6)
+    by_x = sum(found["x", None, x, None] for x in range(3))
+    assert math.isclose(found["all", None, None, None], by_x, abs_tol=1e-6)
+
+
+@pytest.mark.statistical
+def test_the_error_promised_is_the_error_measured() -> None:
+    """400 releases: a variance within 30% of the promised one at every level (z > 5)."""
+    keys = {"region": ["A", "B"], "x": [0, 1, 2]}
+    frame, budget = table(), ZCDP("0.1")
+    with opened(frame, unit=tacet.Row(), budget=ZCDP(1000)) as session:
+        query = session.table("t").group_by("region", "x", keys=keys, margins="cube")
+        asked = query.agg(n=tacet.count())
+        cells = [
+            frame.filter((pl.col("region") == region) & (pl.col("x") == x)).height
+            for region, x in asked.keys
+        ]
+        truth = Margins(kind="cube", keys=asked.keys).sums(cells)
+        exact = np.concatenate(truth)
+        releases = [session.evaluate(asked, budget=budget).answers["n"] for _ in range(400)]
+    errors = np.array([answer.values for answer in releases]) - exact
+    promised = np.array(releases[0].standard_errors)
+    level = np.concatenate([np.full(len(part), place) for place, part in enumerate(truth)])
+    for place in range(len(truth)):
+        at = level == place
+        ratio = (errors[:, at] ** 2).mean() / (promised[at] ** 2).mean()
+        assert 0.7 < ratio < 1.3
+    inside = [abs(e) <= 1.96 * p for e, p in zip(errors.T, promised, strict=True)]
+    assert 0.92 < np.mean(inside) < 0.98
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "gain"),
+    [
+        ("rollup", tuple((r, c) for r in range(3) for c in range(3)), 0.05),
+        ("rollup", tuple(itertools.product(range(2), range(3), range(4))), 0.18),
+        ("cube", tuple(itertools.product(range(2), range(3))), 0.20),
+        ("cube", tuple(itertools.product(range(2), range(3), range(4))), 0.20),
+    ],
+)
+@pytest.mark.parametrize("budget", [ZCDP("0.1"), PureDP(1)], ids=str)
+def test_every_level_errs_less_than_asked_alone(
+    name: Any, keys: Any, gain: float, budget: Any
+) -> None:
+    """Against as many questions, one for each level, with equal parts of the same budget."""
+    columns = [f"c{n}" for n in range(len(keys[0]))]
+    frame = pl.DataFrame({column: [0] for column in columns})
+    with opened(frame, budget=budget) as session:
+        query = session.table("t").group_by(*columns, keys=list(keys), margins=name)
+        asked = query.agg(n=tacet.count())
+        noise: Any = allocate(asked, budget).noises["n"]
+        levels = Margins(kind=name, keys=asked.keys)
+        equal = budget * Fraction(1, len(levels.levels))
+        alone: Any = allocate(session.table("t").agg(n=tacet.count()), equal).noises["n"]
+    found = levels.fitted_variances([level.standard_deviation**2 for level in noise.levels])
+    ratios = [math.sqrt(level.mean()) / alone.standard_deviation for level in found]
+    assert max(ratios) < 1 - gain, ratios
+
+
+def test_what_does_not_add_up_is_refused() -> None:
+    with opened(table(), budget=PureDP(1)) as session:
+        start = session.table("t")
+        with pytest.raises(InvalidParameter, match="margins"):
+            start.group_by("region", keys=["A"], margins="sideways")  # type: ignore[arg-type]
+        with pytest.raises(InvalidParameter, match="mapping"):
+            start.group_by("region", "county", keys=COUNTIES, margins="cube")
+        with pytest.raises(InvalidParameter, match="public"):
+            start.group_by("region", keys=tacet.private_keys(), margins="rollup")
+        query = start.group_by("region", keys=["A", "B"], margins="rollup")
+        for aggregate in (tacet.mean("x", 0, 2), tacet.count_people(), tacet.sum("x")):
+            with pytest.raises(InvalidParameter, match="add up"):
+                query.agg(n=aggregate)
+        with pytest.raises(InvalidParameter, match="margin"):
+            query.agg(margin=tacet.count())
