@@ -137,6 +137,17 @@ def test_narrow_where_few_jumps_decide(rate: float, noise: float, count: int, de
     assert back.upper >= delta
 
 
+@pytest.mark.slow
+def test_narrow_where_a_jump_costs_next_to_nothing() -> None:
+    """Losses far below 1 grow like the exponential of the output: the farthest are left out."""
+    kinds, delta = steps(7.517e-9, 3.886, 30_410), 9.62e-274
+    found = capped.epsilon_interval(kinds, delta=delta)
+    assert relative_width(found) < 2e-5
+    above, below = (capped.delta_interval(kinds, epsilon=end) for end in found)
+    assert relative_width(below) < 2e-3
+    assert below.lower <= delta <= above.upper
+
+
 def test_one_jump_against_its_law() -> None:
     """Where others hardly move the sum: one jump, and the mean of the rest, moved by both ends."""
     rate, noise, count, delta = 1.8e-9, 0.325, 6741, 5.3e-11

@@ -182,6 +182,8 @@ def delta_findings(
         return
     engines = iter([by_caps(plain, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CAPPED)
+    if meet.high <= _NO_DELTA:
+        return
     if meet.known and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):

@@ -268,7 +268,7 @@ def _delta(
     ends = _float(epsilon, -1), _float(epsilon, 1)
     sides = {side: [part.rounded(side) for part in parts] for side in (1, -1)}
     planner = Planner(sides[1], remove=remove, far=_far(parts, _LEAST_GOAL))
-    goal = max(planner.likely_log_delta(ends[0]), _LEAST_GOAL)
+    goal = likely = max(planner.likely_log_delta(ends[0]), _LEAST_GOAL)
     for grid in _grids(parts):
         if high <= idle:
             break
@@ -288,7 +288,7 @@ def _delta(
         if high - low <= (_ENOUGH if grid <= _GRIDS[0] else _NEEDED) * high:
             break
         if grid == _GRIDS[0] and remove and len(parts) == 1 and plan is not None:
-            found = _delta_by_jumps(parts[0], sides, ends, goal=goal)
+            found = _delta_by_jumps(parts[0], sides, ends, goal=min(goal, likely))
             low, high = max(low, found.lower), min(high, found.upper)
             if found.upper < 1:
                 break

@@ -32,8 +32,8 @@ _MOST_MEAN = 1.0
 _MOST_JUMPS = 12
 _FAR, _HALVINGS = 40.0, 40
 _UNTILTED = Grid(step=1.0, tilt=0.0, remove=True, most=1)
-_LEFT_OUT = -25.0
-_GAIN = 0.7
+_LEFT_OUT, _RARE = -25.0, -16.0
+_SURELY, _GAIN = 2, 0.7
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class JumpCases:
             first = max(self._numbers, key=lambda number: self._at(number, 1, self._near))
             plan = first.plans[1]
             steep = plan.tilt * self._near if times_tilt and plan is not None else 1.0
-            room = share * steep * self.above(self._near) / len(self._numbers)
+            room = min(share * steep, 0.3) * self.above(self._near) / len(self._numbers)
             widest = max(open_, key=open_.__getitem__)
             if open_[widest] <= room:
                 return
@@ -115,7 +115,7 @@ class JumpCases:
                 number.level += 1
                 self._lay(number)
                 after = self._width(number)
-                if number.level == 1 or after < _GAIN * before:
+                if number.level <= _SURELY or after < _GAIN * before:
                     open_[widest] = after
 
     def _width(self, number: _Number) -> float:
@@ -163,20 +163,27 @@ def likely_by_one(step: SampledGaussian, count: int, goal: float) -> float:
     Bound       none: it is a place to begin at.
     Source      the law of one step.
     """
+    return step.base + step.offset_at(_place(step, count, goal))
+
+
+def _place(step: SampledGaussian, count: int, goal: float) -> float:
+    """About where one of so many outputs lies above with the probability e^goal."""
     low, high = -_FAR, _FAR + step.mean
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         above = tail_at(step, middle, _UNTILTED)[0] + math.log(count)
         low, high = (middle, high) if above > goal else (low, middle)
-    return step.base + step.offset_at(high)
+    return high
 
 
 def _split(
     step: SampledGaussian, count: int, plan: Plan, *, near: float, goal: float, side: Side
 ) -> _Split | None:
     nodes = _GRIDS[1]
-    grid = Grid(step=plan.tops[0] / nodes, tilt=plan.tilt, remove=True, most=4 * nodes)
-    law = (law_above if side > 0 else law_below)(step, grid, top=plan.tops[0])
+    # outputs so rare that it matters nothing what they lose
+    top = min(plan.tops[0], step.offset_at(_place(step, count, goal + _RARE)))
+    grid = Grid(step=top / nodes, tilt=plan.tilt, remove=True, most=4 * nodes)
+    law = (law_above if side > 0 else law_below)(step, grid, top=top)
     if law is None:
         return None
     laws = [(law, count)]
