@@ -25,10 +25,10 @@ from tests.query.neighbor_tables import (
 
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from tacet.query import compile as compiler
-from tacet.query.aggregates import quantiles, ranks
+from tacet.query.aggregates import distinct, quantiles, ranks, splits
 from tacet.query.aggregates.sums import Clamp
 from tacet.query.bounding import bound_rows
-from tacet.query.sensitivity import of_ranks
+from tacet.query.sensitivity import of_counts, of_ranks
 from tacet.query.sqltext import double
 from tacet.query.units import Person, Reach
 
@@ -101,9 +101,26 @@ def _distance_to_the_lower_rank_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ranks, "rank_losses", wrong)
 
 
+def _one_row_of_a_part(patch: pytest.MonkeyPatch) -> None:
+    right = splits._moves
+
+    def wrong(level: Any, reach: Reach) -> Fraction:
+        less = Reach.within(max_rows=reach.rows - 1, cells=reach.cells, replaced=reach.replaced)
+        return right(level, less)
+
+    patch.setattr(splits, "_moves", wrong)
+
+
+def _distinct_values_of_one_row(patch: pytest.MonkeyPatch) -> None:
+    one = Reach.within(max_rows=1, cells=1, replaced=False)
+    patch.setattr(distinct, "of_counts", lambda _: of_counts(one))
+
+
 @pytest.mark.parametrize(
     ("fault", "kind", "neighbors", "names"),
     [
+        (_one_row_of_a_part, "two rows", AddRemove, ["quartiles", "tails", "close", "iqr"]),
+        (_distinct_values_of_one_row, "two rows", AddRemove, ["distinct", "distinct_notes"]),
         (_one_row_too_many, "two rows", AddRemove, ["rows", "sum_whole", "mean_whole", "median"]),
         (_bound_by_cell, "three rows", AddRemove, ["rows", "present", "sum_text", "third"]),
         (_every_key_for_every_row, "single rows", AddRemove, ["rows", "people", "mean_text"]),
