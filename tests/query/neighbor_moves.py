@@ -132,6 +132,10 @@ def moves_of(
                 _range(x, y, pairs=pairs or 1) / told[draw > 0]
                 for draw, (x, y) in enumerate(zip(before[name], after[name], strict=True))
             )
+            pieces = list(zip(before[name], after[name], strict=True))
+            if salt % 2:
+                continue  # where epsilon is large, a wide range costs less than its square says
+            found[name, "squares"] = _squares(concentrated[name], pieces, pairs=pairs or 1)
             continue
         if isinstance(noise, FoundBins):
             *losses, counts = before[name]
@@ -160,6 +164,19 @@ def moves_of(
             told_exactly = sensitivity_of(other.mechanism)
             found[name, norm] = moved / (told_exactly**2 if norm == "l2" else told_exactly)
     return found
+
+
+def _squares(noise: Any, pieces: list[tuple[Any, Any]], *, pairs: int) -> Fraction:
+    """The zCDP of draws whose log-probabilities move within these ranges, of what was paid for."""
+    end = getattr(noise, "end", None) or noise.point
+    spent: Any = np.zeros(pairs)
+    for draw, (x, y) in enumerate(pieces):
+        delta = (x - y).reshape(pairs, -1, x.shape[-1])
+        ranges = (delta.max(axis=2) - delta.min(axis=2)).astype(float)
+        rate = float((end if draw else noise.point).factor)
+        spent += ((ranges * rate) ** 2).sum(axis=1) / 8
+    share = spent.max() / tacet.accounting.rho(noise.event)
+    return Fraction(share * (1 - 1e-9))  # which floats and a rate rounded down leave in doubt
 
 
 def _climbing(

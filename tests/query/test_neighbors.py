@@ -62,7 +62,7 @@ def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -
     for (name, norm), share in most.items():
         if name == "rows_each" and kind in ("one row", "single rows"):
             continue  # all have as many
-        assert share >= (Fraction(1, 4) if norm == "l2" else Fraction(1, 2)), (name, norm)
+        assert share >= Fraction(1, {"l2": 4, "squares": 8}.get(norm, 2)), (name, norm)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -95,9 +95,7 @@ def of_people(reach: Reach) -> Sensitivity:
 
     Replacement: the cells of the one and of the other, as far as they differ.
     """
-    most = reach.touched
-    if reach.replaced:
-        most = min(2 * most, reach.cells)
+    most = reach.felt
     return Sensitivity(
         l1=Fraction(most),
         l2_squared=Fraction(most),

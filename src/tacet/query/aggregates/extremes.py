@@ -15,9 +15,10 @@ Where a cell has fewer than t people, the ranks they lack lie at the far end of 
 
 **Sensitivity.** A person added to a cell moves n by 1 and each #{people at or below e} by 0 or 1,
 so that both differences in the loss move by at most 1, also at the ends of the grid, where one of
-them is left out. One person's rows make one number in each of at most min(r, cells) cells; where
-she is replaced, counts of one cell move by at most 1 as well, in at most min(2 min(r, cells),
-cells) cells. As for quantiles the answers of all cells have together bounded range epsilon.
+them is left out. One person's rows make one number in each of at most min(r, cells)
+cells, and in fewer where the groups of a person are bound; where she is replaced, counts of one
+cell move by at most 1 as well, in at most twice as many cells. What the answers of all cells cost
+together is worked out in `query.draws`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -48,7 +49,8 @@ from tacet.query.aggregates.arguments import (
 from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
 from tacet.query.aggregates.ranks import draw_points
 from tacet.query.aggregates.sums import clamping_note
-from tacet.query.noise import Share, selection_epsilon
+from tacet.query.draws import draws_for
+from tacet.query.noise import Share
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_totals
@@ -61,15 +63,14 @@ _MOST_PEOPLE = 2**40  # to leave out; more than there are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtremeSelection:
-    """The draw of one extreme, and how many people it is aimed to leave beyond."""
+    """The draw of one extreme, and how many people it is aimed to leave beyond.
+
+    event: what the draws of all cells together cost.
+    """
 
     point: Exponential
     beyond: int
-
-    @property
-    def event(self) -> events.Event:
-        """What the draws of all cells together cost."""
-        return self.point.event
+    event: events.Event
 
     @property
     def loudness(self) -> float:
@@ -117,12 +118,13 @@ class Extreme(Single):
 
     def noise(self, share: Share, reach: Reach) -> ExtremeSelection:
         """The draws within the share, and the rank that this allows to aim at."""
-        point = Exponential(epsilon=selection_epsilon(share), sensitivity=of_totals(reach).l1)
+        draws = draws_for(share, reach, of_totals)
+        point = draws.mechanism
         odds = math.log((self._grid()[2] + 1) / (1 - float(CONFIDENCE)))
         beyond = math.ceil(odds / float(point.factor))
         if beyond > _MOST_PEOPLE:  # `allocate` says so of the budget
             raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
-        return ExtremeSelection(point=point, beyond=beyond)
+        return ExtremeSelection(point=point, beyond=beyond, event=draws.event)
 
     def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
         """One grid point a cell."""

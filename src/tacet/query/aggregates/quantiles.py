@@ -11,8 +11,9 @@ values equal it is the same at every candidate). Its sensitivity is worked out i
 from a grid that is too fine to be counted point by point is told in `ranks`.
 
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
-cell j moves the log-probabilities there within a range of epsilon k_j / k: the answers of all
-cells together have bounded range epsilon and cost what one costs.
+cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all
+cells cost together, and how that depends on the limits on a person's rows, is worked out in
+`query.draws`.
 
 **Intervals.** With `interval=` a stated share of the budget buys two more draws, one aimed r ranks
 below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
@@ -30,6 +31,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +53,9 @@ from tacet.query.aggregates.arguments import (
 )
 from tacet.query.aggregates.ranks import draw_points, rank_losses
 from tacet.query.aggregates.sums import clamping_note
+from tacet.query.draws import draws_for
 from tacet.query.expressions.types import Expression, Kind
-from tacet.query.noise import Share, selection_epsilon
+from tacet.query.noise import Share
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_ranks
@@ -69,15 +72,14 @@ _MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The draws of one quantile: the point, and where bought the two ends of its interval."""
+    """The draws of one quantile: the point, and where bought the two ends of its interval.
+
+    event: what those of all cells together cost.
+    """
 
     point: Exponential
     end: Exponential | None
-
-    @property
-    def event(self) -> events.Event:
-        """What all draws together cost."""
-        return self.point.event if self.end is None else self.point.event + self.end.event * 2
+    event: events.Event
 
     @property
     def loudness(self) -> float:
@@ -137,16 +139,14 @@ class Quantile(Single):
     def noise(self, share: Share, reach: Reach) -> Selection:
         """The draws within the share."""
         # Losses are kept times the denominator of q, so that they are whole numbers.
-        sensitivity = of_ranks(reach, quantile=self.q).l1 * self.q.denominator
-        point = Exponential(
-            epsilon=selection_epsilon(share * (1 - self.interval)), sensitivity=sensitivity
-        )
+        moves, unit = partial(of_ranks, quantile=self.q), self.q.denominator
+        point = draws_for(share * (1 - self.interval), reach, moves, unit=unit)
         if not self.interval:
-            return Selection(point=point, end=None)
-        end = Exponential(
-            epsilon=selection_epsilon(share * (self.interval / 2)), sensitivity=sensitivity
+            return Selection(point=point.mechanism, end=None, event=point.event)
+        end = draws_for(share * (self.interval / 2), reach, moves, unit=unit)
+        return Selection(
+            point=point.mechanism, end=end.mechanism, event=point.event + end.event * 2
         )
-        return Selection(point=point, end=end)
 
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
