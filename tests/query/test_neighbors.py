@@ -39,7 +39,7 @@ QUICK = {"all limits"}
     [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in UNITS],
 )
 def test_no_neighbour_moves_an_answer_further_than_told(kind: str, neighbors: Neighbors) -> None:
-    _assert_bounded(kind, neighbors, count=80, seed=1)
+    _assert_bounded(kind, neighbors, count=40, seed=1)
 
 
 @pytest.mark.slow

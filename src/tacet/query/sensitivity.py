@@ -211,7 +211,9 @@ class _Norm:
 
 def _rows(reach: Reach) -> str:
     rows = "1 row" if reach.rows == 1 else f"{reach.rows:,} rows"
-    if reach.per_cell < reach.rows:
+    if 1 < reach.rows == reach.touched * reach.per_cell < reach.rows * reach.touched:
+        rows += f", {reach.per_cell:,} in each of {reach.touched:,} groups"
+    elif reach.per_cell < reach.rows:
         rows += f", {reach.per_cell:,} into one group"
     if reach.replaced:
         return f"replacing one unit takes out at most {rows}, and puts in as many"
