@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
     from tacet.query.aggregates.answers import Assume
+    from tacet.query.aggregates.associations import correlation, covariance
     from tacet.query.aggregates.counts import count, count_people
     from tacet.query.aggregates.distinct import count_distinct
     from tacet.query.aggregates.extremes import max, min  # noqa: A004  # the public words
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from tacet.query.aggregates.histograms import histogram
     from tacet.query.aggregates.moments import mean
     from tacet.query.aggregates.quantiles import median, quantile
+    from tacet.query.aggregates.ratios import ratio
     from tacet.query.aggregates.several import iqr, quantiles
+    from tacet.query.aggregates.shares import count_if, proportion
     from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
     from tacet.query.aggregates.tops import top
     from tacet.query.aggregates.variances import stdev, variance
+    from tacet.query.aggregates.weighted import weighted_mean
     from tacet.query.columns import Bounds, Categories, Dates, Text
     from tacet.query.engines.sources import Csv
     from tacet.query.private_keys import private_keys
@@ -58,9 +62,12 @@ __all__ = [
     "accounting",
     "aggregates",
     "auto",
+    "correlation",
     "count",
     "count_distinct",
+    "count_if",
     "count_people",
+    "covariance",
     "errors",
     "events",
     "find_bounds",
@@ -73,12 +80,15 @@ __all__ = [
     "median",
     "min",
     "private_keys",
+    "proportion",
     "quantile",
     "quantiles",
+    "ratio",
     "stdev",
     "sum",
     "top",
     "variance",
+    "weighted_mean",
 ]
 
 __version__ = "0.1.0"
@@ -89,6 +99,7 @@ _HOMES = {
     "tacet.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],
     "tacet.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
     "tacet.query.aggregates.answers": ["Assume"],
+    "tacet.query.aggregates.associations": ["correlation", "covariance"],
     "tacet.query.aggregates.counts": ["count", "count_people"],
     "tacet.query.aggregates.distinct": ["count_distinct"],
     "tacet.query.aggregates.extremes": ["max", "min"],
@@ -96,10 +107,13 @@ _HOMES = {
     "tacet.query.aggregates.histograms": ["histogram"],
     "tacet.query.aggregates.moments": ["mean"],
     "tacet.query.aggregates.quantiles": ["median", "quantile"],
+    "tacet.query.aggregates.ratios": ["ratio"],
     "tacet.query.aggregates.several": ["iqr", "quantiles"],
+    "tacet.query.aggregates.shares": ["count_if", "proportion"],
     "tacet.query.aggregates.variances": ["stdev", "variance"],
     "tacet.query.aggregates.sums": ["sum"],
     "tacet.query.aggregates.tops": ["top"],
+    "tacet.query.aggregates.weighted": ["weighted_mean"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
     "tacet.query.engines.sources": ["Csv"],
     "tacet.query.private_keys": ["private_keys"],

@@ -1,4 +1,4 @@
-"""What `agg` takes, all of it: ``from tacet import aggregates``; the commonest are `tacet.` too."""
+"""What `agg` takes, all of it in one place: ``from tacet import aggregates``."""
 
 # SPDX-License-Identifier: Apache-2.0
 

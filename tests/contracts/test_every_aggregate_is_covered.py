@@ -64,18 +64,27 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         tacet.min("x", 0, 1),
         tacet.max("x", 0, 1),
         tacet.find_bounds("x"),
-        tacet.aggregates.count_if("x > 1"),
-        tacet.aggregates.proportion("x > 1"),
+        tacet.count_if("x > 1"),
+        tacet.proportion("x > 1"),
         tacet.variance("x", 0, 1),
-        tacet.aggregates.covariance("x", "whole", (0, 1), (0, 1)),
-        tacet.aggregates.correlation("x", "whole", (0, 1), (0, 1)),
-        tacet.aggregates.weighted_mean("x", "whole", (0, 1), (0, 1)),
-        tacet.aggregates.ratio("x", "whole", (0, 1), (0, 1)),
+        tacet.covariance("x", "whole", (0, 1), (0, 1)),
+        tacet.correlation("x", "whole", (0, 1), (0, 1)),
+        tacet.weighted_mean("x", "whole", (0, 1), (0, 1)),
+        tacet.ratio("x", "whole", (0, 1), (0, 1)),
         tacet.stdev("x", 0, 1),
     ]
     scope = neighbor_tables.empty_scope()
     # The number of a person's rows is asked about by `tacet.auto` alone.
     assert {type(aggregate.bound_to(scope)) for aggregate in made} == {*MEMBERS} - {RowsPerPerson}
+
+
+def test_all_of_them_are_in_one_place() -> None:
+    """`tacet.aggregates` has every function of the face that makes an aggregate, the very same."""
+    for name in tacet.__all__:
+        home = getattr(getattr(tacet, name), "__module__", "")
+        if home.startswith("tacet.query.aggregates.") and name.islower():
+            assert getattr(tacet.aggregates, name) is getattr(tacet, name)
+            assert name in tacet.aggregates.__all__
 
 
 def test_every_unit_is_covered() -> None:

@@ -82,12 +82,12 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "people_who": lambda: tacet.count_people("CASE WHEN whole > 2 THEN 1 END"),
     },
     CountIf: {
-        "if_large": lambda: tacet.aggregates.count_if("x > 2"),
-        "if_text": lambda: tacet.aggregates.count_if("note IN ('z', '3') OR x IS NULL"),
+        "if_large": lambda: tacet.count_if("x > 2"),
+        "if_text": lambda: tacet.count_if("note IN ('z', '3') OR x IS NULL"),
     },
     Proportion: {
-        "share_large": lambda: tacet.aggregates.proportion("x > 2"),
-        "share_text": lambda: tacet.aggregates.proportion("note <> 'z'"),
+        "share_large": lambda: tacet.proportion("x > 2"),
+        "share_text": lambda: tacet.proportion("note <> 'z'"),
     },
     Variance: {
         "variance_from_zero": lambda: tacet.variance("x", 0, 10),
