@@ -11,6 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacet.cli import show
+from tacet.cli.arguments import (
+    AccountBudget,
+    BoundsOf,
+    ColumnsFile,
+    Data,
+    Dataset,
+    Delimiter,
+    Epsilon,
+    LedgerUrl,
+    Mu,
+    PersonColumns,
+    Rho,
+    SingleRows,
+)
 from tacet.cli.datafile import DataFile
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.ledgers import account_of, is_new, opened
@@ -55,24 +69,9 @@ _ROWS = Fraction(1, 10)  # of the budget, to find how many rows of a person to k
 
 
 def describe(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A file in .csv, .tsv (also .gz) or .parquet (globs too), or file.duckdb::table.",
-            show_default=False,
-        ),
-    ],
+    data: Data,
     *,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--unit",
-            metavar="COLUMN",
-            help="The column that names a person; give it again where several do so together.",
-            show_default=False,
-        ),
-    ] = None,
+    unit: PersonColumns = None,
     max_rows: Annotated[
         int | None,
         typer.Option(
@@ -82,21 +81,8 @@ def describe(
             show_default=False,
         ),
     ] = None,
-    row: Annotated[
-        bool,
-        typer.Option(
-            "--row", help="Protect single rows: right only where no person has more than one."
-        ),
-    ] = False,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilon",
-            metavar="X",
-            help="Pure DP; with --delta, approximate DP.",
-            show_default=False,
-        ),
-    ] = None,
+    row: SingleRows = False,
+    epsilon: Epsilon = None,
     delta: Annotated[
         str | None,
         typer.Option(
@@ -106,64 +92,14 @@ def describe(
             show_default=False,
         ),
     ] = None,
-    rho: Annotated[
-        str | None,
-        typer.Option("--rho", metavar="X", help="Zero-concentrated DP.", show_default=False),
-    ] = None,
-    mu: Annotated[
-        str | None, typer.Option("--mu", metavar="X", help="Gaussian DP.", show_default=False)
-    ] = None,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bounds",
-            metavar="COLUMN=LOW:HIGH",
-            help="Public bounds of a number column. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option(
-            "--columns",
-            metavar="FILE.json",
-            help="Facts by column, as `tacet query --help` tells.",
-            show_default=False,
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter",
-            metavar="SIGN",
-            help="The sign between the columns of a CSV file, such as ';' or tab.",
-            show_default=False,
-        ),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            metavar="URL",
-            help="Where the spend is kept, such as sqlite:///budget.db.",
-            show_default=False,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset", metavar="NAME", help="The account in the ledger.", show_default=False
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget",
-            metavar="KIND=X",
-            help="The account's whole budget, which opens it the first time.",
-            show_default=False,
-        ),
-    ] = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    bounds: BoundsOf = None,
+    columns: ColumnsFile = None,
+    delimiter: Delimiter = None,
+    ledger: LedgerUrl = None,
+    dataset: Dataset = None,
+    budget: AccountBudget = None,
     html: Annotated[
         Path | None,
         typer.Option(

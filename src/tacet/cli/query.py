@@ -10,6 +10,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacet.cli import show
+from tacet.cli.arguments import (
+    AccountBudget,
+    BoundsOf,
+    ColumnsFile,
+    Data,
+    Dataset,
+    Delimiter,
+    Delta,
+    Epsilon,
+    LedgerUrl,
+    MaxGroups,
+    MaxRows,
+    MaxRowsPerGroup,
+    Mu,
+    PersonColumns,
+    Rho,
+    SingleRows,
+)
 from tacet.cli.datafile import DataFile
 from tacet.cli.explained import print_explanation
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
@@ -65,96 +83,19 @@ _MARGINS = (
 
 
 def query(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A file in .csv, .tsv (also .gz) or .parquet (globs too), or file.duckdb::table.",
-            show_default=False,
-        ),
-    ],
+    data: Data,
     sql: Annotated[str, typer.Argument(metavar="SELECT", help="The question.", show_default=False)],
     *,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--unit",
-            metavar="COLUMN",
-            help="The column that names a person, or an expression such as 'lower(email)'; give it "
-            "again where several do so together.",
-            show_default=False,
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(
-            "--max-rows",
-            metavar="N",
-            help="The most rows of one person that a question uses, over all groups together.",
-            show_default=False,
-        ),
-    ] = None,
-    max_groups: Annotated[
-        int | None,
-        typer.Option(
-            "--max-groups",
-            metavar="N",
-            help="The most groups of a question that the rows of one person fall into. With "
-            "--max-rows-per-group, --max-rows may be left out.",
-            show_default=False,
-        ),
-    ] = None,
-    max_rows_per_group: Annotated[
-        int | None,
-        typer.Option(
-            "--max-rows-per-group",
-            metavar="N",
-            help="The most rows of one person in one group; without GROUP BY all rows are one.",
-            show_default=False,
-        ),
-    ] = None,
-    row: Annotated[
-        bool,
-        typer.Option(
-            "--row", help="Protect single rows: right only where no person has more than one."
-        ),
-    ] = False,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilon",
-            metavar="X",
-            help="Pure DP; with --delta, approximate DP.",
-            show_default=False,
-        ),
-    ] = None,
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta",
-            metavar="X",
-            help="With --epsilon, --rho or --mu, which then may fail with this probability; 0 "
-            "where it is left out.",
-            show_default=False,
-        ),
-    ] = None,
-    rho: Annotated[
-        str | None,
-        typer.Option("--rho", metavar="X", help="Zero-concentrated DP.", show_default=False),
-    ] = None,
-    mu: Annotated[
-        str | None, typer.Option("--mu", metavar="X", help="Gaussian DP.", show_default=False)
-    ] = None,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bounds",
-            metavar="COLUMN=LOW:HIGH",
-            help="Public bounds of a number column; values beyond count as the nearest bound. "
-            "May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    unit: PersonColumns = None,
+    max_rows: MaxRows = None,
+    max_groups: MaxGroups = None,
+    max_rows_per_group: MaxRowsPerGroup = None,
+    row: SingleRows = False,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    bounds: BoundsOf = None,
     keys: Annotated[
         list[str] | None,
         typer.Option(
@@ -177,27 +118,8 @@ def query(
             show_default=False,
         ),
     ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option(
-            "--columns",
-            metavar="FILE.json",
-            help='Facts by column: {"age": {"bounds": [0, 120]}, "county": {"categories": '
-            '["A", "B", null]}, "day": {"dates": true}, "zip": {"text": true}}. null stands for '
-            "rows without a value.",
-            show_default=False,
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter",
-            metavar="SIGN",
-            help="The sign between the columns of a CSV file, such as ';' or tab. Otherwise a "
-            "comma, and a tab in .tsv.",
-            show_default=False,
-        ),
-    ] = None,
+    columns: ColumnsFile = None,
+    delimiter: Delimiter = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -206,33 +128,9 @@ def query(
             "spends nothing.",
         ),
     ] = False,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            metavar="URL",
-            help="Where the spend is kept, such as sqlite:///budget.db.",
-            show_default=False,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            metavar="NAME",
-            help="The account in the ledger.",
-            show_default=False,
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget",
-            metavar="KIND=X",
-            help="The account's whole budget, such as epsilon=3 or rho=0.5,delta=1e-8.",
-            show_default=False,
-        ),
-    ] = None,
+    ledger: LedgerUrl = None,
+    dataset: Dataset = None,
+    budget: AccountBudget = None,
     analyst: Annotated[
         str | None,
         typer.Option("--analyst", metavar="TEXT", help="Noted in the ledger.", show_default=False),
