@@ -60,8 +60,8 @@ def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -
             most[name, norm] = max(most.get((name, norm), Fraction(0)), share)
     # The tables are nasty enough to come near every bound: the test above can fail.
     for (name, norm), share in most.items():
-        if name == "rows_each" and kind in ("one row", "single rows"):
-            continue  # all have as many
+        if name == "rows_each" and kind in ("one row", "single rows", "three rows, one in a group"):
+            continue  # all have as many in a group
         assert share >= Fraction(1, {"l2": 4, "squares": 8}.get(norm, 2)), (name, norm)
 
 
