@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,6 +25,7 @@ from tests.query.neighbor_tables import (
 )
 
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from tacet.query import bounding
 from tacet.query import compile as compiler
 from tacet.query.aggregates import distinct, quantiles, ranks, splits
 from tacet.query.aggregates.sums import Clamp
@@ -52,6 +54,24 @@ def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
         return text.replace("PARTITION BY ", "PARTITION BY cell, ")
 
     patch.setattr("tacet.query.compile.bound_rows", wrong)
+
+
+def _groups_not_bound(patch: pytest.MonkeyPatch) -> None:
+    right = bounding.steps_of
+
+    def wrong(unit: Person, *, cells: int) -> Any:
+        return dataclasses.replace(right(unit, cells=cells), groups=None)
+
+    patch.setattr(bounding, "steps_of", wrong)
+
+
+def _rows_of_a_group_not_bound(patch: pytest.MonkeyPatch) -> None:
+    right = bounding.steps_of
+
+    def wrong(unit: Person, *, cells: int) -> Any:
+        return dataclasses.replace(right(unit, cells=cells), each=None)
+
+    patch.setattr(bounding, "steps_of", wrong)
 
 
 def _every_key_for_every_row(patch: pytest.MonkeyPatch) -> None:
@@ -123,6 +143,8 @@ def _distinct_values_of_one_row(patch: pytest.MonkeyPatch) -> None:
         (_distinct_values_of_one_row, "two rows", AddRemove, ["distinct", "distinct_notes"]),
         (_one_row_too_many, "two rows", AddRemove, ["rows", "sum_whole", "mean_whole", "median"]),
         (_bound_by_cell, "three rows", AddRemove, ["rows", "present", "sum_text", "third"]),
+        (_groups_not_bound, "two rows in each of two groups", AddRemove, ["rows", "people"]),
+        (_rows_of_a_group_not_bound, "two rows in each of two groups", AddRemove, ["rows"]),
         (_every_key_for_every_row, "single rows", AddRemove, ["rows", "people", "mean_text"]),
         (_rounding_after_clamping, "one row", AddRemove, ["sum_whole_in_parts"]),
         (_a_replaced_person_counts_once, "one row", ReplaceOne, ["rows", "people", "sum_tiny"]),

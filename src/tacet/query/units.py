@@ -41,6 +41,7 @@ def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
 
     budget: what the search may cost, of the session's; it is spent anew by every session that is
     opened. most: a public end of the search. What is found is public: `session.unit.max_rows`.
+    All of a person's rows in a table are counted, whatever other limits there are.
 
     >>> from tacet.privacy.guarantees import PureDP
     >>> auto(budget=PureDP(0.1)).most
