@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tacet.query.aggregates.variances import stdev, variance
     from tacet.query.aggregates.weighted import weighted_mean
     from tacet.query.columns import Bounds, Categories, Dates, Text
+    from tacet.query.dates import dates
     from tacet.query.engines.sources import Csv
     from tacet.query.private_keys import private_keys
     from tacet.query.release import Release
@@ -68,6 +69,7 @@ __all__ = [
     "count_if",
     "count_people",
     "covariance",
+    "dates",
     "errors",
     "events",
     "find_bounds",
@@ -115,6 +117,7 @@ _HOMES = {
     "tacet.query.aggregates.tops": ["top"],
     "tacet.query.aggregates.weighted": ["weighted_mean"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
+    "tacet.query.dates": ["dates"],
     "tacet.query.engines.sources": ["Csv"],
     "tacet.query.private_keys": ["private_keys"],
     "tacet.query.release": ["Release"],

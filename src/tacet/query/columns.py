@@ -140,6 +140,8 @@ def plain_key(argument: str, value: object) -> Key:
     """
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()  # NumPy scalars
+    elif hasattr(value, "as_py"):
+        value = value.as_py()  # Arrow scalars
     match value:
         case None | bool():
             return value
