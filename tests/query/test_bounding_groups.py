@@ -83,9 +83,12 @@ def question(session: tacet.Session, *, grouped: bool = True) -> Query:
 
 def kept(session: tacet.Session, query: Query, *, salt: int) -> Counter[Any]:
     """The rows that count: (cell, value, id)."""
-    bounded = statement_of(session, query, salt=salt).bounded
-    engine: Any = session._engine
-    return Counter(engine._connection.cursor().execute(bounded).fetchall())
+    statement, engine = statement_of(session, query, salt=salt), session._engine
+    cursor: Any = engine._connection.cursor()  # type: ignore[attr-defined]
+    if statement.keys is not None:
+        made = f"CREATE OR REPLACE TEMP TABLE keys AS {statement.keys.sql}"
+        cursor.execute(made, list(statement.keys.columns))
+    return Counter(cursor.execute(statement.bounded).fetchall())
 
 
 class Rewrite:
