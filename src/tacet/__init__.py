@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet import accounting, aggregates, errors, events, ledger, mechanisms
+    from tacet import accounting, errors, events, ledger, mechanisms
     from tacet.bits import SeededBits
     from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
@@ -61,7 +61,6 @@ __all__ = [
     "Text",
     "ZeroOut",
     "accounting",
-    "aggregates",
     "auto",
     "correlation",
     "count",
@@ -95,7 +94,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_ROOMS = {"accounting", "aggregates", "errors", "events", "ledger", "mechanisms"}
+_ROOMS = {"accounting", "errors", "events", "ledger", "mechanisms"}
 _HOMES = {
     "tacet.bits": ["SeededBits"],
     "tacet.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],

@@ -78,15 +78,6 @@ def test_every_public_aggregate_is_in_the_list() -> None:
     assert {type(aggregate.bound_to(scope)) for aggregate in made} == {*MEMBERS} - {RowsPerPerson}
 
 
-def test_all_of_them_are_in_one_place() -> None:
-    """`tacet.aggregates` has every function of the face that makes an aggregate, the very same."""
-    for name in tacet.__all__:
-        home = getattr(getattr(tacet, name), "__module__", "")
-        if home.startswith("tacet.query.aggregates.") and name.islower():
-            assert getattr(tacet.aggregates, name) is getattr(tacet, name)
-            assert name in tacet.aggregates.__all__
-
-
 def test_every_unit_is_covered() -> None:
     covered = {
         type(neighbor_tables.unit_of(("id",), limits=limits, neighbors=tacet.AddRemove))

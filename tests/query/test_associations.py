@@ -14,7 +14,7 @@ from scipy import stats
 from tests.query.many_cells import Floats, ask
 
 import tacet
-from tacet.aggregates import correlation, covariance
+from tacet import correlation, covariance
 from tacet.errors import InvalidParameter, MissingBound
 
 pytestmark = pytest.mark.statistical

@@ -15,7 +15,7 @@ from scipy import stats
 from tests.query.many_cells import Floats, ask
 
 import tacet
-from tacet.aggregates import count_if, proportion, ratio, weighted_mean
+from tacet import count_if, proportion, ratio, weighted_mean
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.query.aggregates.ratios import Ratio
 

@@ -14,7 +14,6 @@ import pytest
 from tests.query.exact_answers import opened
 
 import tacet
-from tacet import aggregates
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import PureDP
 from tacet.query.plan import Query
@@ -118,27 +117,27 @@ PAIRS |= {
                   COUNT(*) FILTER (WHERE age > 9) AS n FROM t""",
         agg(
             m=tacet.mean("CASE WHEN county = 'A' THEN age END"),
-            n=aggregates.count_if("age > 9"),
+            n=tacet.count_if("age > 9"),
         ),
     ),
     "variances": (
         """SELECT VARIANCE(age) AS v, VAR_POP(age) AS p, STDDEV(age) AS s,
                   STDDEV_POP(LEAST(GREATEST(pay, 0), 9)) AS q, COUNT_IF(pay > 3) AS n FROM t""",
         agg(
-            v=aggregates.variance("age"),
-            p=aggregates.variance("age", ddof=0),
-            s=aggregates.stdev("age"),
-            q=aggregates.stdev("LEAST(GREATEST(pay, 0), 9)", ddof=0),
-            n=aggregates.count_if("pay > 3"),
+            v=tacet.variance("age"),
+            p=tacet.variance("age", ddof=0),
+            s=tacet.stdev("age"),
+            q=tacet.stdev("LEAST(GREATEST(pay, 0), 9)", ddof=0),
+            n=tacet.count_if("pay > 3"),
         ),
     ),
     "two columns": (
         """SELECT CORR(age, LEAST(GREATEST(pay, 0), 9)) AS r, COVAR_POP(age, age + 1) AS p,
                   COVAR_SAMP(age, age) FILTER (WHERE pay > 9) AS s FROM t""",
         agg(
-            r=aggregates.correlation("age", "LEAST(GREATEST(pay, 0), 9)"),
-            p=aggregates.covariance("age", "age + 1", ddof=0),
-            s=aggregates.covariance("CASE WHEN pay > 9 THEN age END", "age"),
+            r=tacet.correlation("age", "LEAST(GREATEST(pay, 0), 9)"),
+            p=tacet.covariance("age", "age + 1", ddof=0),
+            s=tacet.covariance("CASE WHEN pay > 9 THEN age END", "age"),
         ),
     ),
     "several quantiles": (

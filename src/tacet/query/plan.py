@@ -171,8 +171,7 @@ class Query:
                 raise InvalidParameter(
                     name,
                     aggregate,
-                    expected="what tacet.count(), sum(), mean(), variance() or another function of "
-                    "tacet.aggregates makes",
+                    expected="what tacet.count(), sum(), mean(), variance() or another makes",
                 )
             columns = answer_columns(name, aggregate.parts)
             if columns & taken:
