@@ -121,11 +121,7 @@ SELECTS = {
     ),
     "no bounds": ("SELECT AVG(pay) FROM t", MissingBound, "tacet.Bounds(0, 100)"),
     "no keys": ("SELECT name, COUNT(*) FROM t GROUP BY name", InvalidParameter, "Categories"),
-    "people of another name": (
-        "SELECT COUNT(DISTINCT name) FROM t",
-        InvalidParameter,
-        "COUNT(DISTINCT id), which counts people",
-    ),
+    "values of no column": ("SELECT COUNT(DISTINCT nam) FROM t", InvalidParameter, "'name'"),
     "columns that hide one another": (
         "SELECT COUNT(*) AS n, COUNT(age) AS n_se FROM t",
         InvalidParameter,

@@ -52,6 +52,18 @@ PAIRS: dict[str, tuple[str, Callable[[Query], Query]]] = {
         "SELECT COUNT(DISTINCT person) AS p FROM t",
         agg(p=tacet.count_people()),
     ),
+    "values of a column": (
+        "SELECT COUNT(DISTINCT county) AS v FROM t",
+        agg(v=tacet.count_distinct("county")),
+    ),
+    "values of some rows": (
+        """SELECT COUNT(DISTINCT county) FILTER (WHERE age > 9) AS v,
+                  COUNT(DISTINCT CASE WHEN age > 9 THEN county END) AS w FROM t""",
+        agg(
+            v=tacet.count_distinct("CASE WHEN age > 9 THEN county END"),
+            w=tacet.count_distinct("CASE WHEN age > 9 THEN county END"),
+        ),
+    ),
     "declared bounds": (
         "SELECT SUM(age) AS s, AVG(age) AS m FROM t",
         agg(s=tacet.sum("age"), m=tacet.mean("age")),
@@ -284,7 +296,7 @@ def test_what_can_not_be_done_with_the_release_is_refused_before_it_is_paid_for(
         ("SELECT COUNT(*), AVG(county || 'x') FROM t", "expected a number where"),
         ("SELECT SUM(agee) FROM t", "Did you mean 'age'"),
         ("SELECT COUNT(*) FROM t WHERE agee > 3", "where='\"agee\" > 3'"),
-        ("SELECT COUNT(DISTINCT county) FROM t", "COUNT(DISTINCT id), which counts people"),
+        ("SELECT COUNT(DISTINCT countyy) FROM t", "Did you mean 'county'"),
         ("SELECT COUNT(*) FROM u", "one of the session's tables: t"),
     ],
 )

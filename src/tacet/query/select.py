@@ -12,6 +12,7 @@ from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.associations import correlation, covariance
 from tacet.query.aggregates.counts import count, count_people
+from tacet.query.aggregates.distinct import count_distinct
 from tacet.query.aggregates.extremes import max as greatest
 from tacet.query.aggregates.extremes import min as least
 from tacet.query.aggregates.moments import mean
@@ -142,7 +143,7 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
         case Asked.COUNT_IF:
             return count_if(_argument(item))
         case Asked.COUNT_DISTINCT:
-            return _people(item, query.unit)
+            return _distinct(item, query.unit)
         case Asked.SUM:
             return total(_argument(item))
         case Asked.MEAN:
@@ -179,14 +180,14 @@ def _plain(argument: str | None) -> str:
     return bare if argument == f'"{bare}"' and '"' not in bare else argument
 
 
-def _people(item: Item, unit: Unit) -> Aggregate:
-    named = (item.argument or "").strip('"').casefold()
+def _distinct(item: Item, unit: Unit) -> Aggregate:
+    """People, where the column is the one that names them, or else different values."""
+    named = item.argument or ""
     ids = unit.id if isinstance(unit, Person) else ()
-    if named == _PERSON or (len(ids) == 1 and named == ids[0].casefold()):
+    bare = named.strip('"').casefold()
+    if bare == _PERSON or (len(ids) == 1 and bare == ids[0].casefold()):
         return count_people(item.second)
-    column = ids[0] if len(ids) == 1 and ids[0].isidentifier() else _PERSON
-    raise InvalidParameter(
-        "sql",
-        f"COUNT(DISTINCT {item.argument})",
-        expected=f"COUNT(DISTINCT {column}), which counts people",
-    )
+    if item.second is None:
+        return count_distinct(named)
+    quoted = named.replace('"', '""')
+    return count_distinct(f'CASE WHEN ({item.second}) IS NOT NULL THEN "{quoted}" END')

@@ -24,7 +24,8 @@ from tacet.query.sql.types import Aggregate, Item
 __all__ = ["OFFERED", "Aggregates"]
 
 OFFERED = (
-    "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), SUM(x), AVG(x), MIN(x), "
+    "The aggregates are COUNT(*), COUNT(x), COUNT(DISTINCT person), COUNT(DISTINCT column), "
+    "SUM(x), AVG(x), MIN(x), "
     "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN "
     "GROUP (ORDER BY x), IQR(x), VAR_SAMP(x), VAR_POP(x), STDDEV_SAMP(x), STDDEV_POP(x), "
     "COVAR_SAMP(x, y), COVAR_POP(x, y), CORR(x, y) and COUNT_IF(condition), each also with "
@@ -154,7 +155,7 @@ class Aggregates:
         return Item(alias="", aggregate=Aggregate.COUNT, argument=argument)
 
     def distinct(self, inner: exp.Distinct) -> Item:
-        """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people."""
+        """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
         found = self.source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
         second: str | None = None
         match found:
@@ -165,7 +166,7 @@ class Aggregates:
             case _:
                 raise self.fault(
                     "it counts distinct values of more than a column",
-                    "Write COUNT(DISTINCT person), or the name of the person's column.",
+                    "Write COUNT(DISTINCT person), or the name of a column.",
                     inner,
                 )
         kind = Aggregate.COUNT_DISTINCT

@@ -23,7 +23,7 @@ class Aggregate(enum.Enum):
     COUNT = "count of"
     """COUNT(x): rows where x is not NULL."""
     COUNT_DISTINCT = "count distinct"
-    """COUNT(DISTINCT x): x is a column's plain name, which must be the person id or `person`."""
+    """COUNT(DISTINCT x): x is a column's plain name; of people where that is the id or `person`."""
     COUNT_IF = "count_if"
     """COUNT_IF(c), COUNT(*) FILTER (WHERE c)."""
     SUM = "sum"
