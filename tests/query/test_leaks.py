@@ -66,7 +66,7 @@ def test_whatever_the_engine_raises_leaves_as_one_constant_sentence(
         raise raised
 
     with opened(FRAME) as session:
-        monkeypatch.setattr("tacet.query.engines.duckdb._tally", fail)
+        monkeypatch.setattr("tacet.query.engines.duckdb.tally", fail)
         with pytest.raises(EngineFailed) as caught:
             session.evaluate(query(session), budget=PURE(0.25))
         assert session.spent == PURE(0.25)
@@ -99,7 +99,7 @@ def test_an_interrupt_stays_an_interrupt_and_stays_spent(monkeypatch: pytest.Mon
         raise KeyboardInterrupt(SECRET)
 
     with opened(FRAME) as session:
-        monkeypatch.setattr("tacet.query.engines.duckdb._tally", interrupt)
+        monkeypatch.setattr("tacet.query.engines.duckdb.tally", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             session.evaluate(query(session), budget=PURE(0.25))
         assert session.spent == PURE(0.25)

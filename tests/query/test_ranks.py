@@ -26,7 +26,8 @@ from tacet.query.aggregates import ranks
 from tacet.query.aggregates.answers import Counted, Exact
 from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.ranks import rank_losses
-from tacet.query.engines.duckdb import DuckDB, _Deeper
+from tacet.query.engines.duckdb import DuckDB
+from tacet.query.engines.reading import DeeperRows
 from tacet.query.ranking import Asked, Ranking
 from tacet.query.sensitivity import of_totals
 from tacet.query.units import Person, Reach
@@ -190,13 +191,13 @@ def test_counts_within_bins_are_right() -> None:
 
 
 def test_the_engine_is_asked_a_few_times_whatever_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, times = _Deeper.count, itertools.count()
+    right, times = DeeperRows.count, itertools.count()
 
-    def counted(deeper: _Deeper, number: int, asked: Asked) -> Any:
+    def counted(deeper: DeeperRows, number: int, asked: Asked) -> Any:
         next(times)
         return right(deeper, number, asked)
 
-    monkeypatch.setattr(_Deeper, "count", counted)
+    monkeypatch.setattr(DeeperRows, "count", counted)
     source = np.random.default_rng(2)
     values = source.lognormal(7, 1, 20_000)
     with tacet.Session(
@@ -219,14 +220,14 @@ def test_a_failure_while_drawing_leaves_no_trace_and_the_charge_stays(
         raise RuntimeError("Smith HIV+")
 
     closed = []
-    right = _Deeper.close
-    monkeypatch.setattr("tacet.query.engines.duckdb._refined", fails)
+    right = DeeperRows.close
+    monkeypatch.setattr("tacet.query.engines.reading._refined", fails)
 
-    def closes(deeper: _Deeper) -> None:
+    def closes(deeper: DeeperRows) -> None:
         closed.append(1)
         right(deeper)
 
-    monkeypatch.setattr(_Deeper, "close", closes)
+    monkeypatch.setattr(DeeperRows, "close", closes)
     with tacet.Session(
         {"t": pa.table({"id": np.arange(50), "x": np.full(50, 0.3)})},
         unit=Person("id", max_rows=1),

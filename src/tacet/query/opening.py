@@ -10,7 +10,7 @@ from typing import Any
 
 from tacet import checks
 from tacet.bits import RandomBits
-from tacet.errors import InvalidParameter
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
@@ -24,6 +24,8 @@ from tacet.query.units import Person, Unit
 
 __all__ = [
     "account_name",
+    "check_affordable",
+    "check_alive",
     "check_assumption",
     "check_options",
     "check_question",
@@ -63,6 +65,23 @@ def check_options(budget: object, columns: object, ledger: object, bits: object)
 
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
+
+
+def check_alive(*, closed: bool, copied: bool) -> None:
+    """Raise unless a session may spend. copied: in a fork, with a budget that lives in memory."""
+    if closed:
+        raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
+    if copied:
+        raise LedgerMismatch(
+            "This process is a copy of the one that opened the session, and the budget lives "
+            "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
+        )
+
+
+def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
+    """Raise BudgetExceeded where what is left does not pay a price of the same kind."""
+    if any(a > b for a, b in zip(price.additive, left.additive, strict=True)):
+        raise BudgetExceeded(asked=price, left=left, account=account)
 
 
 def account_name(dataset: str | None, *, durable: bool) -> str:

@@ -20,7 +20,7 @@ from tacet import checks
 from tacet.accounting.charges import request_price
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from tacet.errors import InvalidParameter
 from tacet.ledger.opening import open_ledger
 from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
@@ -39,6 +39,8 @@ from tacet.query.explanation import Explanation, explained
 from tacet.query.expressions.types import encodable
 from tacet.query.opening import (
     account_name,
+    check_affordable,
+    check_alive,
     check_assumption,
     check_options,
     check_tables,
@@ -287,9 +289,7 @@ class Session:
                 "table", query, expected="no groups: .agg(range=tacet.find_bounds(...)) takes them"
             )
         release = self.evaluate(query.agg(range=find_bounds(column)), budget=budget)
-        (low,), (high,) = release.answers["range"].lower, release.answers["range"].upper
-        assert low is not None
-        assert high is not None
+        ((low, high),) = release.answers["range"].intervals
         return Bounds(low, high)
 
     def describe(
@@ -302,24 +302,16 @@ class Session:
         `to_html()` one with pictures. progress: told how many questions are done, of how many.
         Raises as `evaluate` does; what is spent by then stays spent.
         """
-        price, left = request_price(budget, self._budget), self.remaining
-        # All of it is asked for at once, lest a look end half way.
-        if any(a > b for a, b in zip(price.additive, left.additive, strict=True)):
-            raise BudgetExceeded(asked=price, left=left, account=self._dataset)
+        price = request_price(budget, self._budget)
+        check_affordable(price, self.remaining, self._dataset)  # lest a look end half way
         return describe(self, table, budget=budget, progress=progress)
 
-    def sql(
-        self,
-        text: str,
-        *,
-        budget: Guarantee,
-        keys: GivenKeys = None,
-    ) -> Release:
+    def sql(self, text: str, *, budget: Guarantee, keys: GivenKeys = None) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
         keys: for each column of GROUP BY its public values, where they are not declared already,
-        or `tacet.private_keys()`, also for all such columns at once.
-        ORDER BY and LIMIT arrange the released table. See docs/sql.md. Raises as `evaluate` does.
+        or `tacet.private_keys()`, also for all such columns at once. ORDER BY and LIMIT arrange
+        the released table. See docs/sql.md. Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys)
         (release,) = self._answered(Together.alone(query), budget)
@@ -404,10 +396,4 @@ class Session:
         )
 
     def _may_spend(self) -> None:
-        if self._closed:
-            raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
-        if not self._ledger.durable and os.getpid() != self._process:
-            raise LedgerMismatch(
-                "This process is a copy of the one that opened the session, and the budget lives "
-                "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
-            )
+        check_alive(closed=self._closed, copied=not self.durable and os.getpid() != self._process)

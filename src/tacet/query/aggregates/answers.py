@@ -75,6 +75,12 @@ class Answer:
     beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     limits: tuple[float, float] = (-math.inf, math.inf)
 
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Both ends of every line; for answers that have them, such as ranges."""
+        ends = zip(self.lower, self.upper, strict=True)
+        return [(low, high) for low, high in ends if low is not None and high is not None]
+
     def picked(self, indices: Sequence[int]) -> Answer:
         """The answers of these lines, in this order."""
         return Answer(

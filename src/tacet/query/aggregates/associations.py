@@ -20,6 +20,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +49,12 @@ _EVENLY = "the errors by rows are for values spread evenly over both ranges"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covariance(Single):
-    """The covariance of two number columns, values clamped.
-
-    ddof: what is taken from the number of rows before it divides.
-    """
+class _OfTwo(Single):
+    """What is made of two number columns, values clamped."""
 
     sides: tuple[Side, Side]
-    ddof: int
 
-    def bound_to(self, scope: Scope) -> Covariance:
+    def bound_to(self, scope: Scope) -> Self:
         """The same, its columns looked up and their bounds known."""
         (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
         return dataclasses.replace(self, expressions=(first, second), sides=(x, y))
@@ -71,6 +68,16 @@ class Covariance(Single):
     def pair(self) -> Pair:
         """Both columns in integers."""
         return Pair.of(self.sides, self.expressions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covariance(_OfTwo):
+    """The covariance of two number columns, values clamped.
+
+    ddof: what is taken from the number of rows before it divides.
+    """
+
+    ddof: int
 
     @property
     def _one(self) -> int:
@@ -133,25 +140,8 @@ class Covariance(Single):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Correlation(Single):
+class Correlation(_OfTwo):
     """Pearson's correlation of two number columns, values clamped."""
-
-    sides: tuple[Side, Side]
-
-    def bound_to(self, scope: Scope) -> Correlation:
-        """The same, its columns looked up and their bounds known."""
-        (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
-        return dataclasses.replace(self, expressions=(first, second), sides=(x, y))
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its columns."""
-        return self.pair.columns
-
-    @property
-    def pair(self) -> Pair:
-        """Both columns in integers."""
-        return Pair.of(self.sides, self.expressions)
 
     @property
     def _one(self) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,14 +17,47 @@ from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.scope import Scope
-from tacet.query.sensitivity import of_counts, of_people
+from tacet.query.sensitivity import Sensitivity, of_counts, of_people
 from tacet.query.units import Person, Reach, Unit
 
-__all__ = ["Count", "CountPeople", "count", "count_people"]
+__all__ = ["Count", "CountPeople", "Counting", "count", "count_people", "released"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count(Single):
+class Counting(Single):
+    """What is one whole number a cell, released with noise."""
+
+    @abstractmethod
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader of its forecast should know."""
+        return ()
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(share, self.sensitivity(reach), unit_log2=0, counts=True)
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy counts with their errors."""
+        return released(exact, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error, known beforehand."""
+        del assume
+        return Forecast(
+            noise=str(noise),
+            sensitivity=self.sensitivity(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+            notes=self.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Counting):
     """How many rows, or how many in which `column` is not NULL."""
 
     column: str | None
@@ -40,27 +74,13 @@ class Count(Single):
         del unit
         return (f"count({values[0]})" if values else "count(*)",)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
-        return additive_noise(share, of_counts(reach), unit_log2=0, counts=True)
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy counts with their errors."""
-        return released(exact, noise, bits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
-        """The error, known beforehand."""
-        del assume
-        return Forecast(
-            noise=str(noise),
-            sensitivity=of_counts(reach).reason,
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-        )
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+        return of_counts(reach)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountPeople(Single):
+class CountPeople(Counting):
     """How many units (people) have at least one row in the cell, in which `column` is present."""
 
     column: str | None = None
@@ -81,23 +101,9 @@ class CountPeople(Single):
         counted = f"count(DISTINCT {ids})" if len(unit.id) == 1 else f"count(DISTINCT ({ids}))"
         return (f"{counted}{present}",)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
-        return additive_noise(share, of_people(reach), unit_log2=0, counts=True)
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy counts with their errors."""
-        return released(exact, noise, bits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
-        """The error, known beforehand."""
-        del assume
-        return Forecast(
-            noise=str(noise),
-            sensitivity=of_people(reach).reason,
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-        )
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+        return of_people(reach)
 
 
 def count(column: str | None = None, *, weight: Number = 1) -> Count:

@@ -13,22 +13,18 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tacet.bits import RandomBits
 from tacet.checks import Number
-from tacet.query.aggregates.aggregate import Single
-from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
-from tacet.query.aggregates.counts import released
-from tacet.query.noise import AdditiveNoise, Share, additive_noise
+from tacet.query.aggregates.arguments import expression_of, weight_of
+from tacet.query.aggregates.counts import Counting
 from tacet.query.scope import Scope
-from tacet.query.sensitivity import of_counts
+from tacet.query.sensitivity import Sensitivity, of_counts
 from tacet.query.units import Reach, Unit
 
 __all__ = ["CountDistinct", "count_distinct"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountDistinct(Single):
+class CountDistinct(Counting):
     """How many different values there are, NULL not among them."""
 
     column: str
@@ -44,24 +40,16 @@ class CountDistinct(Single):
         zero = " + 0.0e0" if self.expression.kind.numeric else ""  # -0.0 is 0.0
         return (f"count(DISTINCT {values[0]}{zero})",)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
-        return additive_noise(share, of_counts(reach), unit_log2=0, counts=True)
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """That of a count of rows."""
+        counted = of_counts(reach)
+        reason = f"{counted.reason}, and no more values than rows"
+        return dataclasses.replace(counted, reason=reason)
 
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy numbers with their errors."""
-        return released(exact, noise, bits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
-        """The error, known beforehand."""
-        del assume
-        return Forecast(
-            noise=str(noise),
-            sensitivity=f"{of_counts(reach).reason}, and no more values than rows",
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-            notes=("values that only dropped rows have are not counted",),
-        )
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader of its forecast should know."""
+        return ("values that only dropped rows have are not counted",)
 
 
 def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:

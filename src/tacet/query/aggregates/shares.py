@@ -12,20 +12,20 @@ from tacet.bits import RandomBits
 from tacet.checks import Number
 from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.arguments import CONFIDENCE, weight_of
-from tacet.query.aggregates.counts import released
+from tacet.query.aggregates.arguments import weight_of
+from tacet.query.aggregates.counts import Counting
 from tacet.query.aggregates.moments import Splits
 from tacet.query.expressions.types import Kind
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.scope import Scope
-from tacet.query.sensitivity import of_counts, of_splits
+from tacet.query.sensitivity import Sensitivity, of_counts, of_splits
 from tacet.query.units import Reach, Unit
 
 __all__ = ["CountIf", "Proportion", "count_if", "proportion"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountIf(Single):
+class CountIf(Counting):
     """How many rows fulfil a condition."""
 
     condition: str
@@ -40,23 +40,9 @@ class CountIf(Single):
         del unit
         return (f"count(CASE WHEN {values[0]} THEN 1 END)",)
 
-    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
-        """The least noise within the share."""
-        return additive_noise(share, of_counts(reach), unit_log2=0, counts=True)
-
-    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
-        """Noisy counts with their errors."""
-        return released(exact, noise, bits)
-
-    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
-        """The error, known beforehand."""
-        del assume
-        return Forecast(
-            noise=str(noise),
-            sensitivity=of_counts(reach).reason,
-            standard_error=noise.standard_deviation,
-            half_width=noise.half_width(CONFIDENCE),
-        )
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+        return of_counts(reach)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

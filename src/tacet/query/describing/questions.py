@@ -236,9 +236,7 @@ class _Look:
             answers = self._ask(self.start.agg(**asked), budget).answers
             for place, column in enumerate(self.columns):
                 if f"range{place}" in asked:
-                    (low,), (high,) = answers[f"range{place}"].lower, answers[f"range{place}"].upper
-                    assert low is not None
-                    assert high is not None
+                    ((low, high),) = answers[f"range{place}"].intervals
                     if column.kind == "date":
                         low, high = max(low, _DAY_RANGE[0]), min(high, _DAY_RANGE[1])
                         low, high = (low, high) if low < high else _DAY_RANGE

@@ -15,19 +15,17 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import duckdb
-import numpy as np
-from numpy.typing import NDArray
 
 from tacet import checks
-from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable, TacetError
-from tacet.query.columns import Key
-from tacet.query.compile import Found, KeyTable, Statement
+from tacet.errors import InvalidParameter, SourceUnreadable, TacetError
+from tacet.query.compile import Found, Statement
 from tacet.query.engines.frames import columns_of
 from tacet.query.engines.protocol import Keyed, Tallies
+from tacet.query.engines.reading import KeyedRows, guarded, integers, keep_keys, tally
 from tacet.query.engines.sources import (
     CsvFile,
     DatabaseTable,
@@ -37,12 +35,9 @@ from tacet.query.engines.sources import (
     Parquet,
     locate,
 )
-from tacet.query.ranking import Asked, Refined
 from tacet.query.sqltext import identifier, literal
 
 __all__ = ["DuckDB"]
-
-T = TypeVar("T")
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
@@ -101,23 +96,23 @@ class DuckDB:
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        return _guarded(lambda: self._tallied(statement, measures))
+        return guarded(lambda: self._tallied(statement, measures))
 
     def find(self, found: Found) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        return _guarded(lambda: self._keyed(found))
+        return guarded(lambda: self._keyed(found))
 
     def _keyed(self, found: Found) -> Keyed:
         with self._lock:
             cursor = self._connection.cursor()
         done = False
         try:
-            _keep_keys(cursor, found.keys)
+            keep_keys(cursor, found.keys)
             cursor.execute(f"CREATE TEMP TABLE held AS {found.held}")
             cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
             cursor.execute("DROP TABLE IF EXISTS temp.keys")
             people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
-            keyed = _Keyed(cursor, _integers(people["people"]))
+            keyed = KeyedRows(cursor, integers(people["people"]))
             done = True
             return keyed
         finally:
@@ -129,7 +124,7 @@ class DuckDB:
             cursor = self._connection.cursor()
         kept = False
         try:
-            tallies = _tally(cursor, statement, measures)
+            tallies = tally(cursor, statement, measures)
             kept = tallies.deeper is not None
             return tallies
         finally:
@@ -316,121 +311,3 @@ def _csv_scan(source: CsvFile) -> str:
         f"columns={{{columns}}}, delim={literal(source.delimiter)}, quote={quote}, "
         f"escape={quote}, ignore_errors=true, strict_mode=false)"
     )
-
-
-class _Keyed:
-    """A cursor with the bounded rows of a question, and the people behind each key."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64]) -> None:
-        self._cursor, self.people = cursor, people
-
-    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
-        """The keys at some places, in their order; EngineFailed, as `run`."""
-        return _guarded(lambda: self._listed(places))
-
-    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
-        query = (
-            "SELECT found.* EXCLUDE (place, people) FROM found "
-            "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked USING (place) ORDER BY place"
-        )
-        return self._cursor.execute(query, [list(places)]).fetchall()
-
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
-        """The exact integers of the question; EngineFailed, as `Engine.run`."""
-        return _guarded(lambda: _tally(self._cursor, statement, measures))
-
-    def close(self) -> None:
-        """Forget the rows; a second call does nothing."""
-        self._cursor.close()
-
-
-def _keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
-    if keys is not None:
-        cursor.execute(f"CREATE TEMP TABLE keys AS {keys.sql}", list(keys.columns))
-
-
-def _tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
-    _keep_keys(cursor, statement.keys)
-    if statement.histograms or statement.ladders:
-        # One bounded table, read by several counts.
-        cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
-        first = statement.counts
-    else:
-        first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
-    columns = cursor.execute(first).fetchnumpy()
-    cells = _integers(columns["cell"])
-    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
-    histograms = []
-    ladders = []
-    for number, relation in enumerate(statement.rankings):
-        if relation is not None:
-            cursor.execute(f"CREATE TEMP TABLE ranking{number} AS {relation}")
-    for query in statement.histograms:
-        found = cursor.execute(query).fetchnumpy()
-        histograms.append(
-            (_integers(found["cell"]), _integers(found["bin"]), _integers(found["n"]))
-        )
-    for query in statement.ladders:
-        found = cursor.execute(query).fetchnumpy()
-        cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
-        ladders.append((cell, rung, people, _wholes(found["s"])))
-    deeper = any(query is not None for query in statement.finer)
-    return Tallies(
-        cells=cells,
-        sums=sums,
-        histograms=tuple(histograms),
-        ladders=tuple(ladders),
-        deeper=_Deeper(cursor, statement.finer) if deeper else None,
-    )
-
-
-class _Deeper:
-    """A cursor with the bounded rows of one question."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, queries: Sequence[str | None]) -> None:
-        self._cursor, self._queries = cursor, queries
-
-    def count(self, ranking: int, asked: Asked) -> Refined:
-        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
-        query = self._queries[ranking]
-        assert query is not None
-        return _guarded(lambda: _refined(self._cursor, query, asked))
-
-    def close(self) -> None:
-        """Forget the rows; a second call does nothing."""
-        self._cursor.close()
-
-
-def _refined(cursor: duckdb.DuckDBPyConnection, query: str, asked: Asked) -> Refined:
-    found = cursor.execute(query, asked.columns).fetchnumpy()
-    line, child, count, below, level = (
-        _integers(found[name]) for name in ("i", "child", "n", "below", "level")
-    )
-    return Refined(lines=line, children=child, counts=count, below=below, level=level)
-
-
-def _guarded(work: Callable[[], T]) -> T:
-    """What the work gives; whatever it raises leaves as EngineFailed, or as an interrupt."""
-    interrupted = failed = False
-    try:
-        return work()
-    except KeyboardInterrupt:
-        interrupted = True
-    except Exception:  # noqa: BLE001  # whatever it is, it may show a row
-        failed = True
-    # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
-    if interrupted:
-        raise KeyboardInterrupt
-    assert failed
-    raise EngineFailed
-
-
-def _integers(column: Any) -> NDArray[np.int64]:
-    return np.ma.getdata(column).astype(np.int64)
-
-
-def _wholes(column: Any) -> list[int]:
-    """Integers of any size; NULL, the sum of nothing, is 0."""
-    missing = np.ma.getmaskarray(column)
-    values = np.ma.getdata(column)
-    return [0 if gone else int(value) for value, gone in zip(values, missing, strict=True)]

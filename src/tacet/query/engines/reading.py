@@ -1,0 +1,141 @@
+"""What leaves DuckDB: integers, found keys, and failures without their text."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet.errors import EngineFailed
+from tacet.query.columns import Key
+from tacet.query.compile import KeyTable, Statement
+from tacet.query.engines.protocol import Tallies
+from tacet.query.ranking import Asked, Refined
+
+__all__ = ["DeeperRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
+
+T = TypeVar("T")
+
+
+class KeyedRows:
+    """A cursor with the bounded rows of a question, and the people behind each key."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64]) -> None:
+        self._cursor, self.people = cursor, people
+
+    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        """The keys at some places, in their order; EngineFailed, as `run`."""
+        return guarded(lambda: self._listed(places))
+
+    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        query = (
+            "SELECT found.* EXCLUDE (place, people) FROM found "
+            "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked USING (place) ORDER BY place"
+        )
+        return self._cursor.execute(query, [list(places)]).fetchall()
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of the question; EngineFailed, as `Engine.run`."""
+        return guarded(lambda: tally(self._cursor, statement, measures))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._cursor.close()
+
+
+def keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
+    """Hold the listed keys of a question as a table that its statements join."""
+    if keys is not None:
+        cursor.execute(f"CREATE TEMP TABLE keys AS {keys.sql}", list(keys.columns))
+
+
+def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
+    """The exact integers of a statement, over rows that are bounded once."""
+    keep_keys(cursor, statement.keys)
+    if statement.histograms or statement.ladders:
+        # One bounded table, read by several counts.
+        cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
+        first = statement.counts
+    else:
+        first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
+    columns = cursor.execute(first).fetchnumpy()
+    cells = integers(columns["cell"])
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    histograms = []
+    ladders = []
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            cursor.execute(f"CREATE TEMP TABLE ranking{number} AS {relation}")
+    for query in statement.histograms:
+        found = cursor.execute(query).fetchnumpy()
+        histograms.append((integers(found["cell"]), integers(found["bin"]), integers(found["n"])))
+    for query in statement.ladders:
+        found = cursor.execute(query).fetchnumpy()
+        cell, rung, people = (integers(found[name]) for name in ("cell", "bin", "n"))
+        ladders.append((cell, rung, people, _wholes(found["s"])))
+    deeper = any(query is not None for query in statement.finer)
+    return Tallies(
+        cells=cells,
+        sums=sums,
+        histograms=tuple(histograms),
+        ladders=tuple(ladders),
+        deeper=DeeperRows(cursor, statement.finer) if deeper else None,
+    )
+
+
+class DeeperRows:
+    """A cursor with the bounded rows of one question."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, queries: Sequence[str | None]) -> None:
+        self._cursor, self._queries = cursor, queries
+
+    def count(self, ranking: int, asked: Asked) -> Refined:
+        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
+        query = self._queries[ranking]
+        assert query is not None
+        return guarded(lambda: _refined(self._cursor, query, asked))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._cursor.close()
+
+
+def _refined(cursor: duckdb.DuckDBPyConnection, query: str, asked: Asked) -> Refined:
+    found = cursor.execute(query, asked.columns).fetchnumpy()
+    line, child, count, below, level = (
+        integers(found[name]) for name in ("i", "child", "n", "below", "level")
+    )
+    return Refined(lines=line, children=child, counts=count, below=below, level=level)
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """What the work gives; whatever it raises leaves as EngineFailed, or as an interrupt."""
+    interrupted = failed = False
+    try:
+        return work()
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception:  # noqa: BLE001  # whatever it is, it may show a row
+        failed = True
+    # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
+    if interrupted:
+        raise KeyboardInterrupt
+    assert failed
+    raise EngineFailed
+
+
+def integers(column: Any) -> NDArray[np.int64]:
+    """A column of DuckDB as integers."""
+    return np.ma.getdata(column).astype(np.int64)
+
+
+def _wholes(column: Any) -> list[int]:
+    """Integers of any size; NULL, the sum of nothing, is 0."""
+    missing = np.ma.getmaskarray(column)
+    values = np.ma.getdata(column)
+    return [0 if gone else int(value) for value, gone in zip(values, missing, strict=True)]
