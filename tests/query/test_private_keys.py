@@ -398,3 +398,16 @@ def test_too_many_groups_and_too_much_delta_are_refused() -> None:
         much = session.table("t").group_by("key", keys=tacet.private_keys(delta="0.1"))
         with pytest.raises(InvalidParameter, match="delta"):
             session.explain(much.agg(n=tacet.count()), budget=ROOMY)
+
+
+def test_keys_that_are_too_many_for_a_grid_are_refused_and_stay_paid_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    people = frame({"a": 60, "b": 60, "c": 60}, x=[0.5] * 180)
+    with opened(people, unit=person(max_rows=1), budget=ROOMY) as session:
+        query = session.table("t").group_by("key", keys=tacet.private_keys())
+        asked = query.agg(m=tacet.median("x", 0, 1, steps=50))
+        monkeypatch.setattr("tacet.query.plan._MOST_BINS", 100)
+        with pytest.raises(InvalidParameter, match="for each of 3 keys"):
+            session.evaluate(asked, budget=ROOMY)
+        assert session.spent != session.budget * 0

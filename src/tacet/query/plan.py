@@ -193,13 +193,7 @@ class Query:
                     f"{aggregate.lines:,} lines for each key",
                     expected="it alone in its agg(): ask the others in a question of their own",
                 )
-            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
-                raise InvalidParameter(
-                    name,
-                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
-                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
-                )
-        return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates))
+        return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates)).checked()
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -295,9 +289,23 @@ class Query:
         return Margins(kind=self.margins, keys=self.keys).lines(labels)
 
     def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
-        """The question whose private keys have been found: these are all its keys."""
+        """The question whose private keys have been found: these are all its keys.
+
+        Raises InvalidParameter where they are too many to be answered, which they tell themselves.
+        """
         groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
-        return dataclasses.replace(self, groups=groups, keys=keys, private=None)
+        return dataclasses.replace(self, groups=groups, keys=keys, private=None).checked()
+
+    def checked(self) -> Query:
+        """The same, if all its integers can be held at once."""
+        for name, aggregate in self.aggregates.items():
+            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
+                raise InvalidParameter(
+                    name,
+                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
+                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
+                )
+        return self
 
     def weighted(self, weights: Mapping[str, Fraction]) -> Query:
         """The same question with these weights of its aggregates, by name."""
