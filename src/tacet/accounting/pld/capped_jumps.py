@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tacet.accounting.pld.capped_bases import base_apart
 from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
 from tacet.accounting.pld.capped_laws import law_above, law_below, piece_above, piece_below
 from tacet.accounting.pld.capped_masses import Grid, tail_at
@@ -233,15 +234,11 @@ def _case(split: _Split, jumps: int, plan: Plan, *, nodes: int, side: Side) -> C
     ):
         if not count:
             continue
-        origin = 0.0
-        if side > 0:
-            law = piece_above(step, grid, low=low, high=high)
-        else:
-            below = piece_below(step, grid, low=low, high=high)
-            law, origin = below if below is not None else (None, 0.0)
-        if law is None:
+        piece = _piece(step, count, grid, ends=(low, high), nodes=nodes, side=side)
+        if piece is None:
             return None
-        laws.append((law, count))
+        laws += piece[0]
+        origin = piece[1]
         base = step.base + origin
         offset += count * Fraction(base)
         slack += count * 16 * _U * (abs(step.base) + origin) * (1 + 4 * _U)
@@ -262,6 +259,29 @@ def _case(split: _Split, jumps: int, plan: Plan, *, nodes: int, side: Side) -> C
     log += side * 8 * _U * (1 + abs(log))
     found = replace(found, exponent=found.exponent + log)
     return Case(found, offset, slack, (0.0, -math.inf), (-math.inf, 0.0), side)
+
+
+def _piece(
+    step: SampledGaussian,
+    count: int,
+    grid: Grid,
+    *,
+    ends: tuple[float, float],
+    nodes: int,
+    side: Side,
+) -> tuple[list[tuple[Tilted, int]], float] | None:
+    """Laws of the offsets of so many outputs between two places, and what node 0 stands for."""
+    low, high = ends
+    if side < 0:
+        below = piece_below(step, grid, low=low, high=high)
+        return None if below is None else ([(below[0], count)], below[1])
+    if low == -math.inf:
+        first = float(step.places(np.array([grid.step]))[0])
+        apart = base_apart(step, count, grid, low=first, high=high, nodes=nodes)
+        if apart is not None:
+            return apart, 0.0
+    above = piece_above(step, grid, low=low, high=high)
+    return None if above is None else ([(above, count)], 0.0)
 
 
 def _log_choose(count: int, number: int) -> float:

@@ -185,6 +185,21 @@ def joined(first: Cells, second: Cells) -> Cells:
     )
 
 
+def _pushed(
+    logs: Array, offsets: NDArray[np.int64], grid: Grid, drift: float
+) -> tuple[Array, NDArray[np.int64]]:
+    """Masses whose losses are at most `drift` above their nodes, but at node 0: none are then.
+
+    So much goes to the next larger loss besides as a mass between both nodes would send there.
+    """
+    moved = offsets > 0
+    share = math.log(math.expm1(-drift) / math.expm1(-grid.step)) + 16 * _U * 40
+    return (
+        np.concatenate((logs, logs[moved] + share)),
+        np.concatenate((offsets, offsets[moved] + grid.sign)),
+    )
+
+
 def tilted_masses(
     logs: Array, offsets: NDArray[np.int64], grid: Grid, *, drift: float, side: Side
 ) -> Tilted:
@@ -193,6 +208,9 @@ def tilted_masses(
     Bound       to the side.
     Source      docs/proofs/pld.md, Theorem 2.
     """
+    if side > 0 and drift > 0:
+        logs, offsets = _pushed(logs, offsets, grid, drift)
+        drift = 0.0
     present = logs > -math.inf
     numbers = grid.sign * offsets[present]
     turned = grid.tilt * (numbers * grid.step)
@@ -202,12 +220,24 @@ def tilted_masses(
         heights = np.maximum(heights, peak - _FAINT)
     first = int(numbers.min())
     with np.errstate(under="ignore"):
-        height = peak + math.log(float(np.sum(np.exp(heights - peak))))
-        loose = 16 * _U * (np.abs(turned) + np.abs(logs[present]) + abs(height) + 4)
+        sizes = np.exp(heights - peak)
+        above = float(np.sum(sizes))
+        height, loose = peak, 16 * _U * (np.abs(turned) + np.abs(logs[present]))
+        if above < 2.0:  # the largest weighs more than all others: it is 1, its error told apart
+            largest = int(np.argmax(heights))
+            height += side * float(loose[largest])
+        else:
+            height, largest = peak + math.log(above), -1
+        loose = loose + 16 * _U * (abs(height) + 4)
         own = np.exp(heights - height + side * loose)
+        if largest >= 0:
+            own[largest] = 1.0
         values: Array = np.asarray(np.bincount(numbers - first, weights=own), dtype=np.float64)
         most = int(np.max(np.bincount(numbers - first)))
-    values = values * (1 + side * 2 * _U * (most + 2))
+        values = values * (1 + side * 2 * _U * (most + 2))
+        if largest >= 0:  # its node is summed exactly, and rounded once
+            node = numbers[largest]
+            values[node - first] = math.fsum(own[numbers == node]) * (1 + side * 2 * _U)
     step = Fraction(grid.step)
     return Tilted(
         first=first,

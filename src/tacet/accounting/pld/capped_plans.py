@@ -122,6 +122,10 @@ class Planner:
             slope=0.0,
         )
 
+    def reach(self, tilt: float) -> tuple[float, float, float, float]:
+        """The window under a tilt: its ends, and the orders that prove them."""
+        return self._window(tilt, [len(part.losses) for part in self._parts])
+
     def best(self, goal: float, *, near: float | None = None, capped: bool = True) -> Plan | None:
         """The plan with the narrowest window for a delta of e^goal.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tacet.accounting.pld.grid import Law
+from tacet.accounting.pld.powers import raised
 from tacet.accounting.profiles.boxes import Array
 
 __all__ = [
@@ -265,24 +266,20 @@ def total(laws: Sequence[tuple[Tilted, int]], *, step: Fraction, window: Window,
     slack = np.zeros(size // 2 + 1)
     rounding = 8 * _U * (math.log2(size) + 1)
     exponent = drift = scale = noise = 0.0
+    turns = -window.first
     for law, count in laws:
-        exponent += count * law.height
         drift += count * law.drift * (1 + 4 * _U)
         folded = _folded(law, size=size, side=side)
-        mass = float(np.sum(folded)) + law.noise
-        scale += count * math.log(max(mass, 1e-300))
-        noise += count * law.noise / max(mass, 1e-300)
-        transformed = fft.rfft(folded)
-        charge = rounding * mass * 1.01
-        sizes = np.abs(transformed)
-        power = _power(transformed, count)
+        found = raised(folded, count, rounding=rounding, height=law.height)
+        exponent += count * found.height
+        turns += count * found.place
+        scale += count * math.log(max(found.mass + law.noise / found.unit, 1e-300))
+        noise += count * law.noise / max(found.mass * found.unit + law.noise, 1e-300)
         with np.errstate(under="ignore"):
-            near = np.exp((count - 1) * np.log(np.maximum(sizes + charge, 1e-300)))
-            one = count * (charge + 8 * _U * sizes) * near
-            slack = slack * (np.abs(power) + one) + np.abs(spectrum) * one
-            spectrum = spectrum * power
+            slack = slack * (np.abs(found.power) + found.errors) + np.abs(spectrum) * found.errors
+            spectrum = spectrum * found.power
             slack += 4 * _U * np.abs(spectrum)
-    values = np.roll(fft.irfft(spectrum, size), -(window.first % size))
+    values = np.roll(fft.irfft(spectrum, size), turns % size)
     everything = 2 * float(np.sum(slack + rounding * np.abs(spectrum)))
     # in quadratic mean a transform keeps errors, and its own are relative
     root = math.sqrt(2 * float(np.sum(np.square(slack))))
@@ -329,20 +326,7 @@ def _folded(law: Tilted, *, size: int, side: Side) -> Array:
     padded = np.zeros(length)
     padded[shift : shift + len(law.values)] = law.values
     folded: Array = padded.reshape(-1, size).sum(axis=0)
-    return folded * (1 + side * 2 * _U * (length // size))
-
-
-def _power(values: _Complex, count: int) -> _Complex:
-    """The power by squaring: at most 2 count roundings pass into any factor."""
-    result: _Complex = np.ones_like(values)
-    with np.errstate(under="ignore"):
-        while count:
-            if count & 1:
-                result = result * values
-            count >>= 1
-            if count:
-                values = values * values
-    return result
+    return folded * (1 + side * 2 * _U * (length // size - 1))
 
 
 def _infinity(laws: Sequence[tuple[Tilted, int]], *, side: Side) -> float:

@@ -134,7 +134,7 @@ class SampledGaussian:
     def _half_line(self, null: float, moved: float, place: float) -> Cells:
         one, other = float(log_ndtr(null)), float(log_ndtr(moved))
         slip = 4 * _U * (1 + abs(place) + self.mean) ** 2
-        wrong = _NORMAL_ERROR * (1 + null * null) * abs(one) + slip
+        wrong = _NORMAL_ERROR * (1 + null * null) * abs(one)  # its argument is exact
         also = _NORMAL_ERROR * (1 + moved * moved) * abs(other) + slip
         z = self.log_odds + other - one
         error = wrong + also + self._error(np.array([0.0])) + 4 * _U * (abs(one) + abs(other))
