@@ -29,6 +29,7 @@ _MARGIN = 64
 _FINER = 0.25
 _FARTHEST = 1e15
 _MOSTLY = math.log(0.75)
+_FEWEST = 1 << 11
 
 
 def base_apart(
@@ -50,6 +51,9 @@ def base_apart(
     bottom, top, higher, lower = Planner.of_pieces(step, [((-math.inf, low), count)]).reach(
         grid.tilt
     )
+    # no more nodes than it takes: round-off grows with their number
+    while nodes > _FEWEST and (top - bottom) < _FINER * grid.step * (nodes / 4):
+        nodes //= 2
     h = (top - bottom) / (nodes - 2 * _MARGIN)
     start = (bottom - float(count * Fraction(step.base))) / h if h > 0 else math.inf
     if not (h < _FINER * grid.step and abs(start) < _FARTHEST):

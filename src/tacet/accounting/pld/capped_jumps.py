@@ -27,7 +27,7 @@ __all__ = ["JumpCases", "jump_cases", "likely_by_one"]
 _U = 2.0**-53
 _MARGIN = 64
 _FARTHEST = 1e15
-_GRIDS = (1 << 12, 1 << 14, 1 << 16, 1 << 18)
+_GRIDS = (1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20)
 _PART = 0.4  # of epsilon: a larger loss is a jump
 _MOST_MEAN = 1.0
 _MOST_JUMPS = 12
@@ -125,10 +125,17 @@ class JumpCases:
     def _lay(self, number: _Number) -> None:
         for side in (1, -1):
             plan = number.plans[side]
-            if plan is not None:
-                number.cases[side] = _case(
-                    self._splits[side], number.jumps, plan, nodes=_GRIDS[number.level], side=side
-                )
+            if plan is None:
+                continue
+            found = _case(
+                self._splits[side], number.jumps, plan, nodes=_GRIDS[number.level], side=side
+            )
+            # round-off may outweigh what a finer grid gains on one side
+            before = number.cases.get(side)
+            if found is not None and (
+                before is None or side * (before.at(self._near) - found.at(self._near)) > 0
+            ):
+                number.cases[side] = found
 
     def _at(self, number: _Number, side: int, epsilon: float) -> float:
         """Its part in delta."""

@@ -190,12 +190,13 @@ def _pushed(
 ) -> tuple[Array, NDArray[np.int64]]:
     """Masses whose losses are at most `drift` above their nodes, but at node 0: none are then.
 
-    So much goes to the next larger loss besides as a mass between both nodes would send there.
+    Each is parted between its node and the next larger loss as a mass between both would be.
     """
     moved = offsets > 0
-    share = math.log(math.expm1(-drift) / math.expm1(-grid.step)) + 16 * _U * 40
+    share = math.expm1(-drift) / math.expm1(-grid.step)
+    up, stay = math.log(share) + 1e-13, math.log1p(-share * (1 - 1e-13)) + 4 * _U
     return (
-        np.concatenate((logs, logs[moved] + share)),
+        np.concatenate((np.where(moved, logs + stay, logs), logs[moved] + up)),
         np.concatenate((offsets, offsets[moved] + grid.sign)),
     )
 
