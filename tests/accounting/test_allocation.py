@@ -15,6 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
+from tests.tiers import mostly_slow
 
 from tacet.accounting import derived
 from tacet.accounting.accountant import delta, delta_interval, epsilon, findings
@@ -271,13 +272,16 @@ def test_profile_against_the_scheme_itself() -> None:
 
 @pytest.mark.parametrize(
     "base",
-    [
-        Gaussian(noise_multiplier=1.0),
-        Gaussian(noise_multiplier=4.0) * 9,
-        Laplace(noise_multiplier=1.0),
-        RandomizedResponse(epsilon=1.0, categories=4),
-        Approximate(epsilon=0.5, delta=1e-7),
-    ],
+    mostly_slow(
+        [
+            Gaussian(noise_multiplier=1.0),
+            Gaussian(noise_multiplier=4.0) * 9,
+            Laplace(noise_multiplier=1.0),
+            RandomizedResponse(epsilon=1.0, categories=4),
+            Approximate(epsilon=0.5, delta=1e-7),
+        ],
+        quick=2,
+    ),
     ids=["gaussian", "gaussians", "laplace", "response", "approximate"],
 )
 def test_hiding_never_costs(base: Event) -> None:
@@ -337,7 +341,7 @@ def test_rewriting_and_relations() -> None:
 
 
 @pytest.mark.parametrize("steps", [2, 10**5, 10**12])
-@pytest.mark.parametrize("sigma", [0.05, 200.0])
+@pytest.mark.parametrize("sigma", mostly_slow([0.05, 200.0]))
 def test_numbers_of_any_size(sigma: float, steps: int) -> None:
     event = Gaussian(noise_multiplier=sigma).randomly_allocated(steps=steps)
     for at in (0.0, 1e-6, 1.0, 500.0):

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.tiers import mostly_slow
 
 from tacet.accounting.amplification import events, relations, sampling, shuffling
 from tacet.accounting.amplification.events import (
@@ -309,7 +310,8 @@ def test_shuffling_is_monotone(local: float, count: int, epsilon: float, factor:
 
 
 @pytest.mark.parametrize(
-    ("local", "count", "delta"), [(0.5, 10**4, 1e-6), (1.0, 10**5, 1e-9), (3.0, 10**6, 1e-6)]
+    ("local", "count", "delta"),
+    mostly_slow([(0.5, 10**4, 1e-6), (1.0, 10**5, 1e-9), (3.0, 10**6, 1e-6)]),
 )
 def test_the_closed_form_lies_above_the_numerical_one(
     local: float, count: int, delta: float

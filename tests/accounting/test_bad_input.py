@@ -341,7 +341,7 @@ LARGE: dict[str, Event] = {
 }
 
 
-LONG = {"many samples", "many pairs"}
+LONG = {"many samples", "many pairs", "least noise", "many of two kinds"}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from tests.accounting.test_capped_sums import Pair, relative_width, steps
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.pld import capped
@@ -119,13 +120,15 @@ def test_numbers_of_jumps_against_contours(
 
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
-    [
-        (1.8e-9, 0.325, 6741, 5.3e-11),  # nearly all mass on one node
-        (1.77e-8, 5.44, 9, 1.2e-227),
-        (1.743e-8, 0.5501, 33, 3.6e-240),
-        pytest.param(2.248e-6, 5.65, 16, 1e-150, marks=pytest.mark.slow),
-        pytest.param(0.001317, 0.592, 25, 2.866e-232, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (1.8e-9, 0.325, 6741, 5.3e-11),  # nearly all mass on one node
+            (1.77e-8, 5.44, 9, 1.2e-227),
+            (1.743e-8, 0.5501, 33, 3.6e-240),
+            pytest.param(2.248e-6, 5.65, 16, 1e-150, marks=pytest.mark.slow),
+            pytest.param(0.001317, 0.592, 25, 2.866e-232, marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_narrow_where_few_jumps_decide(rate: float, noise: float, count: int, delta: float) -> None:
     found = capped.epsilon_interval(steps(rate, noise, count), delta=delta)

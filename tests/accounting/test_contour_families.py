@@ -12,6 +12,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
 from tacet.accounting.contour.legendre import legendre
@@ -258,7 +259,7 @@ def sampled_laplace_reference(
         assert n < 2000
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 def test_sampled_laplace_compositions_hold_long_arithmetic(direction: Directions) -> None:
     composition: list[tuple[Event, int]] = [
         (Laplace(noise_multiplier=2.0).poisson_sampled(rate=0.05), 800),

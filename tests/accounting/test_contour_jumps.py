@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 from tests.accounting.contour_references import cut_law_delta
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.cut import SHARE_ERROR, Cut
 from tacet.accounting.contour.engine import delta_interval, epsilon_interval
@@ -61,7 +62,7 @@ def exact_two_steps(q: float, sigma: float, epsilon: float, *, remove: bool) -> 
     return mp.quad(integrand, places)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", mostly_slow([1, 2]))
 @pytest.mark.parametrize(
     ("q", "sigma", "delta"),
     [
@@ -99,7 +100,7 @@ NEAR_TRANSITION = [
 ]
 
 
-@pytest.mark.parametrize(("q", "sigma", "count", "delta"), NEAR_TRANSITION)
+@pytest.mark.parametrize(("q", "sigma", "count", "delta"), mostly_slow(NEAR_TRANSITION, quick=2))
 def test_holds_the_truth_near_the_phase_transition(
     q: float, sigma: float, count: int, delta: float
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.accounting.long_contours import MP, Points, boole, half_line, holds, own
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import delta_interval as delta_of
 from tacet.accounting.accountant import epsilon_interval as epsilon_of
@@ -82,12 +83,14 @@ def test_the_reference_law_has_the_amplified_profile() -> None:
 
 @pytest.mark.parametrize(
     ("sigma", "rate", "count", "delta"),
-    [
-        (2.0, 0.0078125, 500, 1e-5),
-        (2.0, 0.125, 60, 1e-9),
-        (8.0, 0.5, 300, 1e-6),
-        pytest.param(1.0, 0.03125, 200, 1e-3, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (2.0, 0.0078125, 500, 1e-5),
+            (2.0, 0.125, 60, 1e-9),
+            (8.0, 0.5, 300, 1e-6),
+            pytest.param(1.0, 0.03125, 200, 1e-3, marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_fixed_size_gaussian_holds_long_sums(
     sigma: float, rate: float, count: int, delta: float
@@ -314,7 +317,7 @@ def test_opposite_units_are_the_worst_replacement_in_the_plane() -> None:
 
 
 @pytest.mark.parametrize("direction", BOTH)
-@pytest.mark.parametrize("rate", [1.0, 0.125])
+@pytest.mark.parametrize("rate", mostly_slow([1.0, 0.125]))
 def test_gaussian_mixtures_hold_long_sums(rate: float, direction: Directions) -> None:
     weights, shifts, sigma, count = [0.75, 0.125, 0.125], [0.0, 1.0, 2.5], 2.0, 150
     event: Event = GaussianMixture(

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from tests.accounting.long_contours import MP, Points, boole, holds, mixed
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.engine import epsilon_interval
 from tacet.accounting.contour.panels import Panels
@@ -33,7 +34,7 @@ def sampled(noise: float, rate: float, *, remove: bool) -> Points:
     return mixed(pairs, rate, remove=remove)
 
 
-@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("direction", mostly_slow(BOTH))
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     [

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import epsilon_interval as accounted
 from tacet.accounting.contour.engine import delta_interval, epsilon_interval
@@ -67,11 +68,13 @@ def by_contour(scales: list[float], epsilon: float, *, c: float, x: float) -> An
 
 @pytest.mark.parametrize(
     ("low", "high", "count", "delta"),
-    [
-        pytest.param(10.0, 200.0, 1000, 1e-6, marks=pytest.mark.slow),
-        (1.0, 20.0, 300, 1e-10),
-        (1.0, 20.0, 200, 1e-5),
-    ],
+    mostly_slow(
+        [
+            pytest.param(10.0, 200.0, 1000, 1e-6, marks=pytest.mark.slow),
+            (1.0, 20.0, 300, 1e-10),
+            (1.0, 20.0, 200, 1e-5),
+        ]
+    ),
 )
 def test_many_different_scales_hold_long_arithmetic(
     low: float, high: float, count: int, delta: float

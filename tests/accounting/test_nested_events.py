@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.accounting.finite_pairs import Pair, largest_delta, response
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import (
     delta,
@@ -234,14 +235,19 @@ def test_selections_beside_other_events_are_never_below_an_attack(seed: int) -> 
 
 @pytest.mark.parametrize(
     "tries",
-    [
-        NegativeBinomialTries(event=Gaussian(noise_multiplier=4.0), shape=0, stop=0.05),
-        NegativeBinomialTries(event=ZeroConcentrated(rho=0.02), shape=1, stop=0.1),
-        PoissonTries(event=Approximate(epsilon=0.1, delta=1e-9), mean=5),
-        NegativeBinomialTries(
-            event=Gaussian(noise_multiplier=2.0).poisson_sampled(rate=0.05) * 20, shape=1, stop=0.1
-        ),
-    ],
+    mostly_slow(
+        [
+            NegativeBinomialTries(event=Gaussian(noise_multiplier=4.0), shape=0, stop=0.05),
+            NegativeBinomialTries(event=ZeroConcentrated(rho=0.02), shape=1, stop=0.1),
+            PoissonTries(event=Approximate(epsilon=0.1, delta=1e-9), mean=5),
+            NegativeBinomialTries(
+                event=Gaussian(noise_multiplier=2.0).poisson_sampled(rate=0.05) * 20,
+                shape=1,
+                stop=0.1,
+            ),
+        ],
+        quick=2,
+    ),
     ids=lambda event: str(event)[:40],
 )
 def test_selections_compose_better_than_by_parts(tries: Event) -> None:

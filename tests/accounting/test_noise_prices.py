@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 from tests.accounting.long_contours import MP
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import delta_interval, epsilon_interval, renyi, rho
 from tacet.accounting.amplification.sampling import draws
@@ -202,7 +203,7 @@ def test_a_mixture_of_one_shift_is_gaussian() -> None:
     assert gdp_price(one) == GDP.from_squared(Fraction(1, 4))
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.125])
+@pytest.mark.parametrize("rate", mostly_slow([1.0, 0.125]))
 @pytest.mark.parametrize("event", [MIXTURE, NEVER_STILL], ids=["still", "moving"])
 def test_mixture_divergences_hold_long_integrals(event: GaussianMixture, rate: float) -> None:
     shifts = [MP.mpf(s) / MP.mpf(event.noise_multiplier) for s in event.shifts]
@@ -375,13 +376,16 @@ def test_fixed_size_samples_of_staircase_and_cut_noise() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [
-        Staircase(epsilon=1.0, split=0.5),
-        TruncatedLaplace(noise_multiplier=2, bound=30),
-        MIXTURE,
-        Gaussian(noise_multiplier=2).sampled_with_replacement(size=5, population=100),
-        Approximate(epsilon=1, delta=1e-6).sampled_with_replacement(size=5, population=100),
-    ],
+    mostly_slow(
+        [
+            Staircase(epsilon=1.0, split=0.5),
+            TruncatedLaplace(noise_multiplier=2, bound=30),
+            MIXTURE,
+            Gaussian(noise_multiplier=2).sampled_with_replacement(size=5, population=100),
+            Approximate(epsilon=1, delta=1e-6).sampled_with_replacement(size=5, population=100),
+        ],
+        quick=2,
+    ),
     ids=["staircase", "truncated", "mixture", "draws", "draws of approximate"],
 )
 def test_every_engine_agrees_on_one_and_on_several(event: Event) -> None:

@@ -8,6 +8,7 @@ import json
 
 import pytest
 from tests.query import neighbor_moves, neighbor_tables
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.privacy.guarantees import Guarantee
@@ -54,7 +55,7 @@ def test_the_list_is_all_there_is() -> None:
     assert set(neighbor_tables.AGGREGATES) == set(EVERY)
 
 
-@pytest.mark.parametrize("name", neighbor_moves.EVERY)
+@pytest.mark.parametrize("name", mostly_slow(neighbor_moves.EVERY, quick=15))
 def test_every_aggregate_comes_back(name: str) -> None:
     aggregate = neighbor_moves.EVERY[name]()
     check(started(tacet.Person("who", max_rows=3)).agg(a=aggregate))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
@@ -35,7 +36,7 @@ def law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 def test_points_have_the_exact_law(monotone: bool) -> None:
     edges, scores = [0.3, 1.25, 1.25, 1.5, 2.75], [0, 0.5, 7, 5, -1, 0.3]
     half = mechanism(grid_log2=-2, monotone=monotone)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.neighbor_tables import statement_of
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -103,14 +104,16 @@ def test_only_rows_that_exist_are_kept_and_none_twice() -> None:
 
 @pytest.mark.parametrize(
     ("values", "k"),
-    [
-        (list(range(7)), 3),
-        pytest.param(list(range(23)), 5, marks=pytest.mark.slow),
-        ([1, 1, 1, 1, 1, 2, 3], 3),  # identical rows beside rare ones
-        pytest.param([0] * 20 + [1], 4, marks=pytest.mark.slow),
-        ([None, None, 2, 3, 3], 2),
-        pytest.param([float(2**i) for i in range(11)], 10, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (list(range(7)), 3),
+            pytest.param(list(range(23)), 5, marks=pytest.mark.slow),
+            ([1, 1, 1, 1, 1, 2, 3], 3),  # identical rows beside rare ones
+            pytest.param([0] * 20 + [1], 4, marks=pytest.mark.slow),
+            ([None, None, 2, 3, 3], 2),
+            pytest.param([float(2**i) for i in range(11)], 10, marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_every_row_has_the_same_chance(values: list[float | None], k: int) -> None:
     """Over salts, for each value of one person: kept k / n times as often as she has it.

@@ -26,6 +26,7 @@ from tests.query.neighbor_tables import (
     make_pairs,
     unit_of,
 )
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -33,7 +34,7 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 QUICK = {"all limits"}
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in UNITS],
@@ -65,7 +66,7 @@ def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -
         assert share >= Fraction(1, {"l2": 4, "squares": 8}.get(norm, 2)), (name, norm)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", mostly_slow(EVERY, quick=8))
 def test_one_small_table_asked_alone(name: str, tmp_path: Path) -> None:
     """Neither `pair` as a group nor other aggregates beside it; without groups there is no join."""
     for seed, neighbors in itertools.product(range(3), (AddRemove, ReplaceOne)):
@@ -102,7 +103,7 @@ def _as_csv(table: pa.Table, path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize("kind", [kind for kind, (_, most) in UNITS.items() if most])
 def test_other_people_keep_their_rows(kind: str, neighbors: Neighbors) -> None:
     for pipeline in PIPELINES:

@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 from tests.query.many_cells import repeated
 from tests.query.neighbor_tables import empty_scope, statement_of
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.accounting.charges import charge
@@ -180,7 +181,7 @@ def _chances(above: Sequence[int], search: Any) -> list[float]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("share", [tacet.PureDP(1), tacet.ZCDP("0.5")], ids=str)
+@pytest.mark.parametrize("share", mostly_slow([tacet.PureDP(1), tacet.ZCDP("0.5")]), ids=str)
 def test_levels_have_the_law_of_the_search(share: Any) -> None:
     """20,000 searches each; false alarm 1e-7 a case."""
     search = search_for(share, rungs=8, hits=1)

@@ -117,7 +117,7 @@ def neighbours(neighbors: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 @pytest.mark.parametrize(
     "statistic",
     [

@@ -264,12 +264,15 @@ def _ratios(noisy: Noisy) -> tuple[Floats, Floats]:
 def _fieller(noisy: Noisy, *, z: float) -> tuple[Floats, Floats]:
     """All ratios t with (x - t y)^2 <= z^2 variance(x - t y); without ends where that is open."""
     x, y = noisy.moments.T
-    gram = noisy.inverse @ noisy.inverse.T * (z * noisy.deviation) ** 2
-    square, half = y**2 - gram[1, 1], x * y - gram[0, 1]
-    inside = half**2 - square * (x**2 - gram[0, 0])
+    # In a unit of its own for each cell, so that no fourth power leaves the range of doubles.
+    unit = np.maximum(np.maximum(np.abs(x), np.abs(y)), noisy.deviation)
+    x, y, noise = x / unit, y / unit, (z * noisy.deviation / unit) ** 2
+    gram = noisy.inverse @ noisy.inverse.T
+    square, half = y**2 - gram[1, 1] * noise, x * y - gram[0, 1] * noise
+    inside = half**2 - square * (x**2 - gram[0, 0] * noise)
     known = (square > 0) & (y > 0)
-    # Rounding: differences of numbers of the size of x y.
-    root = np.sqrt(np.maximum(np.where(known, inside, 0.0), 0.0)) * (1 + 1e-9) + 1e-12 * x**2
+    # Rounding: the root of a difference of numbers of the size of 1.
+    root = np.sqrt(np.maximum(np.where(known, inside, 0.0), 0.0)) + 1e-7 * x**2
     divisor = np.where(known, square, 1.0)
     low, high = (half - root) / divisor, (half + root) / divisor
     return np.where(known, low, -np.inf), np.where(known, high, np.inf)
