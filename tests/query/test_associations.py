@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.many_cells import Floats, ask
+from tests.query.two_columns import RAGGED, one_answer, two_columns, typical_first
 
 import tacet
 from tacet import correlation, covariance
@@ -38,38 +39,23 @@ def _clamped(kind: str) -> tuple[Floats, Floats]:
     return np.clip(x, *X_BOUNDS), np.clip(y, *Y_BOUNDS)
 
 
-def _table(x: Any, y: Any, *, cells: int = 1) -> dict[str, Any]:
-    return {
-        "id": np.arange(len(x) * cells),
-        "cell": np.repeat(np.arange(cells), len(x)),
-        "x": pa.array(list(x) * cells, type=pa.float64()),
-        "y": pa.array(list(y) * cells, type=pa.float64()),
-    }
-
-
-def _one_answer(x: Any, y: Any, aggregate: Any) -> Any:
-    asked = ask(_table(x, y), {"a": aggregate}, budget=tacet.ZCDP(10**6), seed=3, cells=1)
-    return asked.release.answers["a"]
-
-
 def test_almost_without_noise_they_are_those_of_rows_where_both_are_present() -> None:
-    x = [1.0, None, 99.0, math.nan, 50.0, math.inf, 20.0] * 50
-    y = [2.0, 5.0, None, 1.0, 119.0, 60.0, -math.inf] * 50
-    held = np.array([[1.0, 2.0], [50.0, 119.0], [100.0, 60.0], [20.0, 0.0]] * 50).T
+    x, y = RAGGED
+    held = np.array([[30.0, 2.0], [50.0, 119.0], [100.0, 60.0], [20.0, 0.0]] * 50).T
     for ddof in (0, 1):
-        found = _one_answer(x, y, covariance("x", "y", X_BOUNDS, Y_BOUNDS, ddof=ddof))
+        found = one_answer(x, y, covariance("x", "y", X_BOUNDS, Y_BOUNDS, ddof=ddof))
         truth = np.cov(held, ddof=ddof)[0, 1]
         assert found.values[0] == pytest.approx(truth, rel=1e-3)
         assert found.lower[0] <= truth <= found.upper[0]
-    found = _one_answer(x, y, correlation("x", "y", X_BOUNDS, Y_BOUNDS))
+    found = one_answer(x, y, correlation("x", "y", X_BOUNDS, Y_BOUNDS))
     assert found.values[0] == pytest.approx(np.corrcoef(held)[0, 1], rel=1e-3)
 
 
 def test_a_column_with_itself_has_its_variance_and_correlation_one() -> None:
     x = [5.0, 60.0, 80.0] * 60
-    found = _one_answer(x, x, covariance("x", "x", X_BOUNDS, X_BOUNDS))
+    found = one_answer(x, x, covariance("x", "x", X_BOUNDS, X_BOUNDS))
     assert found.values[0] == pytest.approx(np.var(x, ddof=1), rel=1e-3)
-    found = _one_answer(x, x, correlation("x", "x", X_BOUNDS, X_BOUNDS))
+    found = one_answer(x, x, correlation("x", "x", X_BOUNDS, X_BOUNDS))
     assert found.values[0] == pytest.approx(1.0, abs=1e-3)
     assert found.upper[0] == 1.0
 
@@ -78,20 +64,13 @@ def test_extreme_ranges_and_no_rows_are_answered() -> None:
     huge, tiny = (-(2**500), 2**500), (0, "1e-150")
     for x in ([], [None], [7.0], [1e-150, 0.0, 1e300] * 40):
         for aggregate in (covariance("x", "y", huge, tiny), correlation("x", "y", huge, tiny)):
-            found = _one_answer(x, x, aggregate)
+            found = one_answer(x, x, aggregate)
             numbers = (found.values[0], found.standard_errors[0], found.lower[0], found.upper[0])
             assert all(math.isfinite(v) for v in numbers)
             assert found.lower[0] <= found.upper[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        pytest.param(kind, name, marks=() if kind == "dependent" else pytest.mark.slow)
-        for kind in PAIRS
-        for name in BUDGETS
-    ],
-)
+@pytest.mark.parametrize(("kind", "name"), typical_first(PAIRS, BUDGETS))
 def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) -> None:
     """Within 14% for 2,000 draws: 5.7 standard deviations at a kurtosis of 6, the most there is.
 
@@ -99,7 +78,7 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
     """
     x, y = PAIRS[kind]
     asked = ask(
-        _table(x, y, cells=CELLS),
+        two_columns(x, y, cells=CELLS),
         {
             "covariance": covariance("x", "y", X_BOUNDS, Y_BOUNDS),
             "correlation": correlation("x", "y", X_BOUNDS, Y_BOUNDS),
@@ -136,7 +115,7 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
 def test_intervals_are_hardly_wider_than_their_errors_say() -> None:
     x, y = (np.tile(values, 10) for values in PAIRS["dependent"])
     asked = ask(
-        _table(x, y, cells=100),
+        two_columns(x, y, cells=100),
         {
             "covariance": covariance("x", "y", X_BOUNDS, Y_BOUNDS),
             "correlation": correlation("x", "y", X_BOUNDS, Y_BOUNDS),

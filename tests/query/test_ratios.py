@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.many_cells import Floats, ask
+from tests.query.two_columns import RAGGED, one_answer, two_columns, typical_first
 
 import tacet
 from tacet import count_if, proportion, ratio, weighted_mean
@@ -49,54 +50,32 @@ def _truths(x: Floats, y: Floats) -> dict[str, float]:
     }
 
 
-def _table(x: Any, y: Any, *, cells: int = 1) -> dict[str, Any]:
-    return {
-        "id": np.arange(len(x) * cells),
-        "cell": np.repeat(np.arange(cells), len(x)),
-        "x": pa.array(list(x) * cells, type=pa.float64()),
-        "y": pa.array(list(y) * cells, type=pa.float64()),
-    }
-
-
-def _one_answer(x: Any, y: Any, aggregate: Any) -> Any:
-    asked = ask(_table(x, y), {"a": aggregate}, budget=tacet.ZCDP(10**6), seed=3, cells=1)
-    return asked.release.answers["a"]
-
-
 def test_almost_without_noise_they_are_those_of_rows_where_both_are_present() -> None:
-    x = [30.0, None, 99.0, math.nan, 50.0, math.inf, 20.0] * 50
-    y = [2.0, 5.0, None, 1.0, 119.0, 60.0, -math.inf] * 50
+    x, y = RAGGED
     held = np.array([30.0, 50.0, 1e9, 20.0]), np.array([2.0, 119.0, 60.0, -1e9])
     for name, truth in _truths(*held).items():
         if name != "proportion":
-            found = _one_answer(x, y, AGGREGATES[name]())
+            found = one_answer(x, y, AGGREGATES[name]())
             assert found.values[0] == pytest.approx(truth, rel=1e-3)
 
 
 def test_conditions_that_are_not_known_are_left_out_of_shares_and_not_counted() -> None:
     x = [30.0, None, 5.0, 40.0, math.nan, 60.0] * 40
-    found = _one_answer(x, x, proportion("x > 20"))
+    found = one_answer(x, x, proportion("x > 20"))
     assert found.values[0] == pytest.approx(3 / 4, rel=1e-3)
-    assert _one_answer(x, x, count_if("x > 20")).values[0] == 120
-    assert _one_answer(x, x, count_if("x IS NULL OR x = 5")).values[0] == 120
+    assert one_answer(x, x, count_if("x > 20")).values[0] == 120
+    assert one_answer(x, x, count_if("x IS NULL OR x = 5")).values[0] == 120
 
 
 def test_no_rows_are_answered() -> None:
     for x in ([], [None], [0.0]):
         for make in AGGREGATES.values():
-            found = _one_answer(x, x, make())
+            found = one_answer(x, x, make())
             assert math.isfinite(found.values[0])
             assert math.isfinite(found.standard_errors[0])
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        pytest.param(kind, name, marks=() if kind == "dependent" else pytest.mark.slow)
-        for kind in PAIRS
-        for name in BUDGETS
-    ],
-)
+@pytest.mark.parametrize(("kind", "name"), typical_first(PAIRS, BUDGETS))
 def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) -> None:
     """Within 12% for 3,000 draws: 5.8 standard deviations at a kurtosis of 6, the most there is.
 
@@ -104,7 +83,7 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
     """
     x, y = PAIRS[kind]
     asked = ask(
-        _table(x, y, cells=CELLS),
+        two_columns(x, y, cells=CELLS),
         {aggregate: make() for aggregate, make in AGGREGATES.items()},
         budget=BUDGETS[name],
         seed=41,

@@ -369,7 +369,7 @@ def test_a_field_of_another_form_is_named(path: tuple[Any, ...], value: Any, arg
         (("unit", "max_rows"), 10**30, "max_rows"),
         (("unit", "id"), ["nobody"], "nobody"),
         (("aggregates", "n", "kind"), "aggregate", "aggregates['n']"),
-        (("aggregates", "n", "kind"), "quantile", "the fields kind, weight, column, q"),
+        (("aggregates", "n", "kind"), "quantile", "the fields kind, weight, column, lower"),
         (("aggregates", "n", "weight"), "0", "weight"),
         (("aggregates", "n", "weight"), "-1", "weight"),
         (("aggregates", "n", "weight"), 1, "aggregates['n'].weight"),

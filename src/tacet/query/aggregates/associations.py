@@ -16,11 +16,9 @@ in boxes; where the sign of a deviation is not sure, a correlation may be anythi
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +26,13 @@ from numpy.typing import NDArray
 from tacet.bits import RandomBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import weight_of
-from tacet.query.aggregates.pairs import Pair, Side
+from tacet.query.aggregates.pairs import OfTwo, Pair, Side
 from tacet.query.aggregates.regions import MAIN, ends, largest_length, mean_box, noise_quantile
 from tacet.query.aggregates.strategies import CROSSED, PAIRED, Noisy, simulated_error
 from tacet.query.aggregates.variances import variance_ends
 from tacet.query.noise import AdditiveNoise, Share
-from tacet.query.scope import Scope
 from tacet.query.units import Reach, Unit
 
 __all__ = ["Correlation", "Covariance", "correlation", "covariance"]
@@ -49,29 +45,21 @@ _EVENLY = "the errors by rows are for values spread evenly over both ranges"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfTwo(Single):
-    """What is made of two number columns, values clamped."""
-
-    sides: tuple[Side, Side]
-
-    def bound_to(self, scope: Scope) -> Self:
-        """The same, its columns looked up and their bounds known."""
-        (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
-        return dataclasses.replace(self, expressions=(first, second), sides=(x, y))
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its columns."""
-        return self.pair.columns
+class _Paired(OfTwo):
+    """What follows from products of both columns."""
 
     @property
     def pair(self) -> Pair:
         """Both columns in integers."""
         return Pair.of(self.sides, self.expressions)
 
+    def notes(self, assume: Assume | None) -> tuple[str, ...]:
+        """What a reader of its forecast should know."""
+        return (*self.clamping, *([] if assume else [_EVENLY]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covariance(_OfTwo):
+class Covariance(_Paired):
     """The covariance of two number columns, values clamped.
 
     ddof: what is taken from the number of rows before it divides.
@@ -135,12 +123,12 @@ class Covariance(_OfTwo):
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
             table=tuple((n, first * second * min(even / n, 1.0)) for n in _TABLE),
-            notes=_notes(self.sides, assume),
+            notes=self.notes(assume),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Correlation(_OfTwo):
+class Correlation(_Paired):
     """Pearson's correlation of two number columns, values clamped."""
 
     @property
@@ -193,7 +181,7 @@ class Correlation(_OfTwo):
             standard_error=error,
             assumed_rows=None if assume is None else assume.rows,
             table=tuple((n, min(even / n, 1.0)) for n in _TABLE),
-            notes=_notes(self.sides, assume),
+            notes=self.notes(assume),
         )
 
 
@@ -239,10 +227,6 @@ def correlation(
     """
     sides = (Side.of("x_bounds", x, x_bounds), Side.of("y_bounds", y, y_bounds))
     return Correlation(sides=sides, weight=weight_of(weight))
-
-
-def _notes(sides: tuple[Side, Side], assume: Assume | None) -> tuple[str, ...]:
-    return (*(side.note for side in sides), *([] if assume else [_EVENLY]))
 
 
 def _covariances(noisy: Noisy, *, ddof: int) -> tuple[Floats, Floats]:

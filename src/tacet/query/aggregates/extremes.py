@@ -25,9 +25,7 @@ together is worked out in `query.draws`.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -39,20 +37,11 @@ from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.arguments import (
-    CONFIDENCE,
-    bounds_of,
-    expression_of,
-    given_bounds,
-    weight_of,
-)
-from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
+from tacet.query.aggregates.arguments import CONFIDENCE
+from tacet.query.aggregates.graded import Graded, given, without_errors
 from tacet.query.aggregates.ranks import draw_points
-from tacet.query.aggregates.sums import clamping_note
 from tacet.query.draws import draws_for
 from tacet.query.noise import Share
-from tacet.query.ranking import Ranking
-from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_totals
 from tacet.query.units import Reach
 
@@ -79,48 +68,21 @@ class ExtremeSelection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme(Single):
-    """The least or the greatest value of a number column, few people left out.
+class Extreme(Graded, Single):
+    """The least or the greatest value of a number column, few people left out."""
 
-    steps: the grid has steps + 1 points, evenly from lower to upper.
-    """
-
-    column: str
     side: Literal["min", "max"]
-    lower: Fraction | None
-    upper: Fraction | None
-    steps: int | None
-
-    def bound_to(self, scope: Scope) -> Extreme:
-        """The same, its column looked up, its bounds and its grid known."""
-        expression = expression_of(self.column, scope)
-        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        steps = self.steps or steps_for(expression, lower, upper)
-        return dataclasses.replace(
-            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
-        )
-
-    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
-        """The people by their own extreme, on the grid."""
-        low, high, steps = self._grid()
-        place = place_of(values[0], low, high, steps)
-        return (Ranking(place=place, steps=steps, people=self.side),)
 
     @property
-    def ranking(self) -> Ranking:
-        """Its grid."""
-        return self.rankings(["value"])[0]
-
-    @property
-    def integers(self) -> int:
-        """One for each bin."""
-        return self.ranking.bins
+    def of_people(self) -> Literal["min", "max"]:
+        """People are ranked by their own extreme."""
+        return self.side
 
     def noise(self, share: Share, reach: Reach) -> ExtremeSelection:
         """The draws within the share, and the rank that this allows to aim at."""
         draws = draws_for(share, reach, of_totals)
         point = draws.mechanism
-        odds = math.log((self._grid()[2] + 1) / (1 - float(CONFIDENCE)))
+        odds = math.log((self.grid[2] + 1) / (1 - float(CONFIDENCE)))
         beyond = math.ceil(odds / float(point.factor))
         if beyond > _MOST_PEOPLE:  # `allocate` says so of the budget
             raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
@@ -129,7 +91,6 @@ class Extreme(Single):
     def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
         """One grid point a cell."""
         (counted,) = exact.rankings
-        low, high, steps = self._grid()
         greatest = self.side == "max"
         points = draw_points(
             counted.counts,
@@ -140,20 +101,12 @@ class Extreme(Single):
             mechanism=noise.point,
             bits=bits,
         )
-        values = (low + points * ((high - low) / steps)).tolist()
-        nothing: list[float | None] = [None] * len(values)
-        return Answer(
-            values=values,
-            standard_errors=nothing,
-            lower=nothing,
-            upper=nothing,
-            limits=(low, high),
-        )
+        return without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
 
     def forecast(self, noise: ExtremeSelection, reach: Reach, assume: Assume | None) -> Forecast:
         """How many people lie beyond the answer is known, how far beyond is not."""
         del assume
-        low, high, steps = self._grid()
+        clamping, points = self.notes
         names = ("greatest", "exceed") if self.side == "max" else ("least", "are below")
         return Forecast(
             noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}, aimed "
@@ -161,18 +114,12 @@ class Extreme(Single):
             sensitivity=of_totals(reach).reason,
             people_error=2 * noise.beyond - 1,
             notes=(
-                clamping_note(self.lower, self.upper),
+                clamping,
                 f"95% of answers reach the {names[0]} value of somebody; fewer steps lose fewer",
-                f"answers are multiples of {(high - low) / steps:g} from {low:g}",
+                points,
                 f"where a cell has no more than {noise.beyond:,} people, the answer tells nothing",
             ),
         )
-
-    def _grid(self) -> tuple[float, float, int]:
-        assert self.lower is not None
-        assert self.upper is not None
-        assert self.steps is not None
-        return float(self.lower), float(self.upper), self.steps
 
 
 def max(  # noqa: A001  # the public word is tacet.max
@@ -220,12 +167,4 @@ def _extreme(
     steps: int | None,
     weight: Number,
 ) -> Extreme:
-    low, high = given_bounds(lower, upper)
-    return Extreme(
-        column=column,
-        side=side,
-        lower=low,
-        upper=high,
-        steps=checked_steps(steps),
-        weight=weight_of(weight),
-    )
+    return Extreme(column=column, side=side, **given(lower, upper, steps=steps, weight=weight))

@@ -34,12 +34,11 @@ from tacet.query.aggregates.answers import Answer, Assume, Counted, Exact, Forec
 from tacet.query.aggregates.arguments import (
     CONFIDENCE,
     expression_of,
-    given_bounds,
     weight_of,
 )
 from tacet.query.aggregates.counts import released
+from tacet.query.aggregates.graded import given
 from tacet.query.aggregates.places import place_between
-from tacet.query.aggregates.quantiles import checked_steps
 from tacet.query.aggregates.several import Cut, Cutting
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.ranking import Asked, Ranking
@@ -147,11 +146,11 @@ class EqualBins(Cut):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """Noisy counts, bin by bin, each with the edges it lies between."""
         (counted,) = exact.rankings
-        low, high, steps = self._grid()
+        low, high, _ = self.grid
         points = self.points(exact, noise.cutting, bits).T
         counts = _between(counted, self.ranking, points)
         answer = released(Exact(sums=(counts.ravel().tolist(),)), noise.counts, bits)
-        edges = (low + points * ((high - low) / steps)).tolist()
+        edges = self.values_at(points).tolist()
         return {
             "": dataclasses.replace(
                 answer,
@@ -238,8 +237,8 @@ def histogram(
     if bins is None:
         if edges is None:
             raise InvalidParameter("edges", None, expected="public edges=[...], or bins=")
-        given = {"lower": lower, "upper": upper, "steps": steps}
-        for name, value in given.items():
+        ranges = {"lower": lower, "upper": upper, "steps": steps}
+        for name, value in ranges.items():
             if value is not None:
                 raise InvalidParameter(name, value, expected="it only with bins=")
         return Histogram(column=column, edges=_edges(edges), weight=weight_of(weight))
@@ -248,14 +247,10 @@ def histogram(
     count = checks.positive_integer(bins=bins)
     if not 2 <= count <= _MOST_FOUND:
         raise InvalidParameter("bins", bins, expected=f"2 to {_MOST_FOUND}")
-    low, high = given_bounds(lower, upper)
     return EqualBins(
         column=column,
         wanted=tuple(Fraction(number, count) for number in range(1, count)),
-        lower=low,
-        upper=high,
-        steps=checked_steps(steps),
-        weight=weight_of(weight),
+        **given(lower, upper, steps=steps, weight=weight),
     )
 
 

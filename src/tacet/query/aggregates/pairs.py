@@ -8,11 +8,13 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacet.errors import InvalidParameter
+from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.arguments import bounds_of, expression_of
 from tacet.query.aggregates.strategies import moment_clamp
@@ -21,7 +23,7 @@ from tacet.query.columns import interval
 from tacet.query.expressions.types import Expression
 from tacet.query.scope import Scope
 
-__all__ = ["Pair", "Side", "assumed_pairs"]
+__all__ = ["OfTwo", "Pair", "Side", "assumed_pairs", "present", "refuse_negative"]
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +61,28 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfTwo(Single):
+    """What is made of two number columns, values clamped, over rows in which both are present."""
+
+    sides: tuple[Side, Side]
+
+    def bound_to(self, scope: Scope) -> Self:
+        """The same, its columns looked up and their bounds known."""
+        (x, first), (y, second) = (side.bound_to(scope) for side in self.sides)
+        return dataclasses.replace(self, expressions=(first, second), sides=(x, y))
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its columns."""
+        return tuple(side.column for side in self.sides)
+
+    @property
+    def clamping(self) -> tuple[str, ...]:
+        """The sentences that name clamping."""
+        return tuple(side.note for side in self.sides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """The ranges of both columns in integers, and their names."""
 
@@ -93,9 +117,8 @@ class Pair:
         second = f"({self.y.sql(y)} - ({self.y.lower}))"
         summed = [first, second, f"{first} * {second}"]
         summed += [f"{first} * {first}", f"{second} * {second}"] if squares else []
-        both = f"{x} IS NOT NULL AND {y} IS NOT NULL"
-        sums = (f"sum(CASE WHEN {both} THEN {value} END)" for value in summed)
-        return (f"count(CASE WHEN {both} THEN 1 END)", *sums)
+        sums = (f"sum({present(values, value)})" for value in summed)
+        return (f"count({present(values, '1')})", *sums)
 
     def moments(self, sums: Sequence[Sequence[int]]) -> list[list[int]]:
         """Of 1, u, v and u v in units of 1 / (a b), a and b the widths, a list of cells for each.
@@ -128,6 +151,21 @@ class Pair:
         for values, clamp, half in zip(given, (self.x, self.y), self.halves, strict=True):
             found.append(np.clip((values - clamp.absolute(clamp.lower)) / half - 1, -1.0, 1.0))
         return found[0], found[1]
+
+
+def present(values: Sequence[str], result: str) -> str:
+    """SQL of a result over rows in which all values are present, NULL elsewhere."""
+    both = " AND ".join(f"{value} IS NOT NULL" for value in values)
+    return f"CASE WHEN {both} THEN {result} END"
+
+
+def refuse_negative(argument: str, side: Side, *, reason: str = "") -> None:
+    """Raise InvalidParameter where the column of known bounds may be below 0."""
+    assert side.lower is not None
+    if side.lower < 0:
+        raise InvalidParameter(
+            argument, float(side.lower), expected=f"a lower bound of at least 0{reason}"
+        )
 
 
 def assumed_pairs(assume: Assume, columns: tuple[str, ...]) -> tuple[Floats, Floats] | None:

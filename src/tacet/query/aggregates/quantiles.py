@@ -26,9 +26,7 @@ bound grows with the logarithm of the number of points: a coarser grid gives nar
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -44,28 +42,16 @@ from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.arguments import (
-    CONFIDENCE,
-    bounds_of,
-    expression_of,
-    given_bounds,
-    weight_of,
-)
+from tacet.query.aggregates.arguments import CONFIDENCE
+from tacet.query.aggregates.graded import Graded, given, without_errors
 from tacet.query.aggregates.ranks import draw_points, rank_losses
-from tacet.query.aggregates.sums import clamping_note
 from tacet.query.draws import draws_for
-from tacet.query.expressions.types import Expression, Kind
 from tacet.query.noise import Share
-from tacet.query.ranking import Ranking
-from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_ranks
-from tacet.query.sqltext import double
 from tacet.query.units import Reach
 
 __all__ = ["Quantile", "Selection", "median", "quantile"]
 
-_STEPS = 2**20
-_MOST_STEPS = 2**40
 _MOST_RANKS = 2**40  # more than any table has rows
 _MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
 
@@ -88,43 +74,14 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile(Single):
+class Quantile(Graded, Single):
     """The q-quantile of a number column over rows where it is present.
 
-    steps: the grid has steps + 1 points, evenly from lower to upper. interval: the share of this
-    aggregate's budget that buys an interval, 0 for none.
+    interval: the share of this aggregate's budget that buys an interval, 0 for none.
     """
 
-    column: str
     q: Fraction
-    lower: Fraction | None
-    upper: Fraction | None
-    steps: int | None
     interval: Fraction
-
-    def bound_to(self, scope: Scope) -> Quantile:
-        """The same, its column looked up, its bounds and its grid known."""
-        expression = expression_of(self.column, scope)
-        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        steps = self.steps or steps_for(expression, lower, upper)
-        return dataclasses.replace(
-            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
-        )
-
-    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
-        """The rows by the grid point next to a nullable double."""
-        low, high, steps = self._grid()
-        return (Ranking(place=place_of(values[0], low, high, steps), steps=steps),)
-
-    @property
-    def ranking(self) -> Ranking:
-        """Its grid."""
-        return self.rankings(["value"])[0]
-
-    @property
-    def integers(self) -> int:
-        """One for each bin."""
-        return self.ranking.bins
 
     @property
     def in_units(self) -> bool:
@@ -151,7 +108,7 @@ class Quantile(Single):
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
         (counted,) = exact.rankings
-        low, high, steps = self._grid()
+        low, high, _ = self.grid
         reach: int | None = None
         if noise.end is not None:
             error = self._rank_error(noise.end, miss=0.025)
@@ -160,29 +117,23 @@ class Quantile(Single):
         if noise.end is not None and reach is not None:
             aims += [(-reach, noise.end), (reach, noise.end)]
         drawn = [
-            low
-            + ((high - low) / steps)
-            * draw_points(
-                counted.counts,
-                counted.finer,
-                ranking=self.ranking,
-                q=self.q,
-                shift=shift,
-                mechanism=mechanism,
-                bits=bits,
+            self.values_at(
+                draw_points(
+                    counted.counts,
+                    counted.finer,
+                    ranking=self.ranking,
+                    q=self.q,
+                    shift=shift,
+                    mechanism=mechanism,
+                    bits=bits,
+                )
             )
             for shift, mechanism in aims
         ]
         values = drawn[0].tolist()
-        nothing: list[float | None] = [None] * len(values)
         if noise.end is None:
-            return Answer(
-                values=values,
-                standard_errors=nothing,
-                lower=nothing,
-                upper=nothing,
-                limits=(low, high),
-            )
+            return without_errors(values, limits=(low, high))
+        nothing = [None] * len(values)
         if reach is None:  # with so much noise nothing is known but the range
             ends = [low] * len(values), [high] * len(values)
             return Answer(
@@ -193,7 +144,7 @@ class Quantile(Single):
                 limits=(low, high),
             )
         # A grid point stands for all values half a step around it.
-        half = (high - low) / steps / 2
+        half = self.step / 2
         lower, upper = drawn[1] - half, drawn[2] + half
         return Answer(
             values=values,
@@ -205,16 +156,11 @@ class Quantile(Single):
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
-        low, high, steps = self._grid()
         assumed = None if assume is None else assume.of(self.column)
         error = None
         if assume is not None and assumed is not None:
             error = self._expected_error(assumed, assume.rows, noise.point)
-        step = (high - low) / steps
-        notes = [
-            clamping_note(self.lower, self.upper),
-            f"answers are multiples of {step:g} from {low:g}; a value counts as the nearest one",
-        ]
+        notes = list(self.notes)
         if noise.end is None:
             notes.append("no interval: write interval=0.5 to spend half of this share on one")
         return Forecast(
@@ -230,7 +176,7 @@ class Quantile(Single):
         self, values: NDArray[np.float64], rows: int, mechanism: Exponential
     ) -> float:
         """Root mean squared error about the exact quantile of `rows` rows with this law."""
-        low, high, steps = self._grid()
+        low, high, steps = self.grid
         steps = min(steps, _MOST_FORESEEN)
         inside = np.clip(np.floor((values - low) * (steps / (high - low)) + 0.5), 0, steps)
         counts = np.bincount(inside.astype(np.int64), minlength=steps + 1)
@@ -247,37 +193,8 @@ class Quantile(Single):
         Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
         (steps + 1) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
         """
-        steps = self._grid()[2]
+        steps = self.grid[2]
         return math.log((steps + 1) / miss) / float(mechanism.factor) / self.q.denominator
-
-    def _grid(self) -> tuple[float, float, int]:
-        assert self.lower is not None
-        assert self.upper is not None
-        assert self.steps is not None
-        return float(self.lower), float(self.upper), self.steps
-
-
-def steps_for(expression: Expression, lower: Fraction, upper: Fraction) -> int:
-    """The default grid: every whole number where values and bounds are whole, else 2^20 steps."""
-    span = upper - lower
-    whole = expression.kind is Kind.INTEGER and lower.denominator == span.denominator == 1
-    return int(span) if whole and span <= _MOST_STEPS else _STEPS
-
-
-def checked_steps(steps: int | None) -> int | None:
-    """The caller's number of steps, or None for the default."""
-    if steps is not None and checks.positive_integer(steps=steps) > _MOST_STEPS:
-        raise InvalidParameter("steps", steps, expected=f"at most 2^40 = {_MOST_STEPS:,} steps")
-    return steps
-
-
-def place_of(value: str, low: float, high: float, steps: int) -> str:
-    """SQL for the number of the grid point next to a nullable double; total."""
-    # Cut first: a product that passes the range of doubles would raise.
-    within = f"greatest(least({value}, {double(high)}), {double(low)})"
-    place = f"floor(({within} - {double(low)}) * {double(steps / (high - low))} + 0.5e0)"
-    inside = f"CAST(greatest(least({place}, {double(steps)}), 0e0) AS BIGINT)"
-    return f"CASE WHEN {value} IS NOT NULL THEN {inside} END"
 
 
 def quantile(
@@ -309,16 +226,8 @@ def quantile(
         raise InvalidParameter("q", q, expected="a number with at most six decimals")
     if not 0 <= share < 1:
         raise InvalidParameter("interval", interval, expected="a share from 0 to below 1")
-    checked_steps(steps)
-    low, high = given_bounds(lower, upper)
     return Quantile(
-        column=column,
-        q=part,
-        lower=low,
-        upper=high,
-        steps=steps,
-        interval=share,
-        weight=weight_of(weight),
+        column=column, q=part, interval=share, **given(lower, upper, steps=steps, weight=weight)
     )
 
 

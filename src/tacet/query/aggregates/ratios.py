@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
-from tacet.errors import InvalidParameter
-from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import weight_of
-from tacet.query.aggregates.pairs import Side, assumed_pairs
+from tacet.query.aggregates.pairs import OfTwo, Side, assumed_pairs, present, refuse_negative
 from tacet.query.aggregates.regions import noise_quantile
 from tacet.query.aggregates.strategies import (
     Noisy,
@@ -57,40 +55,21 @@ _COMBINATIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio(Single):
+class Ratio(OfTwo):
     """The sum of one number column over that of another, both clamped."""
-
-    numerator: Side
-    denominator: Side
 
     def bound_to(self, scope: Scope) -> Ratio:
         """The same, its columns looked up and their bounds known."""
-        numerator, first = self.numerator.bound_to(scope)
-        denominator, second = self.denominator.bound_to(scope)
-        assert denominator.lower is not None
-        if denominator.lower < 0:
-            raise InvalidParameter(
-                "denominator_bounds",
-                float(denominator.lower),
-                expected="a lower bound of at least 0: the sign of what divides must be known",
-            )
-        return dataclasses.replace(
-            self, expressions=(first, second), numerator=numerator, denominator=denominator
-        )
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its columns."""
-        return (self.numerator.column, self.denominator.column)
+        found = OfTwo.bound_to(self, scope)
+        reason = ": the sign of what divides must be known"
+        refuse_negative("denominator_bounds", found.sides[1], reason=reason)
+        return found
 
     @property
     def clamps(self) -> tuple[Clamp, Clamp]:
         """The public ranges in integers."""
-        first, second = self.expressions
-        return (
-            clamp_of(first, self.numerator.lower, self.numerator.upper),
-            clamp_of(second, self.denominator.lower, self.denominator.upper),
-        )
+        (x, y), (first, second) = self.sides, self.expressions
+        return clamp_of(first, x.lower, x.upper), clamp_of(second, y.lower, y.upper)
 
     @property
     def _largest(self) -> tuple[int, int]:
@@ -113,9 +92,8 @@ class Ratio(Single):
     def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
         del unit
-        both = " AND ".join(f"{value} IS NOT NULL" for value in values)
         return tuple(
-            f"sum(CASE WHEN {both} THEN {clamp.sql(value)} END)"
+            f"sum({present(values, clamp.sql(value))})"
             for clamp, value in zip(self.clamps, values, strict=True)
         )
 
@@ -194,8 +172,7 @@ class Ratio(Single):
             assumed_rows=None if assume is None else assume.rows,
             table=tuple((n, self._scale * _first_order(even, rows=n)) for n in _TABLE),
             notes=(
-                self.numerator.note,
-                self.denominator.note,
+                *self.clamping,
                 *([] if assume else ["the errors by rows are for values in the middle of both"]),
             ),
         )
@@ -214,12 +191,14 @@ def ratio(
     Bounds are (lower, upper) of each, by default as declared; the denominator's lower bound is 0 at
     least. An end of an interval is None where the noise leaves it open. Weight as in `count`.
 
-    >>> ratio("spent", "earned", (0, 5_000), (0, 10_000)).denominator.column
-    'earned'
+    >>> ratio("spent", "earned", (0, 5_000), (0, 10_000)).assumes
+    ('spent', 'earned')
     """
     return Ratio(
-        numerator=Side.of("numerator_bounds", numerator, numerator_bounds),
-        denominator=Side.of("denominator_bounds", denominator, denominator_bounds),
+        sides=(
+            Side.of("numerator_bounds", numerator, numerator_bounds),
+            Side.of("denominator_bounds", denominator, denominator_bounds),
+        ),
         weight=weight_of(weight),
     )
 

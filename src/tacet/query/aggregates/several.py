@@ -27,22 +27,12 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.privacy.guarantees import PureDP
-from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.arguments import (
-    CONFIDENCE,
-    bounds_of,
-    expression_of,
-    given_bounds,
-    weight_of,
-)
+from tacet.query.aggregates.arguments import CONFIDENCE
 from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
-from tacet.query.aggregates.quantiles import checked_steps, place_of, steps_for
+from tacet.query.aggregates.graded import Graded, given, without_errors
 from tacet.query.aggregates.splits import Plan, Split, plan_for
-from tacet.query.aggregates.sums import clamping_note
 from tacet.query.noise import Noise, Share, selection_epsilon
-from tacet.query.ranking import Ranking
-from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
@@ -114,41 +104,13 @@ class Cutting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut(Aggregate):
+class Cut(Graded):
     """What is made of several quantiles of a number column, over rows where it is present.
 
-    wanted: rising; steps: the grid has steps + 1 points, evenly from lower to upper.
+    wanted: rising.
     """
 
-    column: str
     wanted: tuple[Fraction, ...]
-    lower: Fraction | None
-    upper: Fraction | None
-    steps: int | None
-
-    def bound_to(self, scope: Scope) -> Aggregate:
-        """The same, its column looked up, its bounds and its grid known."""
-        expression = expression_of(self.column, scope)
-        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
-        steps = self.steps or steps_for(expression, lower, upper)
-        return dataclasses.replace(
-            self, expressions=(expression,), lower=lower, upper=upper, steps=steps
-        )
-
-    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
-        """The rows by the grid point next to a nullable double."""
-        low, high, steps = self._grid()
-        return (Ranking(place=place_of(values[0], low, high, steps), steps=steps),)
-
-    @property
-    def ranking(self) -> Ranking:
-        """Its grid."""
-        return self.rankings(["value"])[0]
-
-    @property
-    def integers(self) -> int:
-        """One for each bin."""
-        return self.ranking.bins
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -176,14 +138,11 @@ class Cut(Aggregate):
 
     def drawn(self, exact: Exact, noise: Cutting, bits: RandomBits) -> list[list[float]]:
         """The wanted quantiles, each of all cells; in every cell they rise."""
-        low, high, steps = self._grid()
-        points = self.points(exact, noise, bits)
-        values: list[list[float]] = (low + points * ((high - low) / steps)).tolist()
+        values: list[list[float]] = self.values_at(self.points(exact, noise, bits)).tolist()
         return values
 
     def forecast(self, noise: Cutting, reach: Reach, assume: Assume | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
-        low, high, steps = self._grid()
         errors = self._expected(noise, assume)
         typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
         levels = ", ".join(f"{float(epsilon):.6g}" for epsilon in noise.epsilons)
@@ -193,10 +152,9 @@ class Cut(Aggregate):
             sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
             standard_error=errors,
             assumed_rows=None if errors is None or assume is None else assume.rows,
-            rank_error=noise.rank_error(points=steps + 1),
+            rank_error=noise.rank_error(points=self.grid[2] + 1),
             notes=(
-                clamping_note(self.lower, self.upper),
-                f"answers are multiples of {(high - low) / steps:g} from {low:g}",
+                *self.notes,
                 f"expected rank errors, where values hardly repeat: {typical}",
             ),
         )
@@ -209,7 +167,7 @@ class Cut(Aggregate):
         values = None if assume is None else assume.of(self.column)
         if assume is None or values is None:
             return None
-        low, high, _ = self._grid()
+        low, high, _ = self.grid
         ordered = np.sort(np.clip(values, low, high))
         chances = (np.arange(2_000) + 0.5) / 2_000
         laplace = np.where(chances < 0.5, np.log(2 * chances), -np.log(2 - 2 * chances))
@@ -219,12 +177,6 @@ class Cut(Aggregate):
             found = np.quantile(ordered, np.clip(ranks, 0, 1))
             errors.append(float(np.sqrt(np.mean((found - np.quantile(ordered, float(q))) ** 2))))
         return self.error_of(errors)
-
-    def _grid(self) -> tuple[float, float, int]:
-        assert self.lower is not None
-        assert self.upper is not None
-        assert self.steps is not None
-        return float(self.lower), float(self.upper), self.steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,9 +191,9 @@ class Quantiles(Cut):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """One grid point a cell, for each quantile."""
         drawn = self.drawn(exact, noise, bits)
-        low, high, _ = self._grid()
+        low, high, _ = self.grid
         return {
-            part: _without_errors(values, limits=(low, high))
+            part: without_errors(values, limits=(low, high))
             for part, values in zip(self.parts, drawn, strict=True)
         }
 
@@ -253,21 +205,14 @@ class Spread(Cut):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """The distance by cell, and beside it the quartiles it lies between."""
         first, third = self.drawn(exact, noise, bits)
-        low, high, _ = self._grid()
+        low, high, _ = self.grid
         found = [above - below for below, above in zip(first, third, strict=True)]
-        answer = _without_errors(found, limits=(0.0, high - low))
+        answer = without_errors(found, limits=(0.0, high - low))
         return {"": dataclasses.replace(answer, beside={"from": first, "to": third})}
 
     def error_of(self, errors: Sequence[float]) -> float:
         """That of a difference, at most: what both have in common cancels."""
         return math.sqrt(math.fsum(error**2 for error in errors))
-
-
-def _without_errors(values: list[float], *, limits: tuple[float, float]) -> Answer:
-    nothing: list[float | None] = [None] * len(values)
-    return Answer(
-        values=values, standard_errors=nothing, lower=nothing, upper=nothing, limits=limits
-    )
 
 
 def _percent(q: Fraction) -> str:
@@ -295,7 +240,7 @@ def quantiles(
     ('_10', '_90')
     """
     return Quantiles(
-        column=column, wanted=_wanted(q), **_checked(lower, upper, steps=steps, weight=weight)
+        column=column, wanted=_wanted(q), **given(lower, upper, steps=steps, weight=weight)
     )
 
 
@@ -316,20 +261,8 @@ def iqr(
     'age'
     """
     return Spread(
-        column=column, wanted=_QUARTILES, **_checked(lower, upper, steps=steps, weight=weight)
+        column=column, wanted=_QUARTILES, **given(lower, upper, steps=steps, weight=weight)
     )
-
-
-def _checked(
-    lower: Number | None, upper: Number | None, *, steps: int | None, weight: Number
-) -> dict[str, Any]:
-    low, high = given_bounds(lower, upper)
-    return {
-        "lower": low,
-        "upper": high,
-        "steps": checked_steps(steps),
-        "weight": weight_of(weight),
-    }
 
 
 def _wanted(q: object) -> tuple[Fraction, ...]:

@@ -20,12 +20,10 @@ import numpy as np
 
 from tacet.bits import RandomBits
 from tacet.checks import Number
-from tacet.errors import InvalidParameter
-from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import weight_of
 from tacet.query.aggregates.moments import Splits
-from tacet.query.aggregates.pairs import Side, assumed_pairs
+from tacet.query.aggregates.pairs import OfTwo, Side, assumed_pairs, present, refuse_negative
 from tacet.query.aggregates.strategies import (
     moment_clamp,
 )
@@ -39,47 +37,31 @@ __all__ = ["WeightedMean", "weighted_mean"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightedMean(Single):
+class WeightedMean(OfTwo):
     """The mean of a number column, each row weighed by another column, both clamped."""
-
-    value: Side
-    weights: Side
 
     def bound_to(self, scope: Scope) -> WeightedMean:
         """The same, its columns looked up and their bounds known."""
-        value, first = self.value.bound_to(scope)
-        weights, second = self.weights.bound_to(scope)
-        assert weights.lower is not None
-        if weights.lower < 0:
-            raise InvalidParameter(
-                "weights_bounds", float(weights.lower), expected="a lower bound of at least 0"
-            )
-        return dataclasses.replace(self, expressions=(first, second), value=value, weights=weights)
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """Its columns."""
-        return (self.value.column, self.weights.column)
+        found = OfTwo.bound_to(self, scope)
+        refuse_negative("weights_bounds", found.sides[1])
+        return found
 
     @property
     def clamps(self) -> tuple[Clamp, Clamp]:
         """The public ranges in integers, of values and of weights; products fit in 63 bits."""
-        first, second = self.expressions
-        values = moment_clamp(first, self.value.lower, self.value.upper)
-        weights = moment_clamp(second, Fraction(0), self.weights.upper)
-        assert self.weights.lower is not None
-        least = round(self.weights.lower / Fraction(2) ** weights.unit_log2)
+        (x, w), (first, second) = self.sides, self.expressions
+        values = moment_clamp(first, x.lower, x.upper)
+        weights = moment_clamp(second, Fraction(0), w.upper)
+        assert w.lower is not None
+        least = round(w.lower / Fraction(2) ** weights.unit_log2)
         return values, dataclasses.replace(weights, lower=min(least, weights.upper))
 
     def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
         """SQL over the bounded rows, each an exact integer a cell."""
         del unit
         (value, weight), (x, w) = values, self.clamps
-        both = f"{value} IS NOT NULL AND {weight} IS NOT NULL"
         product = f"({x.sql(value)} - ({x.lower})) * {w.sql(weight)}"
-        return tuple(
-            f"sum(CASE WHEN {both} THEN {summed} END)" for summed in (product, w.sql(weight))
-        )
+        return tuple(f"sum({present(values, summed)})" for summed in (product, w.sql(weight)))
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -117,7 +99,7 @@ class WeightedMean(Single):
         largest = self._widths[1] * 2.0 ** -self._widths[1].bit_length()
         middle, rows = None, assume
         if assume is not None:
-            mean, inside = largest, assumed_pairs(assume, (self.value.column, self.weights.column))
+            mean, inside = largest, assumed_pairs(assume, self.assumes)
             if inside is not None:
                 x, w = inside
                 clamp = self.clamps[1]
@@ -134,8 +116,7 @@ class WeightedMean(Single):
             names="on each of two weighted sums, of x - lower and of upper - x",
             sensitivity=self._sensitivity(reach).reason,
             notes=(
-                self.value.note,
-                self.weights.note,
+                *self.clamping,
                 *([] if assume else ["the errors by rows are for weights at their upper bound"]),
             ),
         )
@@ -159,11 +140,13 @@ def weighted_mean(
     bounds, weights_bounds: (lower, upper) of each, by default as declared; weights are 0 at least.
     weight: of this aggregate in the budget, as in `count`.
 
-    >>> weighted_mean("income", "persons", (0, 100_000), (0, 10)).weights.column
-    'persons'
+    >>> weighted_mean("income", "persons", (0, 100_000), (0, 10)).assumes
+    ('income', 'persons')
     """
     return WeightedMean(
-        value=Side.of("bounds", column, bounds),
-        weights=Side.of("weights_bounds", weights, weights_bounds),
+        sides=(
+            Side.of("bounds", column, bounds),
+            Side.of("weights_bounds", weights, weights_bounds),
+        ),
         weight=weight_of(weight),
     )
