@@ -212,7 +212,8 @@ def _epsilon(
         if high - low <= (_ENOUGH if grid <= _GRIDS[0] else _NEEDED) * high:
             break
         if grid == _GRIDS[0] and remove and len(parts) == 1 and plan is not None:
-            split_off = _epsilon_by_jumps(parts[0], sides, plan, goal=goal, ends=ends)
+            known = Interval(min(low, high), high)
+            split_off = _epsilon_by_jumps(parts[0], sides, plan, known, goal=goal, ends=ends)
             low, high = max(low, split_off.lower), min(high, split_off.upper)
             if split_off.upper < math.inf:
                 break
@@ -225,16 +226,21 @@ def _epsilon_by_jumps(
     part: Sampled,
     sides: dict[int, list[tuple[SampledGaussian, int]]],
     plan: Plan,
+    known: Interval,
     *,
     goal: float,
     ends: tuple[float, float],
 ) -> Interval:
-    """Of one removed unit, by the number of jumps; [0, inf] where nothing can be split."""
+    """Of one removed unit, by the number of jumps; [0, inf] where nothing can be split.
+
+    known: where it lies.
+    """
     low, high = 0.0, math.inf
     steps = {side: of_side[0][0] for side, of_side in sides.items()}
     near = min(likely_by_one(steps[1], part.count, goal), plan.epsilon)
     coarse = True
     for _ in range(_TRIALS):
+        near = min(max(near, known.lower), known.upper)  # far off, bounds may be any
         if not 0 < near < _MOST_EPSILON:
             break
         cases = jump_cases(steps, part.count, plan, near=near, goal=goal)

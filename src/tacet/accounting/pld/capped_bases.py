@@ -30,6 +30,8 @@ _FINER = 0.25
 _FARTHEST = 1e15
 _MOSTLY = math.log(0.75)
 _FEWEST = 1 << 11
+_WIDE, _ADDED = 16.0, 0.5  # deviations in a window; the share of the variance that may be added
+_UNLIKELY = -16.0
 
 
 def base_apart(
@@ -51,12 +53,16 @@ def base_apart(
     bottom, top, higher, lower = Planner.of_pieces(step, [((-math.inf, low), count)]).reach(
         grid.tilt
     )
-    # no more nodes than it takes: round-off grows with their number
-    while nodes > _FEWEST and (top - bottom) < _FINER * grid.step * (nodes / 4):
+    # no more nodes than it takes: round-off grows with their number. Of all losses each is parted
+    # between two nodes, which adds count * size * h to the variance of the sum
+    variance = ((top - bottom) / _WIDE) ** 2
+    fewest = (top - bottom) / grid.step / _FINER
+    fewest = max(fewest, count * size * (top - bottom) / (_ADDED * variance + 1e-300), _FEWEST)
+    while nodes / 4 > fewest:
         nodes //= 2
     h = (top - bottom) / (nodes - 2 * _MARGIN)
     start = (bottom - float(count * Fraction(step.base))) / h if h > 0 else math.inf
-    if not (h < _FINER * grid.step and abs(start) < _FARTHEST):
+    if not (nodes > fewest and abs(start) < _FARTHEST):
         return None
     finer = Grid(step=h, tilt=grid.tilt, remove=True, most=grid.most)
     law = piece_above(step, finer, low=-math.inf, high=low)
@@ -72,6 +78,8 @@ def base_apart(
         lower=max(lower, grid.tilt - steep),
     )
     smallest = total([(law, count)], step=Fraction(h), window=window, side=1)
+    if not (smallest.above < _UNLIKELY and smallest.below < _UNLIKELY):
+        return None
     error = float(base.null_error[0] + base.offset_error[0]) + 16 * _U * (
         abs(mass) + size - step.base
     )
