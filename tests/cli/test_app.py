@@ -112,12 +112,21 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     assert err == b""
 
 
+# What a job in the background starts has interrupts ignored.
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("tacet", run_name="__main__")
+"""
+
+
 def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     fifo = tmp_path / "keys"
     os.mkfifo(fifo)
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "tacet", "query", "x.csv", "--row", "--epsilon", "1"),
+            *(sys.executable, "-c", INTERRUPTIBLE),
+            *("query", "x.csv", "--row", "--epsilon", "1"),
             *("--keys", f"a=@{fifo}", "SELECT COUNT(*) AS n FROM x"),
         ],
         stdout=subprocess.PIPE,
