@@ -259,3 +259,15 @@ def test_a_question_that_cannot_be_asked_opens_no_account(
     assert run(*asked, "--epsilon", "1.5", "SELECT COUNT(*) AS n FROM visits").code == 3
     assert run(*asked, "--rho", "0.1", "SELECT COUNT(*) AS n FROM visits").code == 2
     assert not Path(ledger.removeprefix("sqlite:///")).exists()
+
+
+def test_a_public_table_gives_the_keys_of_all_groups(run: Run, visits: str, tmp_path: Path) -> None:
+    table = tmp_path / "counties.csv"
+    table.write_text("region,county\nN,B\nS,A\n")
+    sql = "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"
+    asked = ("query", visits, *PERSON, "--epsilon", CHEAP, "--json")
+    ran = run(*asked, "--keys", f"@{table}", sql)
+    assert [row["county"] for row in json.loads(ran.out)["rows"]] == ["B", "A"]
+    for more in (("--keys", "county=A"), ("--private-keys", "county")):
+        assert run(*asked, "--keys", f"@{table}", *more, sql).code != 0
+    assert "all group columns" in run(*asked, "--keys", "@counties", sql).err

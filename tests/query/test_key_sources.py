@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from tests.query.exact_answers import exact, opened
 
 import tacet
-from tacet.errors import InvalidParameter
+from tacet.errors import InvalidParameter, TacetError
 
 
 def test_dates_are_those_that_date_trunc_gives() -> None:
@@ -82,3 +83,104 @@ def test_a_hundred_thousand_keys_are_joined() -> None:
     with opened(pl.DataFrame({"k": names + names[:7]})) as session:
         query = session.table("t").group_by("k", keys=names).agg(n=tacet.count())
         assert exact(session, query)["n"] == [2] * 7 + [1] * 99_993
+
+
+REGIONS = pd.DataFrame(
+    {"County": ["a", "b", "c"], "region": ["N", "N", "S"], "people": [1.5, 2.5, 3.5]}
+)
+ROWS = pl.DataFrame({"region": ["N", "N", "S", "S"], "county": ["a", "b", "c", "a"]})
+
+
+@pytest.fixture(params=["pandas", "polars", "lazy", "arrow", "csv", "path", "Csv", "parquet"])
+def regions(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    arrow = pa.Table.from_pandas(REGIONS)
+    match request.param:
+        case "pandas":
+            return REGIONS
+        case "polars":
+            return pl.from_pandas(REGIONS)
+        case "lazy":
+            return pl.from_pandas(REGIONS).lazy()
+        case "arrow":
+            return arrow
+        case "Csv":
+            REGIONS.to_csv(tmp_path / "r.csv", sep=";", index=False)
+            return tacet.Csv(tmp_path / "r.csv", delimiter=";")
+        case "parquet":
+            pl.from_pandas(REGIONS).write_parquet(tmp_path / "r.parquet")
+            return tmp_path / "r.parquet"
+        case _:
+            pass
+    REGIONS.to_csv(tmp_path / "r.csv", index=False)
+    return tmp_path / "r.csv" if request.param == "path" else str(tmp_path / "r.csv")
+
+
+def test_a_whole_public_table_gives_the_keys_of_several_columns(regions: Any) -> None:
+    with opened(ROWS) as session:
+        query = session.table("t").group_by("region", "county", keys=regions)
+        assert query.keys == (("N", "a"), ("N", "b"), ("S", "c"))
+        listed = session.table("t").group_by("region", "county", keys=list(query.keys))
+        assert query.agg(n=tacet.count()).digest() == listed.agg(n=tacet.count()).digest()
+        assert exact(session, query.agg(n=tacet.count()))["n"] == [1, 1, 1]
+        text = "SELECT region, county AS area, COUNT(*) AS n FROM t GROUP BY region, area"
+        with pytest.raises(InvalidParameter, match="column 'area'"):
+            session.read_sql(text, keys=regions)
+        selected, _ = session.read_sql(text.replace("area", "COUNTY"), keys=regions)
+        assert selected.keys == query.keys
+        one = session.table("t").group_by(
+            "county", "region", keys={"county": regions, "region": ["N"]}
+        )
+        assert one.keys == (("a", "N"), ("b", "N"), ("c", "N"))
+
+
+def test_a_table_goes_to_each_select_of_a_batch_that_has_groups() -> None:
+    with opened(ROWS) as session:
+        batch = session.evaluate(
+            ["SELECT county, COUNT(*) FROM t GROUP BY county", "SELECT COUNT(*) FROM t"],
+            budget=tacet.PureDP("0.5"),
+            keys=REGIONS,
+        )
+    assert [len(release.keys) for release in batch] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (REGIONS[["County"]], "'region'"),
+        (REGIONS.iloc[:0], "without lines"),
+        (pd.concat([REGIONS, REGIONS]), "('N', 'a').*each key in one line"),
+        (REGIONS.assign(region=pd.Series(["N", None, "S"])), "without 'region'.*leave such"),
+        (REGIONS.assign(region=[1.0, 2.0, 3.0]), "column 'region'.*cut numbers into classes"),
+        (REGIONS.assign(region=[1, 2, 3]), "keys of the type of 'region'"),
+        ("no such file.csv", "cannot be read"),
+    ],
+)
+def test_tables_that_give_no_keys_are_refused(table: Any, words: str) -> None:
+    with (
+        opened(ROWS, columns={"region": tacet.Text()}) as session,
+        pytest.raises(TacetError, match=words.replace("(", r"\(").replace(")", r"\)")),
+    ):
+        session.table("t").group_by("region", "county", keys=table)
+
+
+def test_too_long_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacet.query.key_tables.MOST_KEYS", 2)
+    with opened(ROWS) as session, pytest.raises(InvalidParameter, match="at most 2 lines"):
+        session.table("t").group_by("county", keys=REGIONS)
+
+
+def test_text_of_a_table_is_read_as_the_column_holds(tmp_path: Path) -> None:
+    (tmp_path / "keys.csv").write_text(
+        "k,day,yes,code\n1,2024-01-31,TRUE,01\n2,2024-02-01,false,02\n"
+    )
+    table = tmp_path / "keys.csv"
+    days = [dt.date(2024, 1, 31), dt.date(2024, 2, 1)]
+    rows = pl.DataFrame({"k": [1, 2], "day": days, "yes": [True, False], "code": ["01", "02"]})
+    with opened(rows) as session:
+        query = session.table("t").group_by("k", "day", "yes", "code", keys=table)
+        assert query.keys == ((1, days[0], True, "01"), (2, days[1], False, "02"))
+        stamped = pd.DataFrame({"day": pd.to_datetime(days)})
+        assert session.table("t").group_by("day", keys=stamped).keys == tuple((d,) for d in days)
+        stamped["day"] += pd.Timedelta(hours=1)
+        with pytest.raises(InvalidParameter, match="without a time of day"):
+            session.table("t").group_by("day", keys=stamped)

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +14,33 @@ from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from tacet.query.columns import Key
-    from tacet.query.expressions.types import Kind
     from tacet.query.plan import Query
     from tacet.query.sql.types import Select
 
-__all__ = ["group_of", "key_texts", "typed_keys"]
+__all__ = ["group_of", "key_table", "key_texts", "keys_by_group"]
 
-_FORM = "COLUMN=A,B,C or COLUMN=@FILE with one key a line"
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_FORM = "COLUMN=A,B,C, COLUMN=@FILE with one key a line, or @TABLE.csv alone"
+
+
+def key_table(options: Sequence[str]) -> str | None:
+    """The file that holds the keys of all columns, where one is given, and then alone.
+
+    >>> key_table(["@counties.csv"])
+    'counties.csv'
+    """
+    from tacet.query.engines.sources import is_table
+
+    tables = [text[1:] for text in options if text.startswith("@")]
+    if not tables:
+        return None
+    (table, *_) = tables
+    if len(options) > 1 or not is_table(table):
+        raise InvalidParameter(
+            "--keys",
+            f"@{table}",
+            expected="one .csv, .tsv or .parquet file with the keys of all group columns",
+        )
+    return table
 
 
 def key_texts(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -46,7 +63,7 @@ def key_texts(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def typed_keys(
+def keys_by_group(
     texts: Mapping[str, Sequence[str]], *, select: Select, query: Query
 ) -> dict[str, list[Key]]:
     """The keys as values of the columns that the SELECT groups by.
@@ -57,11 +74,13 @@ def typed_keys(
 
     Raises InvalidParameter for keys of other columns and for keys that do not fit.
     """
+    from tacet.query.key_tables import typed_keys
+
     found: dict[str, list[Key]] = {}
     for column, written in texts.items():
         name = group_of(column, select, option="--keys")
         kinds = {reading.kind for reading in query.scope.column(name, argument="--keys")}
-        found[name] = [_typed(column, key, kinds, written) for key in written]
+        found[name] = typed_keys(f"--keys, {column!r}", written, kinds)
     return found
 
 
@@ -75,39 +94,6 @@ def group_of(column: str, select: Select, *, option: str) -> str:
             option, column, expected=f"a column that the SELECT groups by: {listed}"
         )
     return names[0]
-
-
-def _typed(column: str, key: str, kinds: set[Kind], written: Sequence[str]) -> Key:
-    from tacet.query.expressions.types import Kind
-
-    if kinds == {Kind.DATE}:
-        return _date(column, key)
-    if kinds == {Kind.BOOLEAN}:
-        if key.lower() not in {"true", "false"}:
-            raise InvalidParameter(f"--keys, {column!r}", key, expected="true or false")
-        return key.lower() == "true"
-    if all(kind.numeric for kind in kinds):
-        return _integer(column, key)
-    numeric = any(kind.numeric for kind in kinds)
-    if numeric and all(_WHOLE.fullmatch(text) for text in written):
-        return _integer(column, key)
-    return key
-
-
-def _integer(column: str, key: str) -> int:
-    if not _WHOLE.fullmatch(key) or len(key) > 20:
-        raise InvalidParameter(
-            f"--keys, {column!r}", key, expected="whole numbers, since the column holds numbers"
-        )
-    return int(key)
-
-
-def _date(column: str, key: str) -> datetime.date:
-    try:
-        return datetime.date.fromisoformat(key)
-    except ValueError:
-        pass
-    raise InvalidParameter(f"--keys, {column!r}", key, expected="dates, as YYYY-MM-DD")
 
 
 def _from_list(text: str, listed: str) -> tuple[str, ...]:

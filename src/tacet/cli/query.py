@@ -31,7 +31,7 @@ from tacet.cli.arguments import (
 from tacet.cli.datafile import DataFile
 from tacet.cli.explained import print_explanation
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
-from tacet.cli.keys import key_texts
+from tacet.cli.keys import key_table, key_texts
 from tacet.cli.ledgers import account_of, accounts, is_new, opened
 from tacet.cli.mends import no_account
 from tacet.cli.options import Price, facts_of, unit_of
@@ -100,8 +100,9 @@ def query(
         list[str] | None,
         typer.Option(
             "--keys",
-            metavar="COLUMN=A,B,C|@FILE",
-            help="The public values of a group column: a line of CSV, or a file with one a line. "
+            metavar="COLUMN=A,B,C|COLUMN=@FILE|@TABLE",
+            help="The public values of a group column: a line of CSV, or a file with one a line; "
+            "or a public .csv or .parquet table with the values of all group columns, as @FILE. "
             "They are whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in "
             "a CSV file, whole numbers where all of them are and the column is not declared as "
             "text. May be repeated.",
@@ -159,6 +160,7 @@ def query(
     """The verb; its help is `HELP`."""
     with reporting():
         price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+        table = key_table(keys or [])
         question = Question(
             file=DataFile(data=data, delimiter=delimiter),
             sql=sql,
@@ -170,7 +172,8 @@ def query(
                 row=row,
             ),
             facts=facts_of(bounds or [], columns),
-            keys=key_texts(keys or []),
+            keys={} if table is not None else key_texts(keys or []),
+            table=table,
             private=tuple(private or ()),
             request=price.guarantee("--epsilon, --rho, --mu"),
         )

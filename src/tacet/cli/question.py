@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tacet.cli.datafile import ALWAYS, DataFile
-from tacet.cli.keys import group_of, typed_keys
+from tacet.cli.keys import group_of, keys_by_group
 from tacet.errors import BudgetExceeded, InvalidParameter
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ __all__ = ["Question"]
 class Question:
     """What is asked of a data file; nothing is opened before `session` is.
 
-    file: the data; sql: the SELECT; keys: the public values of group columns as written; private:
-    the group columns whose values are found; request: what the answer may cost.
+    file: the data; sql: the SELECT; keys: the public values of group columns as written; table: a
+    file that holds them all; private: the group columns whose values are found; request: what the
+    answer may cost.
     """
 
     file: DataFile
@@ -37,6 +38,7 @@ class Question:
     facts: Mapping[str, Fact]
     keys: Mapping[str, Sequence[str]]
     request: Guarantee
+    table: str | None = None
     private: tuple[str, ...] = ()
 
     def session(self, **account: Any) -> Session:
@@ -70,12 +72,18 @@ class Question:
             if not Filter(session.budget).admits(cost):
                 raise BudgetExceeded(asked=cost, left=session.budget, account=account)
 
-    def _keys(self, session: Session) -> dict[str, Any]:
+    def _keys(self, session: Session) -> dict[str, Any] | str:
         from tacet.query.private_keys import private_keys
         from tacet.query.select import rows
 
+        if self.table is not None:
+            if self.private:
+                raise InvalidParameter(
+                    "--private-keys", self.private[0], expected="no --keys @FILE beside it"
+                )
+            return self.table
         query, select = rows(self.sql, start=session.table)
-        found: dict[str, Any] = dict(typed_keys(self.keys, select=select, query=query))
+        found: dict[str, Any] = dict(keys_by_group(self.keys, select=select, query=query))
         for column in self.private:
             name = group_of(column, select, option="--private-keys")
             if name in found:

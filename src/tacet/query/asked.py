@@ -38,12 +38,12 @@ def read_asked(
         if not isinstance(one, str):
             return check_question(one, scopes, unit), None
         own = keys
-        if several and keys:
+        if several and keys is not None:
             names = rows(one, start=start)[1].group_names
             if isinstance(keys, Mapping):
                 own = {name: keys[name] for name in keys if name in names}
             elif not names:
                 own = None
-        return question(one, start=start, keys={} if own is None else own)
+        return question(one, start=start, keys=own)
 
     return read_together(query, weights, read)

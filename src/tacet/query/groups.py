@@ -12,6 +12,7 @@ from typing import Any
 from tacet.errors import InvalidParameter
 from tacet.query.columns import Categories, Key, check_keys
 from tacet.query.expressions.types import Column, Kind
+from tacet.query.key_tables import without_tables
 from tacet.query.keys import check_few, key_kinds, tuples_of
 from tacet.query.private_keys import PrivateKeys
 from tacet.query.scope import Scope
@@ -73,6 +74,7 @@ def grouped(
 
     keys: as `group_by` takes them. Raises InvalidParameter, naming the mend.
     """
+    keys = without_tables(scope, columns, keys)
     if isinstance(keys, PrivateKeys):
         keys = {name: _declared(scope, name) or keys for name in columns}
     if isinstance(keys, Mapping) and not set(keys) <= set(columns):

@@ -23,7 +23,7 @@ from tacet.query.expressions.types import Expression, Kind
 from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
 from tacet.query.margins import MARGIN, Margins, check_margins
-from tacet.query.private_keys import PrivateKeys
+from tacet.query.private_keys import GivenKeys, PrivateKeys
 from tacet.query.ranking import Ranking
 from tacet.query.scope import Identity, Leaf, Scope
 from tacet.query.units import Person, Row, Unit
@@ -124,19 +124,18 @@ class Query:
     def group_by(
         self,
         *columns: str,
-        keys: Iterable[Key]
-        | Iterable[tuple[Key, ...]]
-        | Mapping[str, Iterable[Key] | PrivateKeys]
-        | PrivateKeys
-        | None = None,
+        keys: GivenKeys = None,
         margins: Literal["rollup", "cube"] | None = None,
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
         keys: for one column a list of values; for several a mapping of lists (all combinations)
-        or a list of tuples. Columns declared as `Categories`, and boolean columns, need no keys.
-        Rows with other values are left out of the question. With `tacet.private_keys()` in place
-        of a list, or of them all, the keys that enough people have are found, and answered.
+        or a list of tuples. A public table does as well, in place of a list or of them all: a data
+        frame, an Arrow table, `Csv` or a path of a CSV or Parquet file, each of whose lines is one
+        key, in columns called as those of the group. Columns declared as `Categories`, and boolean
+        columns, need no keys. Rows with other values are left out of the question. With
+        `tacet.private_keys()` in place of a list, or of them all, the keys that enough people have
+        are found, and answered.
 
         margins: answer sums over columns too, from noise at every level, fitted so that all tables
         add up. "rollup": a total, and by the first column, the first two, ...; keys may be any

@@ -11,7 +11,8 @@ chance that a key shows which one person alone has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,6 +29,7 @@ from tacet.mechanisms.keys.partitions import PartitionSelection
 from tacet.mechanisms.keys.thresholded import ThresholdedGaussian
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacet.query.engines.sources import Csv
 from tacet.query.noise import Share
 from tacet.query.sensitivity import of_people
 from tacet.query.units import Reach
@@ -50,8 +52,8 @@ class PrivateKeys:
     max_groups: int | None = None
 
 
-GivenKeys = Mapping[str, Any] | PrivateKeys | None
-"""What may be said of the keys of a SELECT: by column, or of all that are not public."""
+GivenKeys = Iterable[Any] | Mapping[str, Any] | Csv | os.PathLike[str] | PrivateKeys | None
+"""What may be said of keys: lists or tables, by column or of all, or that they are found."""
 
 
 def private_keys(

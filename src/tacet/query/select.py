@@ -22,8 +22,10 @@ from tacet.query.aggregates.shares import count_if
 from tacet.query.aggregates.sums import sum as total
 from tacet.query.aggregates.variances import stdev, variance
 from tacet.query.arrange import check_arrangement
+from tacet.query.engines.sources import is_table
+from tacet.query.key_tables import keys_of_table
 from tacet.query.plan import Query, answer_columns
-from tacet.query.private_keys import PrivateKeys
+from tacet.query.private_keys import GivenKeys, PrivateKeys
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked
 from tacet.query.sql.types import Condition, Derived, Group, Item, Select
@@ -34,22 +36,24 @@ __all__ = ["question", "rows"]
 _PERSON = "person"
 
 
-def question(
-    text: str, *, start: Callable[[str], Query], keys: Mapping[str, Any] | PrivateKeys
-) -> tuple[Query, Select]:
+def question(text: str, *, start: Callable[[str], Query], keys: GivenKeys) -> tuple[Query, Select]:
     """The question that a SELECT asks, and the SELECT as it was read.
 
     start: from a table's name to a query without steps; keys: public values by group column, by
-    the name in the SELECT or of the column itself. Raises UnsafeExpression and InvalidParameter.
+    the name in the SELECT or of the column itself, or a table with columns of these names. Raises
+    UnsafeExpression and InvalidParameter.
     """
     query, select = rows(text, start=start)
-    if not (isinstance(keys, PrivateKeys) or hasattr(keys, "keys")):
+    whole = is_table(keys)
+    if not (whole or keys is None or isinstance(keys, PrivateKeys | Mapping)):
         raise InvalidParameter(
-            "keys", keys, expected="public values by group column, or tacet.private_keys()"
+            "keys",
+            keys,
+            expected="public values by group column, a public table, or tacet.private_keys()",
         )
     if select.groups:
-        query = query.group_by(*select.groups, keys=_keys(select, keys))
-    elif keys:
+        query = query.group_by(*select.groups, keys=_keys(select, keys, query))
+    elif whole or keys:
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
         query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
@@ -115,9 +119,11 @@ def _check_names(select: Select) -> None:
         taken |= columns
 
 
-def _keys(
-    select: Select, keys: Mapping[str, Any] | PrivateKeys
-) -> Mapping[str, Any] | PrivateKeys | None:
+def _keys(select: Select, keys: Any, query: Query) -> GivenKeys:
+    """The keys by the names of the columns; tables are read by the names in the SELECT."""
+    if is_table(keys):
+        columns = dict(zip(select.shown, select.groups, strict=True))
+        return keys_of_table(query.scope, columns, keys)
     if isinstance(keys, PrivateKeys) or not keys:
         return keys or None
     names = select.group_names
@@ -128,7 +134,12 @@ def _keys(
             sorted(map(str, unknown)),
             expected=f"columns of GROUP BY: {', '.join(select.shown) or 'none'}",
         )
-    found = {names[key]: values for key, values in keys.items()}
+    found = {
+        names[key]: keys_of_table(query.scope, {key: names[key]}, values, argument=f"keys[{key!r}]")
+        if is_table(values)
+        else values
+        for key, values in keys.items()
+    }
     if len(found) < len(keys):
         raise InvalidParameter("keys", list(keys), expected="each group column once")
     return found

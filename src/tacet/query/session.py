@@ -310,8 +310,9 @@ class Session:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
         keys: for each column of GROUP BY its public values, where they are not declared already,
-        or `tacet.private_keys()`, also for all such columns at once. ORDER BY and LIMIT arrange
-        the released table. See docs/sql.md. Raises as `evaluate` does.
+        or `tacet.private_keys()`, also for all such columns at once; or a public table with columns
+        named as they are selected. ORDER BY and LIMIT arrange the released table. See docs/sql.md.
+        Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys)
         (release,) = self._answered(Together.alone(query), budget)
@@ -319,7 +320,7 @@ class Session:
 
     def read_sql(self, text: str, *, keys: GivenKeys = None) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
-        return question(text, start=self.table, keys=keys or {})
+        return question(text, start=self.table, keys=keys)
 
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""

@@ -18,9 +18,21 @@ from typing import Any
 from tacet import checks
 from tacet.errors import InvalidParameter, SourceChanged, SourceUnreadable
 
-__all__ = ["Csv", "CsvFile", "DatabaseTable", "Fingerprint", "Frame", "Opened", "Parquet", "locate"]
+__all__ = [
+    "Csv",
+    "CsvFile",
+    "DatabaseTable",
+    "Fingerprint",
+    "Frame",
+    "Opened",
+    "Parquet",
+    "is_table",
+    "locate",
+]
 
 _LONGEST_HEADER = 1 << 20
+_FRAMES = {"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table"}
+_ENDINGS = (".csv", ".txt", ".tsv", ".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,20 @@ class Frame:
 Opened = CsvFile | Parquet | DatabaseTable | Frame
 
 
+def is_table(value: object) -> bool:
+    """Whether a value, where lists may stand too, means a whole table: a file or a frame.
+
+    >>> is_table("counties.csv"), is_table(["A", "B"]), is_table("A")
+    (True, False, False)
+    """
+    if isinstance(value, str):
+        return "::" in value or value.lower().removesuffix(".gz").endswith(_ENDINGS)
+    if isinstance(value, Csv | os.PathLike):
+        return True
+    kind = _kind(value)
+    return kind in _FRAMES or (kind.startswith("ibis.") and hasattr(value, "to_pyarrow"))
+
+
 def locate(name: str, source: object) -> Opened:
     """The source behind what the caller wrote for table `name`.
 
@@ -142,8 +168,8 @@ def locate(name: str, source: object) -> Opened:
         and all(isinstance(path, str | os.PathLike) for path in source)
     ):
         return _parquet([os.fspath(path) for path in source])
-    kind = f"{type(source).__module__.split('.')[0]}.{type(source).__name__}"
-    if kind in {"pandas.DataFrame", "polars.DataFrame", "pyarrow.Table"}:
+    kind = _kind(source)
+    if kind in _FRAMES - {"polars.LazyFrame"}:
         return Frame(value=source)
     if kind == "polars.LazyFrame":
         return _computed(name, source.collect)  # type: ignore[attr-defined]  # known by its name
@@ -155,6 +181,11 @@ def locate(name: str, source: object) -> Opened:
         expected="a path to .csv, .tsv or .parquet (globs too), 'file.duckdb::table', tacet.Csv, "
         "or a pandas, polars or Arrow table",
     )
+
+
+def _kind(source: object) -> str:
+    """The library and the name of its type."""
+    return f"{type(source).__module__.split('.')[0]}.{type(source).__name__}"
 
 
 def _computed(name: str, compute: Callable[[], Any]) -> Frame:
