@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
@@ -55,7 +56,7 @@ def accepted(chosen: np.ndarray[Any, Any], masses: list[mpf]) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS))
 def test_choices_have_the_exact_law(kind: str) -> None:
     matrix = np.array([KINDS[kind]] * 40_000)
     chosen = MECHANISM.release_rows(matrix, bits=SeededBits(61))

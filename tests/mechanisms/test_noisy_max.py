@@ -61,7 +61,7 @@ def counted(outcomes: list[Any]) -> dict[Any, int]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", mostly_slow(ONE, quick=3))
+@pytest.mark.parametrize("name", mostly_slow(ONE, quick=2))
 def test_choices_have_the_exact_law(name: str) -> None:
     bits = SeededBits(81)
     seen = counted([(ONE[name].release(SCORES, bits=bits),) for _ in range(24_000)])

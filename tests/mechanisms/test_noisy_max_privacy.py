@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.selection_laws import gap_density, losses, moves, order_law
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.mechanisms.selection.exponential import Exponential
@@ -84,7 +85,7 @@ def test_how_far_permute_and_flip_is_from_bounded_range() -> None:
 
 
 @pytest.mark.parametrize("monotone", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("noise", ["gumbel", "exponential"])
+@pytest.mark.parametrize("noise", mostly_slow(["gumbel", "exponential"]))
 def test_the_order_of_two_costs_what_its_event_says(noise: Any, monotone: bool) -> None:
     mechanism = TopK(epsilon=2, sensitivity=1, count=2, noise=noise, monotone=monotone)
     bases = [(0, 0, 0), (0, -3, -40), (0, -30, -31), (0, -1, -1, -2)]
@@ -109,7 +110,7 @@ def test_the_order_of_two_costs_what_its_event_says(noise: Any, monotone: bool) 
         assert nearest > 0.6
 
 
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 def test_gaps_cost_nothing_more(monotone: bool) -> None:
     # Exponential noise: the theorem of docs/proofs/noisy_max.md, section 3, for k = 1 and 2.
     worst = {1: 0.0, 2: 0.0}

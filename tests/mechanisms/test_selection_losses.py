@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.selection_laws import order_law
 from tests.mechanisms.test_tree_selection import law as tree_law
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
@@ -149,7 +150,7 @@ def test_points_of_the_best_stretch_count() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip])
+@pytest.mark.parametrize("kind", mostly_slow([Exponential, PermuteAndFlip]))
 def test_a_thousand_candidates_fail_as_often_as_the_bound_says(kind: Any) -> None:
     mechanism, bits, draws = kind(**GIVEN), SeededBits(121), 3000
     bound = mechanism.loss_bound(0.8, candidates=1000)

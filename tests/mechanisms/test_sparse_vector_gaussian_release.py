@@ -17,6 +17,7 @@ from tests.mechanisms.sparse_vector_laws import rounded_normal
 from tests.mechanisms.test_sparse_vector import Counted, NoBits
 from tests.mechanisms.test_sparse_vector_gaussian import SHARP, WRITTEN, exact_law, on_whole_numbers
 from tests.mechanisms.test_sparse_vector_law import accepted
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter, StreamStopped
@@ -30,7 +31,7 @@ STEPS = [-8, -3, 0, -5, 4]
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])
 def test_answers_have_the_exact_law(way: str, monotone: bool) -> None:
     # 8,000 runs of five questions; the law holds with p > 1e-8, 10% less noise is refused.

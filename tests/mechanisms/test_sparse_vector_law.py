@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.sparse_vector_laws import law, one_sided
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.mechanisms.additive import Laplace
@@ -97,7 +98,7 @@ def outcomes(comparison: Comparison, *, count: int) -> tuple[dict[Any, int], NDA
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])
 def test_answers_under_one_threshold_noise_have_the_exact_law(way: str, monotone: bool) -> None:
     # 20,000 runs of five questions, two answers; every sequence of answers is a cell.

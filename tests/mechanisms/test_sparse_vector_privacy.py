@@ -101,7 +101,7 @@ def test_every_pattern_of_moves_costs_at_most_epsilon(
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", mostly_slow([1, 2]))
 def test_gaps_cost_nothing_more(count: int, monotone: bool) -> None:
     mechanism = Sparse(
         epsilon=3, count=count, sensitivity=2, threshold=5, monotone=monotone, grid_log2=0

@@ -80,7 +80,7 @@ def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("branching", [2, 16])
+@pytest.mark.parametrize("branching", mostly_slow([2, 16]))
 def test_contrasts_are_normal_with_the_deviation_that_is_said(branching: int) -> None:
     # 9,000 contrasts of equal scores; the law holds with p > 1e-8, 10% off is refused.
     walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.mechanisms.adaptive.removal_laws import ascending, excess
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import accounting
@@ -77,7 +78,7 @@ def test_levels_of_neighbours_differ_by_no_more_than_their_share() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+@pytest.mark.parametrize("neighbors", mostly_slow([tacet.AddRemove, tacet.ReplaceOne]))
 def test_levels_and_sums_have_their_laws(neighbors: Any) -> None:
     values = [0.2] * 9 + [0.7] * 4 + [2.0] * 2 + [5.0]
     mechanism, bits, count = made(neighbors=neighbors, epsilon=2, target=3), SeededBits(6), 4_000

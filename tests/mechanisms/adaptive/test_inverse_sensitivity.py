@@ -71,11 +71,13 @@ def law(found: InverseSensitivity, table: Any, factor: float) -> np.ndarray[Any,
 @pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 @pytest.mark.parametrize(
     ("statistic", "table"),
-    [
-        (Median(lower=0, upper=11), (2, 2, 5, 9, 9)),
-        (Mean(lower=0, upper=5), (0, 2, 5, 5, 5)),
-        (Maximum(lower=-3, upper=4), (-2, 0, 2)),
-    ],
+    mostly_slow(
+        [
+            (Median(lower=0, upper=11), (2, 2, 5, 9, 9)),
+            (Mean(lower=0, upper=5), (0, 2, 5, 5, 5)),
+            (Maximum(lower=-3, upper=4), (-2, 0, 2)),
+        ]
+    ),
 )
 def test_answers_have_the_exact_law(statistic: Any, table: Any, selection: Any) -> None:
     found = mechanism(statistic=statistic, selection=selection)

@@ -225,7 +225,7 @@ def pairs_of(
     return [(laws[x], laws[y]) for x in everything for y in step(x) if y in laws and x < y]
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize("statistic", mostly_slow([Median(**ENDS), InterquartileRange(**ENDS)]))
 def test_the_law_on_all_neighbours_keeps_the_promise(statistic: Any, neighbors: Neighbors) -> None:
     made = ProposeTestRelease(

@@ -209,7 +209,7 @@ def test_a_binary_search_asks_no_more_than_it_pays_for(points: int) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("solver", mostly_slow(SOLVERS, quick=2))
+@pytest.mark.parametrize("solver", mostly_slow(SOLVERS))
 def test_draws_have_the_exact_law(solver: dict[str, Any]) -> None:
     mechanism, losses, count = made(**solver), [9, 6, 4, 3, 1, 0], 6_000
     bits = SeededBits(77)

@@ -123,7 +123,9 @@ def test_the_number_of_questions_is_public_and_the_least_that_is_proved() -> Non
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("noise", "at_most", "reach", "rate", "halves"), SMALL)
+@pytest.mark.parametrize(
+    ("noise", "at_most", "reach", "rate", "halves"), mostly_slow(SMALL, quick=2)
+)
 def test_draws_have_the_exact_law(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
 ) -> None:
@@ -179,7 +181,9 @@ def test_ranks_hold_exactly_on_two_points(confidence: float) -> None:
         assert of_two_points(-target, **law) <= search.overshoot(target)
 
 
-@pytest.mark.parametrize(("noise", "at_most", "reach", "rate", "halves"), SMALL)
+@pytest.mark.parametrize(
+    ("noise", "at_most", "reach", "rate", "halves"), mostly_slow(SMALL, quick=2)
+)
 def test_the_bound_holds_exactly_for_all_losses_of_three_points(
     noise: Any, at_most: Any, reach: int, rate: float, halves: int
 ) -> None:

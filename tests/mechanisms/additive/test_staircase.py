@@ -18,6 +18,7 @@ from scipy import integrate, stats
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf
 from tests.mechanisms.test_replay import Counting, agreed
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import ScriptedBits, SeededBits
@@ -155,7 +156,9 @@ def test_noise_has_its_law(epsilon: float, wanted: float | None) -> None:
         assert stats.kstest(noise * factor, below).pvalue < 1e-9
 
 
-@pytest.mark.parametrize(("epsilon", "split"), [*SETTINGS, (0.5, 0.43), (10.0, 0.0067)])
+@pytest.mark.parametrize(
+    ("epsilon", "split"), mostly_slow([*SETTINGS, (0.5, 0.43), (10.0, 0.0067)], quick=3)
+)
 def test_moments_and_half_widths(epsilon: float, split: float) -> None:
     mechanism = Staircase(epsilon=epsilon, sensitivity=3, split=split, grid_log2=-30)
     below = cumulative(epsilon, split)

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import linalg, stats
 from tests.mechanisms.correlated.linear_maps import noise_map
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import SeededBits
@@ -104,7 +105,7 @@ def law_p(noise: Floats, covariance: Floats) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bands", [None, 3])
+@pytest.mark.parametrize("bands", mostly_slow([None, 3]))
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_noise_has_its_covariance(streamed: bool, bands: Any) -> None:
     # 1000 runs of 7 steps: false alarms of 1e-7; 10% off is rejected, and independent errors of

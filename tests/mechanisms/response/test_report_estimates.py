@@ -145,7 +145,7 @@ EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", mostly_slow(EVERY, quick=2))
 @pytest.mark.parametrize(("epsilon", "count"), mostly_slow([(1, 400), (8, 100)]))
 def test_intervals_cover(kind: str, epsilon: int, count: int) -> None:
     # 1000 surveys: 5 standard deviations of 0.95 are 0.035. Score intervals of a category that

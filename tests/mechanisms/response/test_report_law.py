@@ -22,6 +22,7 @@ from tests.mechanisms.response.report_laws import (
     keys,
     law,
 )
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.mechanisms.response.categorical import RandomizedResponse
@@ -163,7 +164,7 @@ def test_images_of_two_categories_are_all_pairs_once() -> None:
         assert pairs == {(x, y) for x in range(7) for y in range(7) if x != y}
 
 
-@pytest.mark.parametrize("among", [None, [5, 6, 7, 999, 0, 0, 6, 8]])
+@pytest.mark.parametrize("among", mostly_slow([None, [5, 6, 7, 999, 0, 0, 6, 8]]))
 def test_hashes_are_tallied_as_they_are_defined(among: Any) -> None:
     mechanism = LocalHashing(epsilon=2, categories=1000)
     reports = mechanism.encode(np.arange(200) * 5, bits=SeededBits(12))

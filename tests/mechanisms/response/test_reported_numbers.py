@@ -20,6 +20,7 @@ from tests.mechanisms.response.report_laws import (
     shortfall,
     worst_ratio,
 )
+from tests.tiers import mostly_slow
 
 from tacet import ReplaceOne, accounting
 from tacet.bits import ScriptedBits, SeededBits
@@ -225,7 +226,7 @@ def test_values_move_by_at_most_two_to_the_minus_thirty(x: float) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [Duchi, Piecewise])
+@pytest.mark.parametrize("kind", mostly_slow([Duchi, Piecewise]))
 @pytest.mark.parametrize(
     ("epsilon", "count"),
     [

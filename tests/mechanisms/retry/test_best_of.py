@@ -24,6 +24,7 @@ from tests.mechanisms.retry.tries_laws import (
     masses,
     steep_pair,
 )
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import RandomBits, ScriptedBits, SeededBits
@@ -51,7 +52,7 @@ def run(*, bits: RandomBits) -> tuple[str, Any]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("event", [geometric(0.1), LOGARITHMIC, POISSON], ids=str)
+@pytest.mark.parametrize("event", mostly_slow([geometric(0.1), LOGARITHMIC, POISSON]), ids=str)
 def test_the_release_has_the_law_of_the_best(event: Tries) -> None:
     best, bits = BestOf(event=event), SeededBits(81)
     seen: Counter[Any] = Counter(best.release(run, bits=bits) for _ in range(5000))
