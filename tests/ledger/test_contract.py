@@ -8,43 +8,25 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ledger.ledgers import EVENT, KINDS, TERMS, address, reserve
 
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from tacet.ledger.entries import Reservation
+from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
-from tacet.ledger.protocol import Ledger, Reservation
 from tacet.privacy.event_codec import from_json
-from tacet.privacy.events import Laplace
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_json
 
-TERMS = {"unit": "person", "neighbors": "AddRemove"}
-EVENT = Laplace(noise_multiplier=Fraction(10, 3))
 
-
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=KINDS)
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    url = None if request.param == "memory" else f"sqlite:///{tmp_path}/budget.db"
-    opened = open_ledger(url)
+    opened = open_ledger(address(request.param, tmp_path))
     yield opened
     opened.close()
-
-
-def reserve(ledger: Ledger, charge: Guarantee, **changes: Any) -> Reservation:
-    arguments: dict[str, Any] = {
-        "dataset": "visits",
-        "event": EVENT,
-        "request": charge,
-        "plan_digest": "ab12",
-        "salt": b"\x00\x01\xff",
-        "analyst": "ana",
-        "purpose": None,
-        "reproducible": False,
-    }
-    return ledger.reserve(charge=charge, **{**arguments, **changes})
 
 
 def test_an_account_starts_with_its_whole_budget(ledger: Ledger) -> None:
@@ -93,6 +75,7 @@ def test_the_first_opening_needs_a_budget_and_a_name(ledger: Ledger) -> None:
 def test_an_unknown_account_is_a_mismatch(ledger: Ledger) -> None:
     calls: list[Callable[[], object]] = [
         lambda: ledger.account("visits"),
+        lambda: ledger.account("visits\ud800"),
         lambda: ledger.spent("visits"),
         lambda: ledger.remaining("visits"),
         lambda: ledger.entries("visits"),
@@ -170,7 +153,7 @@ def test_a_reservation_is_committed_once(ledger: Ledger) -> None:
     ledger.commit(reservation)
     with pytest.raises(InvalidParameter, match="reservation"):
         ledger.commit(reservation)
-    for sequence in (0, 2, 3, -1):  # 2 is the commit itself
+    for sequence in (0, 2, 3, -1, 10**30):  # 2 is the commit itself
         with pytest.raises(InvalidParameter, match="reservation"):
             ledger.commit(Reservation(dataset="visits", sequence=sequence, charge=PureDP(0.1)))
     assert len(ledger.entries("visits")) == 2
@@ -241,6 +224,130 @@ def test_names_are_text_and_nothing_else(ledger: Ledger) -> None:
     reserve(ledger, PureDP(0.5), dataset=name, analyst="o'hara", purpose="")
     assert ledger.entries(name)[0].analyst == "o'hara"
     assert ledger.verify(name) == 1
+
+
+def test_what_was_called_off_before_it_read_anything_comes_back(ledger: Ledger) -> None:
+    ledger.open_account("visits", ApproxDP(1, 1e-6), TERMS)
+    kept = reserve(ledger, ApproxDP("0.5", 1e-7))
+    given_back = reserve(ledger, ApproxDP("0.4", 1e-7))
+    ledger.void(given_back)
+    assert ledger.spent("visits") == ApproxDP("0.5", 1e-7)
+    voided = ledger.entries("visits")[-1]
+    assert (voided.state, voided.reservation) == ("voided", given_back.sequence)
+    reserve(ledger, ApproxDP("0.5", 1e-7))
+    ledger.commit(kept)
+    assert ledger.remaining("visits") == ApproxDP(0, "8e-7")
+    assert ledger.verify("visits") == 5
+
+
+def test_nothing_that_ended_or_that_another_made_is_voided(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    committed, voided, standing = (reserve(ledger, PureDP(0.1)) for _ in range(3))
+    ledger.commit(committed)
+    ledger.void(voided)
+    another = Ledger(ledger._store)  # as after a crash: who knows what the first one has read?
+    strange = Reservation(dataset="visits", sequence=9, charge=PureDP(0.1))
+    for book, reservation in (
+        (ledger, committed),
+        (ledger, voided),
+        (ledger, strange),
+        (another, standing),
+    ):
+        with pytest.raises(InvalidParameter, match="reservation"):
+            book.void(reservation)
+    with pytest.raises(InvalidParameter, match="reservation"):
+        ledger.commit(voided)
+    another.commit(standing)
+    with pytest.raises(InvalidParameter, match="reservation"):
+        ledger.void(standing)  # this one reserved it, but it has been answered meanwhile
+    assert ledger.spent("visits") == PureDP(0.2)
+    assert ledger.verify("visits") == 6
+
+
+def test_a_sub_account_spends_from_its_own_and_from_the_whole(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", PureDP(0.3))
+    ledger.open_sub_account("visits", "bo", PureDP(0.9))
+    ledger.open_sub_account("visits", "ana", PureDP("0.3"))  # found again
+    assert ledger.sub_accounts("visits") == {"ana": PureDP(0.3), "bo": PureDP(0.9)}
+    first = reserve(ledger, PureDP(0.2), sub_account="ana")
+    reserve(ledger, PureDP(0.2), analyst="ana")  # a note alone debits no sub-account
+    assert first.sub_account == "ana"
+    assert ledger.spent("visits") == PureDP(0.4)
+    assert ledger.spent("visits", "ana") == PureDP(0.2)
+    assert ledger.remaining("visits", "bo") == PureDP(0.9)
+    with pytest.raises(BudgetExceeded) as own:
+        reserve(ledger, PureDP(0.2), sub_account="ana")
+    assert (own.value.account, own.value.left) == ("visits/ana", PureDP(0.1))
+    with pytest.raises(BudgetExceeded) as whole:
+        reserve(ledger, PureDP(0.7), sub_account="bo")
+    assert (whole.value.account, whole.value.left) == ("visits", PureDP(0.6))
+    ledger.commit(first)
+    ledger.void(reserve(ledger, PureDP(0.1), sub_account="ana"))
+    assert ledger.spent("visits", "ana") == PureDP(0.2)
+    assert ledger.spent("visits") == PureDP(0.4)
+    assert ledger.entries("visits")[-1].sub_account == "ana"
+    assert ledger.verify("visits") == 7
+
+
+def test_sub_accounts_have_their_limit_and_unit_for_good(ledger: Ledger) -> None:
+    ledger.open_account("visits", ZCDP(1), TERMS)
+    ledger.open_sub_account("visits", "ana", ZCDP(0.3))
+    with pytest.raises(LedgerMismatch, match="'ana' of 'visits' was opened with budget"):
+        ledger.open_sub_account("visits", "ana", ZCDP(0.4))
+    with pytest.raises(WrongUnit):
+        ledger.open_sub_account("visits", "bo", PureDP(0.4))
+    wrong: Any
+    for wrong in ("", None, "a\x00", "\ud800", 7):
+        with pytest.raises(InvalidParameter, match="name"):
+            ledger.open_sub_account("visits", wrong, ZCDP(0.1))
+    with pytest.raises(LedgerMismatch, match="no account named 'births'"):
+        ledger.open_sub_account("births", "ana", ZCDP(0.1))
+    calls: list[Callable[[], object]] = [
+        lambda: ledger.spent("visits", "bo"),
+        lambda: ledger.remaining("visits", "bo"),
+        lambda: reserve(ledger, ZCDP(0.1), sub_account="bo"),
+    ]
+    for call in calls:
+        with pytest.raises(LedgerMismatch, match="no sub-account named 'bo'"):
+            call()
+    assert ledger.verify("visits") == 1
+
+
+def test_the_last_digest_kept_elsewhere_shows_that_entries_were_dropped(ledger: Ledger) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for _ in range(3):
+        reserve(ledger, PureDP(0.1))
+    for entry in ledger.entries("visits"):
+        assert ledger.verify("visits", containing=entry.digest) == 3
+    with pytest.raises(LedgerMismatch, match="dropped, or all written anew"):
+        ledger.verify("visits", containing="0" * 64)
+
+
+@pytest.mark.parametrize("note", ["a\x00b", "\ud800"])
+def test_notes_that_no_database_keeps_are_refused_by_all(ledger: Ledger, note: str) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for argument in ("analyst", "purpose"):
+        with pytest.raises(InvalidParameter, match=argument):
+            reserve(ledger, PureDP(0.1), **{argument: note})
+    with pytest.raises(InvalidParameter, match="dataset"):
+        ledger.open_account(note, PureDP(1), TERMS)
+    with pytest.raises(InvalidParameter, match="terms"):
+        ledger.open_account("births", PureDP(1), {"unit": note})
+    assert ledger.verify("visits") == 0
+
+
+def test_clocks_may_jump(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.open_account("visits", PureDP(1), TERMS)
+    times = iter(["2031-01-01T00:00:00+00:00", "1970-01-01T00:00:00+00:00", "2031-01-01T00:00:00"])
+    monkeypatch.setattr("tacet.ledger.chain._now", lambda: next(times))
+    reserve(ledger, PureDP(0.4))
+    reserve(ledger, PureDP(0.4))
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, PureDP(0.4))
+    assert [entry.time[:4] for entry in ledger.entries("visits")] == ["2031", "1970"]
+    assert ledger.verify("visits") == 2
+    assert ledger.spent("visits") == PureDP(0.8)
 
 
 def test_closing_twice_loses_nothing(ledger: Ledger) -> None:

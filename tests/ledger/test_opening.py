@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tacet.errors import InvalidParameter
-from tacet.ledger.memory import MemoryLedger
 from tacet.ledger.opening import open_ledger
 
 
@@ -27,7 +26,8 @@ from tacet.ledger.opening import open_ledger
         "sqlite:///",
         "sqlite:///:memory:",
         "sqlite:///a.db?mode=ro",
-        "postgresql://localhost/budgets",
+        "postgresql",
+        "postgres://localhost/budgets",
         "mysql://x",
         "file:///tmp/x",
     ],
@@ -55,7 +55,7 @@ def test_memory_forgets_and_says_so() -> None:
 
 
 def test_a_ledger_in_memory_is_not_copied() -> None:
-    ledger = MemoryLedger()
+    ledger = open_ledger(None)
     for way in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="copied"):
             way(ledger)

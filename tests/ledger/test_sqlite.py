@@ -15,13 +15,16 @@ from pathlib import Path
 import pytest
 
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
+from tacet.ledger.entries import Reservation
+from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
-from tacet.ledger.protocol import Ledger, Reservation
-from tacet.ledger.sqlite import SqliteLedger
+from tacet.ledger.sqlite import SqliteStore
+from tacet.ledger.tables import TABLES
 from tacet.privacy.events import Pure
 from tacet.privacy.guarantees import PureDP
 
 TERMS = {"unit": "person"}
+DATA = Path(__file__).parents[1] / "data"
 
 
 def reserve(ledger: Ledger, epsilon: str = "0.1") -> Reservation:
@@ -101,12 +104,10 @@ def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_the_file_waits_for_the_disk(tmp_path: Path) -> None:
-    from tacet.ledger.sqlite import SqliteLedger
-
-    ledger = SqliteLedger(tmp_path / "budget.db")
-    with ledger._reading() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    store = SqliteStore(tmp_path / "budget.db")
+    connection = store._connected()
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 @pytest.fixture
@@ -184,10 +185,69 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
 
 def test_a_damaged_ledger_is_one_of_our_errors(tmp_path: Path) -> None:
     path = tmp_path / "budget.db"
-    ledger = SqliteLedger(path)
+    ledger = open_ledger(f"sqlite:///{path}")
     ledger.open_account("d", PureDP(1), {})
     for name in (path, tmp_path / "budget.db-wal"):
         if name.exists():
             name.write_bytes(b"no database " * 500)
     with pytest.raises(LedgerFailed, match="No answer was given"):
         ledger.remaining("d")
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """A file of schema 1, as it was written then."""
+    path = tmp_path / "older.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((DATA / "ledger_schema_1.sql").read_text())
+    return path
+
+
+def test_schema_1_is_migrated_with_every_digest(older: Path) -> None:
+    with contextlib.closing(sqlite3.connect(older)) as connection:
+        before = connection.execute("SELECT digest FROM tacet_entries ORDER BY 1").fetchall()
+    for _ in range(2):  # the second time there is nothing to do
+        ledger = open_ledger(f"sqlite:///{older}")
+        assert ledger.datasets() == ("births", "visits")
+        assert (ledger.verify("visits"), ledger.verify("births")) == (3, 1)
+        ledger.close()
+    ledger = open_ledger(f"sqlite:///{older}")
+    entries = [*ledger.entries("visits"), *ledger.entries("births")]
+    assert sorted(entry.digest for entry in entries) == sorted(digest for (digest,) in before)
+    assert ledger.remaining("visits") == PureDP("11/30")
+    ledger.open_sub_account("visits", "ana", PureDP("0.2"))
+    reserve(ledger, "0.1")
+    ledger.commit(Reservation(dataset="visits", sequence=3, charge=PureDP("1/3")))
+    assert ledger.verify("visits") == 6
+    with contextlib.closing(sqlite3.connect(older)) as connection:
+        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(2,)]
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        assert sorted(tables.fetchall()) == [(name,) for name in sorted(TABLES)]
+        with pytest.raises(sqlite3.DatabaseError, match="append-only"):
+            connection.execute("DELETE FROM tacet_entries")
+
+
+def test_a_migration_that_dies_leaves_schema_1(
+    older: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(_connection: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tacet.ledger.migration._take_over", dies)
+        with pytest.raises(KeyboardInterrupt):
+            open_ledger(f"sqlite:///{older}")
+    with contextlib.closing(sqlite3.connect(older)) as connection:
+        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(1,)]
+    assert open_ledger(f"sqlite:///{older}").verify("visits") == 3
+
+
+def test_a_file_that_was_replaced_is_refused(filled: Path) -> None:
+    ledger = open_ledger(f"sqlite:///{filled}")
+    assert ledger.spent("visits") == PureDP("0.3")
+    filled.rename(filled.with_name("elsewhere.db"))
+    with pytest.raises(LedgerFailed, match="moved, removed or replaced"):
+        reserve(ledger)
+    open_ledger(f"sqlite:///{filled}").open_account("visits", PureDP(1), TERMS)
+    with pytest.raises(LedgerFailed, match="moved, removed or replaced"):
+        reserve(ledger)

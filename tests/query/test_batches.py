@@ -23,7 +23,8 @@ from tacet.errors import (
     UnsafeExpression,
     WrongUnit,
 )
-from tacet.ledger.memory import MemoryLedger
+from tacet.ledger.ledger import Ledger
+from tacet.ledger.memory import MemoryStore
 from tacet.query.allocation import allocate, allocate_together
 from tacet.query.scans import scans_of
 from tacet.query.verification import verify
@@ -263,12 +264,12 @@ def test_an_engine_that_fails_late_gives_no_answer_at_all(
 
 
 def test_a_ledger_that_fails_gives_no_answer() -> None:
-    class Failing(MemoryLedger):
+    class Failing(Ledger):
         def commit(self, reservation: Any) -> None:
             raise LedgerFailed("memory", reason="full")
 
     with tacet.Session(
-        {"t": FRAME}, unit=tacet.Row(), budget=PureDP(1), ledger=Failing()
+        {"t": FRAME}, unit=tacet.Row(), budget=PureDP(1), ledger=Failing(MemoryStore())
     ) as session:
         query = session.table("t").agg(n=tacet.count())
         with pytest.raises(LedgerFailed):

@@ -265,9 +265,9 @@ def test_a_session_closes_with_its_block_also_after_an_error() -> None:
 
 
 def test_a_ledger_that_is_handed_in_stays_open_and_is_shared() -> None:
-    from tacet.ledger.memory import MemoryLedger
+    from tacet.ledger.opening import open_ledger
 
-    ledger = MemoryLedger()
+    ledger = open_ledger(None)
     for number in range(1, 4):
         with opened(FRAME, ledger=ledger, dataset="d") as session:
             session.evaluate(session.table("t").agg(n=tacet.count()), budget=PureDP("0.25"))

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 import tacet
 from tacet.errors import InvalidParameter
-from tacet.ledger.memory import MemoryLedger
 from tacet.ledger.opening import open_ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.columns import Fact
@@ -155,7 +154,7 @@ def test_another_version_is_noted_and_no_fault() -> None:
 # ---- every field, changed
 
 
-LEDGER = MemoryLedger()
+LEDGER = open_ledger(None)
 STATED = json.loads(
     released(tacet.ZCDP(1, 1e-6), tacet.ZCDP("0.3"), ledger=LEDGER, dataset="d").to_json()
 )
@@ -284,12 +283,12 @@ def test_a_durable_ledger_has_the_entry(tmp_path: Path) -> None:
             assert all(check.outcome == "ok" for check in found.checks)
     assert differing(Release.verify(texts[0], ledger=ledger, dataset="e")) == ["entry"]
     assert differing(Release.verify(texts[0], ledger=ledger, dataset="nix")) == ["entry"]
-    assert differing(Release.verify(texts[0], ledger=MemoryLedger())) == ["entry"]
+    assert differing(Release.verify(texts[0], ledger=open_ledger(None))) == ["entry"]
     ledger.close()
 
 
 def test_an_entry_that_was_never_answered_is_found() -> None:
-    ledger = MemoryLedger()
+    ledger = open_ledger(None)
     budget = tacet.PureDP(1)
     release = released(budget)
     ledger.open_account("d", budget, {})

@@ -17,7 +17,8 @@ from tacet.cli.mends import no_account
 from tacet.errors import LedgerMismatch
 
 if TYPE_CHECKING:
-    from tacet.ledger.protocol import Account, Entry, Ledger
+    from tacet.ledger.entries import Account, Entry
+    from tacet.ledger.ledger import Ledger
 
 __all__ = ["app"]
 

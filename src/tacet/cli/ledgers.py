@@ -14,7 +14,7 @@ from tacet.cli.options import budget_of
 from tacet.errors import InvalidParameter, LedgerFailed
 
 if TYPE_CHECKING:
-    from tacet.ledger.protocol import Ledger
+    from tacet.ledger.ledger import Ledger
     from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["account_of", "accounts", "is_new", "opened"]

@@ -1,4 +1,4 @@
-"""The next entry of an account, and the check of all of them: pure functions, shared by ledgers."""
+"""The next entry of an account, sealed by the hash of the one before: pure functions."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -7,34 +7,46 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from tacet import checks
 from tacet.accounting.filters import Filter
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from tacet.ledger.protocol import Account, Entry, Reservation
-from tacet.privacy.events import Event
+from tacet.ledger.entries import Account, Entry
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
 
 __all__ = [
-    "committed_entry",
-    "filter_after",
+    "End",
+    "account_digest",
+    "changed",
+    "check_admitted",
+    "check_name",
+    "check_notes",
+    "ended_entry",
+    "entry_digest",
+    "honest",
+    "is_storable",
     "matching_account",
     "new_account",
+    "opened_entry",
+    "refunded",
     "refuse_reproducible",
     "reserved_entry",
-    "verify_entries",
 ]
+
+End: TypeAlias = Literal["committed", "voided"]
 
 
 def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, str]) -> Account:
     """The account as it will be stored; InvalidParameter where a part of it is missing."""
-    if not dataset:
-        raise InvalidParameter("dataset", dataset, expected="a name for the account, as text")
-    if budget is None:
+    if not isinstance(budget, Guarantee):
         expected = f"a budget, since no account named {dataset!r} has been opened yet"
         raise InvalidParameter("budget", budget, expected=expected)
+    for name, text in terms.items():
+        if not (is_storable(name) and is_storable(text)):
+            raise InvalidParameter("terms", {name: text}, expected="names and texts")
     return Account(dataset=dataset, budget=budget, terms=_sorted(terms), opened=_now())
 
 
@@ -61,92 +73,28 @@ def matching_account(
     return account
 
 
-def filter_after(account: Account, last: Entry | None) -> Filter:
-    """The account's filter once the last entry stands."""
-    start = Filter(account.budget)
-    return start if last is None else start.spend(guarantee_from_json(last.spent))
+def check_name(argument: str, name: object) -> None:
+    """InvalidParameter for what can be no name of an account."""
+    if not (checks.is_text(name) and is_storable(name)):
+        raise InvalidParameter(argument, name, expected="a name for the account, as text")
 
 
-def reserved_entry(
-    account: Account,
-    last: Entry | None,
-    *,
-    charge: Guarantee,
-    event: Event,
-    request: Guarantee,
-    plan_digest: str,
-    salt: bytes,
-    analyst: str | None,
-    purpose: str | None,
-    reproducible: bool,
-) -> Entry:
-    """The entry that debits the charge; BudgetExceeded where less is left."""
-    before = filter_after(account, last)
-    if not before.admits(charge):
-        raise BudgetExceeded(asked=charge, left=before.remaining, account=account.dataset)
-    sequence = 1 if last is None else last.sequence + 1
-    return _sealed(
-        sequence=sequence,
-        dataset=account.dataset,
-        state="reserved",
-        reservation=sequence,
-        event=event.to_json(),
-        request=request.to_json(),
-        charge=charge.to_json(),
-        spent=before.spend(charge).spent.to_json(),
-        plan_digest=plan_digest,
-        salt=salt.hex(),
-        analyst=analyst,
-        purpose=purpose,
-        reproducible=reproducible,
-        previous=_account_digest(account) if last is None else last.digest,
-    )
+def is_storable(text: object) -> bool:
+    """Whether it is text that every database keeps: no U+0000, no half of a character."""
+    if not isinstance(text, str) or "\x00" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def committed_entry(last: Entry | None, reserved: Entry | None, reservation: Reservation) -> Entry:
-    """The entry that notes a reservation's answer as computed.
-
-    last: the account's last entry; reserved: the entry at the reservation's sequence.
-    """
-    if last is None or reserved is None or reserved.state != "reserved":
-        raise InvalidParameter("reservation", reservation, expected="one that this ledger made")
-    return _sealed(
-        sequence=last.sequence + 1,
-        dataset=reserved.dataset,
-        state="committed",
-        reservation=reserved.sequence,
-        event="",
-        request="",
-        charge="",
-        spent=last.spent,
-        plan_digest=reserved.plan_digest,
-        salt=reserved.salt,
-        analyst=reserved.analyst,
-        purpose=reserved.purpose,
-        reproducible=reserved.reproducible,
-        previous=last.digest,
-    )
-
-
-def verify_entries(account: Account, entries: Iterable[Entry]) -> int:
-    """The number of entries, if sequence, hashes and sums are right; LedgerMismatch otherwise."""
-    previous, count = _account_digest(account), 0
-    sums = Filter(account.budget)
-    for count, entry in enumerate(entries, start=1):
-        honest = (
-            entry.sequence == count
-            and entry.dataset == account.dataset
-            and entry.previous == previous
-            and entry.digest == _entry_digest(entry)
-        )
-        if honest and entry.state == "reserved":
-            sums = sums.spend(guarantee_from_json(entry.charge))
-        if not honest or guarantee_from_json(entry.spent) != sums.spent:
-            raise LedgerMismatch(
-                f"Entry {count} of account {account.dataset!r} was changed, or one is missing."
-            )
-        previous = entry.digest
-    return count
+def check_notes(**notes: str | None) -> None:
+    """InvalidParameter for notes that no database keeps: with U+0000 or half a character."""
+    for argument, text in notes.items():
+        if text is not None and not is_storable(text):
+            raise InvalidParameter(argument, text, expected="text without U+0000, or None")
 
 
 def refuse_reproducible(*, reproducible: bool) -> None:
@@ -163,45 +111,112 @@ def refuse_reproducible(*, reproducible: bool) -> None:
         )
 
 
-def _sealed(
-    *,
-    sequence: int,
-    dataset: str,
-    state: Literal["reserved", "committed"],
-    reservation: int,
-    event: str,
-    request: str,
-    charge: str,
-    spent: str,
-    plan_digest: str,
-    salt: str,
-    analyst: str | None,
-    purpose: str | None,
-    reproducible: bool,
-    previous: str,
-) -> Entry:
-    entry = Entry(
-        sequence=sequence,
-        dataset=dataset,
-        state=state,
-        reservation=reservation,
-        event=event,
-        request=request,
-        charge=charge,
-        spent=spent,
-        plan_digest=plan_digest,
-        salt=salt,
-        analyst=analyst,
-        purpose=purpose,
-        time=_now(),
-        reproducible=reproducible,
-        previous=previous,
-        digest="",
+def check_admitted(
+    charge: Guarantee, whole: Filter, part: Filter | None, *, dataset: str, sub_account: str | None
+) -> None:
+    """BudgetExceeded where the dataset or its sub-account has less left than the charge."""
+    if not whole.admits(charge):
+        raise BudgetExceeded(asked=charge, left=whole.remaining, account=dataset)
+    if part is not None and not part.admits(charge):
+        raise BudgetExceeded(asked=charge, left=part.remaining, account=f"{dataset}/{sub_account}")
+
+
+def refunded(sums: Filter, charge: Guarantee) -> Filter:
+    """The filter before a charge that it has spent."""
+    return Filter(sums.limit).spend(sums.spent - charge)
+
+
+def opened_entry(account: Account, last: Entry | None, name: str, budget: Guarantee) -> Entry:
+    """The entry that opens a sub-account; WrongUnit for a budget that the account does not add."""
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter("budget", budget, expected=f"a budget as {account.budget}")
+    Filter(account.budget).admits(budget)
+    return _next(
+        account,
+        last,
+        state="opened",
+        request=budget.to_json(),
+        spent=_nothing(account.budget) if last is None else last.spent,
+        sub_account=name,
+        sub_spent=_nothing(budget),
     )
-    return dataclasses.replace(entry, digest=_entry_digest(entry))
 
 
-def _account_digest(account: Account) -> str:
+def reserved_entry(
+    account: Account,
+    last: Entry | None,
+    *,
+    charge: Guarantee,
+    spent: Guarantee,
+    sub_account: str | None,
+    sub_spent: Guarantee | None,
+    **asked: Any,
+) -> Entry:
+    """The entry that debits a charge that was admitted.
+
+    spent, sub_spent: the sums once it stands. asked: event and request as JSON texts, plan_digest,
+    salt, analyst, purpose, reproducible.
+    """
+    return _next(
+        account,
+        last,
+        state="reserved",
+        charge=charge.to_json(),
+        spent=spent.to_json(),
+        sub_account=sub_account,
+        sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        **asked,
+    )
+
+
+def ended_entry(
+    last: Entry, reserved: Entry, state: End, spent: Guarantee, sub_spent: Guarantee | None
+) -> Entry:
+    """The entry that commits or voids a reservation; spent, sub_spent: the sums after it."""
+    return _sealed(
+        sequence=last.sequence + 1,
+        dataset=reserved.dataset,
+        state=state,
+        reservation=reserved.sequence,
+        event="",
+        request="",
+        charge="",
+        spent=spent.to_json(),
+        plan_digest=reserved.plan_digest,
+        salt=reserved.salt,
+        analyst=reserved.analyst,
+        purpose=reserved.purpose,
+        reproducible=reserved.reproducible,
+        previous=last.digest,
+        sub_account=reserved.sub_account,
+        sub_spent=None if sub_spent is None else sub_spent.to_json(),
+    )
+
+
+def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
+    """What to raise of an entry that no ledger wrote."""
+    return LedgerMismatch(
+        f"Entry {sequence} of account {dataset!r} was changed, or one is missing: {why}."
+    )
+
+
+def honest(entry: Entry, sums: str) -> Guarantee:
+    """The sums in an entry's text; LedgerMismatch where its digest shows that it was changed.
+
+    This is asked of the last entry before anything is spent on top of it.
+    """
+    if entry.digest != entry_digest(entry):
+        raise changed(entry.dataset, entry.sequence, "its digest is not that of its text")
+    return guarantee_from_json(sums)
+
+
+def entry_digest(entry: Entry) -> str:
+    """The SHA-256 of an entry's text, its digest left out."""
+    return _fields_digest({name: getattr(entry, name) for name in _NAMES})
+
+
+def account_digest(account: Account) -> str:
+    """The SHA-256 of an account's text, which the first entry chains to."""
     return _digest(
         {
             "dataset": account.dataset,
@@ -212,13 +227,71 @@ def _account_digest(account: Account) -> str:
     )
 
 
-def _entry_digest(entry: Entry) -> str:
-    return _digest({**dataclasses.asdict(entry), "digest": ""})
+def _next(
+    account: Account,
+    last: Entry | None,
+    *,
+    state: Literal["opened", "reserved"],
+    spent: str,
+    sub_account: str | None,
+    sub_spent: str | None,
+    event: str = "",
+    request: str = "",
+    charge: str = "",
+    plan_digest: str = "",
+    salt: str = "",
+    analyst: str | None = None,
+    purpose: str | None = None,
+    reproducible: bool = False,
+) -> Entry:
+    sequence = 1 if last is None else last.sequence + 1
+    return _sealed(
+        sequence=sequence,
+        dataset=account.dataset,
+        state=state,
+        reservation=sequence,
+        event=event,
+        request=request,
+        charge=charge,
+        spent=spent,
+        plan_digest=plan_digest,
+        salt=salt,
+        analyst=analyst,
+        purpose=purpose,
+        reproducible=reproducible,
+        previous=account_digest(account) if last is None else last.digest,
+        sub_account=sub_account,
+        sub_spent=sub_spent,
+    )
+
+
+_NAMES = tuple(field.name for field in dataclasses.fields(Entry))
+_LATER = ("sub_account", "sub_spent")
+"""Fields that schema 1 did not have: where they are empty, digests are those of schema 1."""
+
+
+def _sealed(**fields: Any) -> Entry:
+    fields["time"] = _now()
+    return Entry(**fields, digest=_fields_digest(fields))
+
+
+def _fields_digest(fields: dict[str, Any]) -> str:
+    kept = {**fields, "digest": ""}
+    for name in _LATER:
+        if kept[name] is None:
+            del kept[name]
+    return _digest(kept)
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def _digest(fields: dict[str, Any]) -> str:
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_encode(fields).encode()).hexdigest()
+
+
+def _nothing(budget: Guarantee) -> str:
+    return Filter(budget).spent.to_json()
 
 
 def _sorted(terms: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

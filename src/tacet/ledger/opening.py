@@ -6,33 +6,45 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tacet import checks
 from tacet.errors import InvalidParameter
-from tacet.ledger.memory import MemoryLedger
-from tacet.ledger.protocol import Ledger
+from tacet.ledger.ledger import Ledger
+from tacet.ledger.memory import MemoryStore
 
 __all__ = ["open_ledger"]
 
-_PREFIX = "sqlite:///"
+_SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgresql+psycopg://")
 
 
 def open_ledger(url: str | None) -> Ledger:
     """The ledger at an address; None is a new one in memory, which nothing outlives.
 
     url: ``"sqlite:///budget.db"`` for a file in the current folder (four slashes for an absolute
-    path). Raises InvalidParameter for any other address.
+    path), or ``"postgresql://user:password@host/database"``, which needs the extra `postgres`.
+    Tables are made where there are none, and migrated where they are of an older schema. Raises
+    InvalidParameter for any other address, LedgerMismatch for a newer schema, LedgerFailed where
+    the place cannot be used, and MissingExtra.
 
     >>> open_ledger(None).durable
     False
     """
     if url is None:
-        return MemoryLedger()
-    path = url.removeprefix(_PREFIX) if str(url).startswith(_PREFIX) else ""
+        return Ledger(MemoryStore())
+    if checks.is_text(url) and url.startswith(_POSTGRES):
+        from tacet.ledger.postgres import PostgresStore
+
+        return Ledger(PostgresStore(url))
+    path = url.removeprefix(_SQLITE) if str(url).startswith(_SQLITE) else ""
     if not path or Path(path).name == ":memory:" or "?" in path:
         raise InvalidParameter(
             "ledger",
             url,
-            expected='an address "sqlite:///FILE", such as sqlite:///budget.db, or None for memory',
+            expected=(
+                'an address "sqlite:///FILE", such as sqlite:///budget.db, or '
+                '"postgresql://user:password@host/database", or None for memory'
+            ),
         )
-    from tacet.ledger.sqlite import SqliteLedger
+    from tacet.ledger.sqlite import SqliteStore
 
-    return SqliteLedger(Path(path))
+    return Ledger(SqliteStore(Path(path)))

@@ -1,76 +1,41 @@
-"""The ledger in a SQLite file: it outlives the process, and processes share one budget by it."""
+"""The store in a SQLite file: it outlives the process, and processes of one machine share it."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Boolean, Column, Integer, MetaData, String, Table, UniqueConstraint, select
+from sqlalchemy.dialects import sqlite
 
-from tacet.errors import InvalidParameter, LedgerFailed, LedgerMismatch
-from tacet.ledger import chain
-from tacet.ledger.protocol import Account, Entry, Reservation
-from tacet.privacy.events import Event
-from tacet.privacy.guarantees import Guarantee, guarantee_from_json
+from tacet.errors import InvalidParameter, LedgerFailed
+from tacet.ledger.migration import prepare
+from tacet.ledger.tables import TABLES, Statements, TableTransaction
 
-__all__ = ["SCHEMA_VERSION", "SqliteLedger"]
-
-SCHEMA_VERSION = 1
-"""Stored in the file; another version is LedgerMismatch."""
+__all__ = ["SqliteStore"]
 
 _WAIT_SECONDS = 60
-
-_metadata = MetaData()
-_versions = Table("tacet_schema", _metadata, Column("version", Integer, primary_key=True))
-_accounts = Table(
-    "tacet_accounts",
-    _metadata,
-    Column("dataset", String, primary_key=True),
-    Column("budget", String, nullable=False),
-    Column("terms", String, nullable=False),
-    Column("opened", String, nullable=False),
-)
-_entries = Table(
-    "tacet_entries",
-    _metadata,
-    Column("dataset", String, primary_key=True),
-    Column("sequence", Integer, primary_key=True, autoincrement=False),
-    Column("state", String, nullable=False),
-    Column("reservation", Integer, nullable=False),
-    Column("event", String, nullable=False),
-    Column("request", String, nullable=False),
-    Column("charge", String, nullable=False),
-    Column("spent", String, nullable=False),
-    Column("plan_digest", String, nullable=False),
-    Column("salt", String, nullable=False),
-    Column("analyst", String),
-    Column("purpose", String),
-    Column("time", String, nullable=False),
-    Column("reproducible", Boolean, nullable=False),
-    Column("previous", String, nullable=False),
-    Column("digest", String, nullable=False),
-    UniqueConstraint("dataset", "reservation", "state"),
-)
+_STATEMENTS = Statements(sqlite.dialect(paramstyle="named"), locking=False)
 
 
-class SqliteLedger:
-    """Budgets in a file, made with mode 0600, shared by threads and processes of one machine.
+class SqliteStore:
+    """Accounts in a file, made with mode 0600, shared by threads and processes of one machine.
 
-    Each reservation is one transaction that takes the write lock first, reads the last entry,
-    asks the filter and appends; it is on the disk before `reserve` returns (write-ahead log with
-    synchronous=FULL). Triggers refuse to update or delete an entry. A connection lives for one
-    call, so a fork shares none. Keep the file on a local disk: SQLite's locks are not reliable on
-    network file systems.
+    A transaction that writes takes the file's write lock first, and is on the disk when it ends
+    (write-ahead log with synchronous=FULL). Triggers refuse to update or delete an entry. Keep the
+    file on a local disk: SQLite's locks are not reliable on network file systems.
+
+    One connection is kept, and the threads of a process take turns; it is closed before a fork and
+    opened again, because a child that inherits one would hold locks that are not its own. A file
+    that was moved or replaced since it was opened is refused: what it is told would be lost.
     """
 
     durable = True
@@ -80,167 +45,140 @@ class SqliteLedger:
             raise InvalidParameter("ledger", str(path), expected="a file in a folder that exists")
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        self._path = path
+        self.name = str(path)
+        self._path = path.absolute()
+        self._identity = _identity(self._path)
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
         self._engine = sqlalchemy.create_engine(
-            sqlalchemy.URL.create("sqlite", database=str(path)),
+            sqlalchemy.URL.create("sqlite", database=str(self._path)),
             poolclass=sqlalchemy.NullPool,
-            connect_args={"timeout": _WAIT_SECONDS, "isolation_level": None},
+            connect_args={
+                "timeout": _WAIT_SECONDS,
+                "isolation_level": None,
+                "check_same_thread": False,
+                "cached_statements": 64,
+            },
         )
         sqlalchemy.event.listen(self._engine, "connect", _configure)
         sqlalchemy.event.listen(self._engine, "begin", _begin)
         try:
-            self._prepare()
+            with self._translated():
+                prepare(self._engine, self.name, guards=_guards())
         except _NotALedger:
             expected = "a SQLite file, or a name for a new one"
             raise InvalidParameter("ledger", str(path), expected=expected) from None
+        _stores.add(self)
 
-    def open_account(
-        self, dataset: str, budget: Guarantee | None, terms: Mapping[str, str]
-    ) -> Account:
-        """Open the dataset's account, or find it again under the same budget and terms."""
-        with self._writing() as connection:
-            found = _account(connection, dataset)
-            if found is not None:
-                return chain.matching_account(found, budget, terms)
-            account = chain.new_account(dataset, budget, terms)
-            connection.execute(
-                _accounts.insert().values(
-                    dataset=dataset,
-                    budget=account.budget.to_json(),
-                    terms=json.dumps(dict(account.terms)),
-                    opened=account.opened,
-                )
-            )
-            return account
+    @contextlib.contextmanager
+    def writing(self, dataset: str) -> Iterator[TableTransaction]:
+        """Hold the file's write lock: it is one for all datasets."""
+        del dataset
+        with self._transaction("BEGIN IMMEDIATE") as transaction:
+            yield transaction
 
-    def account(self, dataset: str) -> Account:
-        """The account of a dataset; LedgerMismatch where there is none."""
-        with self._reading() as connection:
-            return _known_account(connection, dataset)
-
-    def datasets(self) -> tuple[str, ...]:
-        """The names of all accounts, sorted."""
-        with self._reading() as connection:
-            names = connection.execute(select(_accounts.c.dataset)).scalars()
-            return tuple(sorted(names))
-
-    def reserve(
-        self,
-        dataset: str,
-        *,
-        charge: Guarantee,
-        event: Event,
-        request: Guarantee,
-        plan_digest: str,
-        salt: bytes,
-        analyst: str | None,
-        purpose: str | None,
-        reproducible: bool,
-    ) -> Reservation:
-        """Debit the charge durably; BudgetExceeded, and nothing written, where less is left."""
-        chain.refuse_reproducible(reproducible=reproducible)
-        with self._writing() as connection:
-            entry = chain.reserved_entry(
-                _known_account(connection, dataset),
-                _last(connection, dataset),
-                charge=charge,
-                event=event,
-                request=request,
-                plan_digest=plan_digest,
-                salt=salt,
-                analyst=analyst,
-                purpose=purpose,
-                reproducible=reproducible,
-            )
-            _append(connection, entry)
-        return Reservation(dataset=dataset, sequence=entry.sequence, charge=charge)
-
-    def commit(self, reservation: Reservation) -> None:
-        """Note that the reserved question was computed: a new entry."""
-        with self._writing() as connection:
-            _known_account(connection, reservation.dataset)
-            mine = _entries.c.dataset == reservation.dataset
-            committed = select(_entries.c.sequence).where(
-                mine,
-                _entries.c.reservation == reservation.sequence,
-                _entries.c.state == "committed",
-            )
-            if connection.execute(committed).first() is not None:
-                raise InvalidParameter("reservation", reservation, expected="one not yet committed")
-            reserved = _first(
-                connection,
-                select(_entries).where(mine, _entries.c.sequence == reservation.sequence),
-            )
-            last = _last(connection, reservation.dataset)
-            _append(connection, chain.committed_entry(last, reserved, reservation))
-
-    def spent(self, dataset: str) -> Guarantee:
-        """The sum of all charges."""
-        with self._reading() as connection:
-            account = _known_account(connection, dataset)
-            return chain.filter_after(account, _last(connection, dataset)).spent
-
-    def remaining(self, dataset: str) -> Guarantee:
-        """What is left of the budget."""
-        with self._reading() as connection:
-            account = _known_account(connection, dataset)
-            return chain.filter_after(account, _last(connection, dataset)).remaining
-
-    def entries(self, dataset: str) -> tuple[Entry, ...]:
-        """All entries of a dataset, oldest first."""
-        with self._reading() as connection:
-            _known_account(connection, dataset)
-            return _all(connection, dataset)
-
-    def verify(self, dataset: str) -> int:
-        """The number of entries, after hashes and sums were checked; LedgerMismatch otherwise."""
-        with self._reading() as connection:
-            account = _known_account(connection, dataset)
-            return chain.verify_entries(account, _all(connection, dataset))
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[TableTransaction]:
+        """Read what stands at one moment."""
+        with self._transaction("BEGIN") as transaction:
+            yield transaction
 
     def close(self) -> None:
-        """Release the engine; connections never outlive a call."""
-        self._engine.dispose()
+        """Close the connection; it is opened again where the store is used again."""
+        with self._lock:
+            self._disconnect()
 
-    def _prepare(self) -> None:
-        with self._writing() as connection:
-            _metadata.create_all(connection)
-            found = connection.execute(select(_versions.c.version)).scalar()
-            if found is None:
-                connection.execute(_versions.insert().values(version=SCHEMA_VERSION))
-                for statement in _guards():
-                    connection.exec_driver_sql(statement)
-            elif found != SCHEMA_VERSION:
-                raise LedgerMismatch(
-                    f"The ledger {self._path} has schema version {found}; this tacet reads "
-                    f"version {SCHEMA_VERSION}."
-                )
+    def pause(self) -> None:
+        """Wait for the transaction that runs, close the connection, and let none begin."""
+        self._lock.acquire()
+        self._disconnect()
+
+    def resume(self) -> None:
+        """Let transactions begin again, after `pause`."""
+        self._lock.release()
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlalchemy.Connection]:
-        """One transaction that holds the write lock from its first statement."""
-        with self._transaction(self._engine.execution_options(tacet_writes=True)) as connection:
-            yield connection
+    def _transaction(self, begin: str) -> Iterator[TableTransaction]:
+        with self._lock, self._translated():
+            connection = self._connected()
+            try:
+                connection.execute(begin)
+                yield TableTransaction(connection.execute, _STATEMENTS, held=True)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    self._undo(connection)
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlalchemy.Connection]:
-        with self._transaction(self._engine) as connection:
-            yield connection
-
-    @contextlib.contextmanager
-    def _transaction(self, engine: sqlalchemy.Engine) -> Iterator[sqlalchemy.Connection]:
+    def _undo(self, connection: sqlite3.Connection) -> None:
         try:
-            with engine.begin() as connection:
-                yield connection
-        except sqlalchemy.exc.DBAPIError as error:
-            reason = str(error.orig)
-            if not isinstance(error, sqlalchemy.exc.OperationalError) and "database" in reason:
-                raise _NotALedger(str(self._path), reason=reason) from None
-            raise LedgerFailed(str(self._path), reason=reason) from None
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:  # closing undoes it too
+            self._disconnect()
+
+    def _connected(self) -> sqlite3.Connection:
+        if _identity(self._path) != self._identity:
+            raise LedgerFailed(self.name, reason="the file was moved, removed or replaced")
+        if self._connection is None:
+            opened = self._engine.raw_connection()
+            connection = opened.driver_connection
+            assert isinstance(connection, sqlite3.Connection)
+            opened.detach()  # from the engine, which would take it back
+            self._connection = connection
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        failed: LedgerFailed | None = None
+        try:
+            yield
+        except (sqlite3.Error, sqlalchemy.exc.DBAPIError) as error:
+            origin = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
+            kind = LedgerFailed if isinstance(origin, sqlite3.OperationalError) else _NotALedger
+            failed = kind(self.name, reason=str(origin))
+        if failed is not None:
+            raise failed
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._disconnect()
 
 
 class _NotALedger(LedgerFailed):
     """The file is there and is no SQLite database."""
+
+
+_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_paused: list[SqliteStore] = []
+
+
+def _before_fork() -> None:
+    _paused.extend(_stores)
+    for store in _paused:
+        store.pause()
+
+
+def _after_fork() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
@@ -258,56 +196,13 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin(connection: sqlalchemy.Connection) -> None:
-    writes = connection.get_execution_options().get("tacet_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _guards() -> Iterator[str]:
-    for table in ("tacet_entries", "tacet_accounts", "tacet_schema"):
+    for table in TABLES:
         for verb in ("UPDATE", "DELETE"):
             yield (
                 f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
                 "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
             )
-
-
-def _account(connection: sqlalchemy.Connection, dataset: str) -> Account | None:
-    row = connection.execute(select(_accounts).where(_accounts.c.dataset == dataset)).first()
-    if row is None:
-        return None
-    return Account(
-        dataset=row.dataset,
-        budget=guarantee_from_json(row.budget),
-        terms=tuple(sorted(json.loads(row.terms).items())),
-        opened=row.opened,
-    )
-
-
-def _known_account(connection: sqlalchemy.Connection, dataset: str) -> Account:
-    account = _account(connection, dataset)
-    if account is None:
-        raise LedgerMismatch(f"There is no account named {dataset!r} in this ledger.")
-    return account
-
-
-def _of_dataset(dataset: str) -> sqlalchemy.Select[Any]:
-    return select(_entries).where(_entries.c.dataset == dataset)
-
-
-def _last(connection: sqlalchemy.Connection, dataset: str) -> Entry | None:
-    newest = _of_dataset(dataset).order_by(_entries.c.sequence.desc()).limit(1)
-    return _first(connection, newest)
-
-
-def _first(connection: sqlalchemy.Connection, query: sqlalchemy.Select[Any]) -> Entry | None:
-    row = connection.execute(query).mappings().first()
-    return None if row is None else Entry(**row)
-
-
-def _all(connection: sqlalchemy.Connection, dataset: str) -> tuple[Entry, ...]:
-    rows = connection.execute(_of_dataset(dataset).order_by(_entries.c.sequence)).mappings()
-    return tuple(Entry(**row) for row in rows)
-
-
-def _append(connection: sqlalchemy.Connection, entry: Entry) -> None:
-    connection.execute(_entries.insert().values(**dataclasses.asdict(entry)))

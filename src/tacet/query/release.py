@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tacet.extras import require
-from tacet.ledger.protocol import Ledger
+from tacet.ledger.ledger import Ledger
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer

@@ -21,8 +21,8 @@ from tacet.accounting.charges import request_price
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
+from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
-from tacet.ledger.protocol import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.found import RowsPerPerson, find_bounds

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from tacet.accounting.charges import charge
 from tacet.errors import LedgerMismatch, TacetError
-from tacet.ledger.protocol import Account, Entry, Ledger
+from tacet.ledger.entries import Account, Entry
+from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
 from tacet.query.allocation import Allocation, allocate_together, event_of
 from tacet.query.explanation import provenance

@@ -1,0 +1,75 @@
+"""Tables made anew, found again, or brought from an older schema to this one."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlalchemy
+from sqlalchemy import insert, literal, select
+
+from tacet.errors import LedgerMismatch
+from tacet.ledger.tables import SCHEMA_VERSION, TABLES, accounts, entries, metadata, versions
+
+__all__ = ["prepare"]
+
+
+def prepare(
+    engine: sqlalchemy.Engine, name: str, *, guards: Iterable[str], lock: str | None = None
+) -> None:
+    """Make the tables, or migrate those that are there, in one transaction: all or nothing.
+
+    name: of the ledger, for messages. guards: statements by which the database refuses to change
+    or delete lines. lock: a statement that keeps others from preparing meanwhile.
+    Raises LedgerMismatch for tables of a newer schema.
+    """
+    with engine.begin() as connection:
+        if lock is not None:
+            connection.exec_driver_sql(lock)
+        found = _version(connection)
+        if found == SCHEMA_VERSION:
+            return
+        if found is not None and not 1 <= found < SCHEMA_VERSION:
+            raise LedgerMismatch(
+                f"The ledger {name} has schema version {found}; this tacet reads version "
+                f"{SCHEMA_VERSION} and older ones. Use the tacet that wrote it, or a newer one."
+            )
+        if found == 1:
+            _set_aside(connection)
+        metadata.create_all(connection, checkfirst=False)
+        if found == 1:
+            _take_over(connection)
+        connection.execute(insert(versions).values(version=SCHEMA_VERSION))
+        for statement in guards:
+            connection.exec_driver_sql(statement)
+
+
+def _version(connection: sqlalchemy.Connection) -> int | None:
+    if not sqlalchemy.inspect(connection).has_table(versions.name):
+        return None
+    return connection.execute(select(sqlalchemy.func.max(versions.c.version))).scalar()
+
+
+def _set_aside(connection: sqlalchemy.Connection) -> None:
+    """Rename the tables of schema 1, which only SQLite files have."""
+    for table in TABLES:
+        for verb in ("update", "delete"):
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table}_no_{verb}")
+        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_1")
+
+
+def _take_over(connection: sqlalchemy.Connection) -> None:
+    """Copy every line of schema 1 as it stands; what is new is empty, and changes no digest."""
+    later = ("sub_account", "sub_spent")
+    for table in (accounts, entries):
+        old = sqlalchemy.table(
+            f"{table.name}_1", *(sqlalchemy.column(c.name) for c in table.columns)
+        )
+        copied = [
+            literal(None).label(c.name) if c.name in later else old.c[c.name] for c in table.columns
+        ]
+        names = [c.name for c in table.columns]
+        connection.execute(insert(table).from_select(names, select(*copied)))
+    for table_name in TABLES:
+        connection.exec_driver_sql(f"DROP TABLE {table_name}_1")

@@ -1,0 +1,113 @@
+"""An account's history told again, entry by entry: whether it is as a ledger writes it."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tacet.accounting.filters import Filter
+from tacet.errors import LedgerMismatch, TacetError
+from tacet.ledger.chain import account_digest, changed, entry_digest, refunded
+from tacet.ledger.entries import Account, Entry
+from tacet.privacy.guarantees import guarantee_from_json
+
+__all__ = ["verify_entries"]
+
+
+def verify_entries(
+    account: Account, entries: Iterable[Entry], *, containing: str | None = None
+) -> int:
+    """The number of entries, if all is as a ledger writes it; LedgerMismatch otherwise.
+
+    Hashes chain, the sequence has no gaps, sums are those of the charges and within the budgets,
+    reservations end at most once. containing: a digest that some entry must have.
+    """
+    replay = _Replay(account)
+    seen = containing is None
+    for entry in entries:
+        why: str | None = None
+        try:
+            why = replay.fault(entry)
+        except (TacetError, KeyError) as error:
+            why = f"it cannot be read ({type(error).__name__})"
+        if why is not None:
+            raise changed(account.dataset, replay.count, why)
+        seen = seen or entry.digest == containing
+    if not seen:
+        raise LedgerMismatch(
+            f"No entry of account {account.dataset!r} has the digest {containing!r}: entries were "
+            "dropped, or all written anew."
+        )
+    return replay.count
+
+
+class _Replay:
+    """An account's history, told again entry by entry."""
+
+    def __init__(self, account: Account) -> None:
+        self.count = 0
+        self._account = account
+        self._previous = account_digest(account)
+        self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
+        self._running: dict[int, Entry] = {}
+
+    def fault(self, entry: Entry) -> str | None:
+        """What is wrong with the next entry, if anything; it is taken in."""
+        self.count += 1
+        if entry.sequence != self.count or entry.dataset != self._account.dataset:
+            return f"here stands entry {entry.sequence} of {entry.dataset!r}"
+        if entry.previous != self._previous:
+            return "it does not follow the one before"
+        if entry.digest != entry_digest(entry):
+            return "its digest is not that of its text"
+        self._previous = entry.digest
+        match entry.state:
+            case "opened":
+                why = self._open(entry)
+            case "reserved":
+                why = self._reserve(entry)
+            case _:
+                why = self._end(entry)
+        return why or self._compare(entry)
+
+    def _open(self, entry: Entry) -> str | None:
+        if entry.sub_account in self._sums:
+            return "it opens a sub-account twice"
+        budget = guarantee_from_json(entry.request)
+        self._sums[None].admits(budget)
+        self._sums[entry.sub_account] = Filter(budget)
+        return None
+
+    def _reserve(self, entry: Entry) -> str | None:
+        if entry.reservation != entry.sequence:
+            return "it reserves for another entry"
+        charge = guarantee_from_json(entry.charge)
+        for name in {None, entry.sub_account}:
+            if not self._sums[name].admits(charge):
+                return "it spends more than there is"
+            self._sums[name] = self._sums[name].spend(charge)
+        self._running[entry.sequence] = entry
+        return None
+
+    def _end(self, entry: Entry) -> str | None:
+        if entry.state not in ("committed", "voided"):
+            return f"its state is {entry.state!r}"
+        reserved = self._running.pop(entry.reservation, None)
+        if reserved is None or reserved.sub_account != entry.sub_account:
+            return "it ends no reservation that stands"
+        if entry.state == "voided":
+            charge = guarantee_from_json(reserved.charge)
+            for name in {None, entry.sub_account}:
+                self._sums[name] = refunded(self._sums[name], charge)
+        return None
+
+    def _compare(self, entry: Entry) -> str | None:
+        if guarantee_from_json(entry.spent) != self._sums[None].spent:
+            return "its sum is not that of the charges"
+        if entry.sub_account is None:
+            return None if entry.sub_spent is None else "it has sums of no sub-account"
+        sums = None if entry.sub_spent is None else guarantee_from_json(entry.sub_spent)
+        if sums != self._sums[entry.sub_account].spent:
+            return "its sub-account's sum is not that of the charges"
+        return None

@@ -1,0 +1,49 @@
+"""Ledgers of every kind for tests, and a reservation with little to write."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tests.postgres_server import empty_schema
+
+from tacet.ledger.entries import Reservation
+from tacet.ledger.ledger import Ledger
+from tacet.privacy.events import Laplace
+from tacet.privacy.guarantees import Guarantee
+
+__all__ = ["DURABLE", "EVENT", "KINDS", "TERMS", "address", "reserve"]
+
+DURABLE = ("sqlite", "postgres")
+KINDS = ("memory", *DURABLE)
+TERMS = {"unit": "person", "neighbors": "AddRemove"}
+EVENT = Laplace(noise_multiplier=Fraction(10, 3))
+
+
+def address(kind: str, folder: Path) -> str | None:
+    """The address of a ledger that is not there yet."""
+    match kind:
+        case "memory":
+            return None
+        case "sqlite":
+            return f"sqlite:///{folder}/budget.db"
+        case _:
+            return empty_schema()
+
+
+def reserve(ledger: Ledger, charge: Guarantee, **changes: Any) -> Reservation:
+    """Reserve in the account `visits`; changes: other arguments."""
+    arguments: dict[str, Any] = {
+        "dataset": "visits",
+        "event": EVENT,
+        "request": charge,
+        "plan_digest": "ab12",
+        "salt": b"\x00\x01\xff",
+        "analyst": "ana",
+        "purpose": None,
+        "reproducible": False,
+    }
+    return ledger.reserve(charge=charge, **{**arguments, **changes})
