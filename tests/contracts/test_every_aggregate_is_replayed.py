@@ -18,6 +18,7 @@ from tacet.query.compile import compile_query
 from tacet.query.opening import scope_of
 from tacet.query.plan import Query
 from tacet.query.replay import question_of
+from tacet.query.rows import Rows, Table
 from tacet.query.units import Unit
 
 TYPES = {"pair": "BIGINT", "who": "BIGINT", "part": "VARCHAR", "region": "VARCHAR"}
@@ -36,7 +37,8 @@ BUDGETS = (tacet.PureDP(1), tacet.ZCDP("1/7"), tacet.ApproxDP(1, "1e-6"))
 
 def started(unit: Unit, *, text: bool = False) -> Query:
     types = dict.fromkeys(TYPES, "VARCHAR") if text else TYPES
-    return Query(table="t", unit=unit, scope=scope_of("t", types, unit, {}))
+    scope = scope_of("t", types, unit, {})
+    return Query(rows=Rows(source=Table(name="t", scope=scope), scope=scope), unit=unit)
 
 
 def check(query: Query, *budgets: Guarantee) -> None:
@@ -45,8 +47,8 @@ def check(query: Query, *budgets: Guarantee) -> None:
     assert again.digest() == query.digest()
     assert list(again.aggregates.items()) == list(query.aggregates.items())
     assert again.unit == query.unit
-    statement = compile_query(query, unit=query.unit, scan="t", salt=1)
-    assert compile_query(again, unit=again.unit, scan="t", salt=1) == statement
+    statement = compile_query(query, unit=query.unit, scan=str, salt=1)
+    assert compile_query(again, unit=again.unit, scan=str, salt=1) == statement
     for budget in budgets or BUDGETS:
         assert allocate(again, budget).event == allocate(query, budget).event
 

@@ -46,7 +46,7 @@ def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[An
     Counts are integers; sums are fractions; a mean is a pair of sum and count; a quantile is the
     mapping of its grid's numbers to rows.
     """
-    scan = session._engine.scan(query.table)
+    scan = session._engine.scan
     statement = compile_query(query, unit=session.unit, scan=scan, salt=salt)
     tallies = session._engine.run(statement, measures=len(query.measures))
     answers: dict[str, list[Any]] = {}

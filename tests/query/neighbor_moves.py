@@ -39,7 +39,16 @@ from tacet.query.noise import AdditiveNoise
 from tacet.query.plan import Query
 from tacet.query.search import Search
 
-__all__ = ["EVERY", "UNITS", "Moves", "moves_of", "open_session", "rows_of_others", "sweep"]
+__all__ = [
+    "EVERY",
+    "UNITS",
+    "Moves",
+    "Pipeline",
+    "moves_of",
+    "open_session",
+    "rows_of_others",
+    "sweep",
+]
 
 UNITS: Mapping[str, tuple[str, Limits | None]] = {
     "one row": ("integer", {"max_rows": 1}),
@@ -60,6 +69,9 @@ BUDGETS = (
 )
 EVERY = {name: make for family in AGGREGATES.values() for name, make in family.items()}
 
+Pipeline = str | Callable[[tacet.Session, str], Query]
+"""The name of one of `PIPELINES`, or what begins a question about one side."""
+
 Moves = dict[tuple[str, str], Fraction]
 """By aggregate and norm the largest move found, as a share of what the mechanism was told."""
 
@@ -75,13 +87,17 @@ def question(
     session: tacet.Session,
     side: str,
     *,
-    pipeline: str,
+    pipeline: Pipeline,
     grouped: bool,
     aggregates: Mapping[str, Callable[[], Aggregate]],
     pairs: int | None,
 ) -> Query:
     """One question about all small tables, or with pairs=None about one of them."""
-    query = PIPELINES[pipeline](session.table(side))
+    query = (
+        PIPELINES[pipeline](session.table(side))
+        if isinstance(pipeline, str)
+        else pipeline(session, side)
+    )
     keys: dict[str, Any] = {} if pairs is None else {"pair": range(pairs)}
     if grouped:
         keys["region"] = REGIONS
@@ -93,7 +109,7 @@ def question(
 def moves_of(
     session: tacet.Session,
     *,
-    pipeline: str,
+    pipeline: Pipeline,
     grouped: bool,
     aggregates: Mapping[str, Callable[[], Aggregate]],
     pairs: int | None,

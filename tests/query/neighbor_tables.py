@@ -373,9 +373,7 @@ def empty_scope() -> Scope:
 
 
 def statement_of(session: Session, query: Query, *, salt: int) -> Statement:
-    return compile_query(
-        query, unit=session.unit, scan=session._engine.scan(query.table), salt=salt
-    )
+    return compile_query(query, unit=session.unit, scan=session._engine.scan, salt=salt)
 
 
 def vectors(

@@ -231,9 +231,7 @@ def _people(lines: list[tuple[int, int, str]], unit: tacet.Person) -> dict[Any, 
         asked = {"key": tacet.private_keys(), "word": tacet.private_keys()}
         query = session.table("t").group_by("key", "word", keys=asked).agg(n=tacet.count())
         assert int(allocate(query, ROOMY).reach.touched) >= 1
-        statement = compile_found(
-            query, unit=query.limited, scan=session._engine.scan("t"), salt=11
-        )
+        statement = compile_found(query, unit=query.limited, scan=session._engine.scan, salt=11)
         keyed = session._engine.find(statement)
         found = keyed.keys(range(len(keyed.people)))
         people = dict(zip(found, keyed.people.tolist(), strict=True))

@@ -120,7 +120,7 @@ def test_finished_counts_are_those_of_public_keys() -> None:
     with opened(table, unit=person(max_rows=50), budget=ROOMY) as session:
         start = session.table("t").where("x < 150")
         private = start.group_by("key", keys=tacet.private_keys()).agg(s=tacet.sum("x", 0, 200))
-        scan = session._engine.scan("t")
+        scan = session._engine.scan
         keyed = session._engine.find(
             compile_found(private, unit=private.limited, scan=scan, salt=4)
         )

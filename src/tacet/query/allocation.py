@@ -70,7 +70,7 @@ def allocate_together(
     shares = _shares(queries, request, parts)
     for query in queries:
         if query.private is not None:
-            hits_of(Reach.of(query.limited, cells=query.cells))  # refuses too many
+            hits_of(query.reach)  # refuses too many
     try:
         options = []
         for share, deltas in shares:
@@ -199,7 +199,7 @@ def _stretched(
 
 
 def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -> Allocation:
-    reach = Reach.of(query.limited, cells=query.cells)
+    reach = query.reach
     noises: dict[str, Noise] = {
         name: query.aggregates[name].noise(share * part, reach)
         for name, part in query.parts().items()

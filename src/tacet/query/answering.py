@@ -7,7 +7,7 @@ Nothing here spends: a session reserves between the price and the engine, see `S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tacet.accounting.charges import charge, request_price
@@ -18,9 +18,10 @@ from tacet.query.aggregates.answers import Answer
 from tacet.query.allocation import Allocation, allocate_together, event_of
 from tacet.query.counting import Begun, First, finished, first_statement
 from tacet.query.exact import answers_of
+from tacet.query.explanation import provenance
 from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
-from tacet.query.provenance import provenance
+from tacet.query.relations import Located
 from tacet.query.release import Release
 from tacet.query.scans import Scan, scans_of
 from tacet.query.together import Place, Together
@@ -63,12 +64,9 @@ class Priced:
         """The scans that answer the questions."""
         return scans_of(self.together.queries)
 
-    def statements(self, relation: Callable[[str], str], *, salt: int) -> list[First]:
-        """The first SQL of each scan; relation: from a table's name to where it is."""
-        return [
-            first_statement(scan.query, scan=relation(scan.query.table), salt=salt)
-            for scan in self.scans
-        ]
+    def statements(self, relation: Located, *, salt: int) -> list[First]:
+        """The first SQL of each scan; relation: from a table's name to SQL of it."""
+        return [first_statement(scan.query, scan=relation, salt=salt) for scan in self.scans]
 
     def answers(self, counted: Sequence[Begun], bits: RandomBits) -> list[Answered]:
         """The noisy answers to each question; counted: what the engine gave for each scan."""

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from tacet.query.sqltext import double
 from tacet.query.units import Person
 
-__all__ = ["Steps", "bound_rows", "limits_in_words", "steps_of"]
+__all__ = ["Steps", "bound_rows", "limits_in_words", "salt_for", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +93,12 @@ def bound_rows(
     content = ", ".join([*columns, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:
-        order = f"{_hash(own, salt=_salt_for('groups', salt))}, {', '.join(cell)}"
+        order = f"{_hash(own, salt=salt_for('groups', salt))}, {', '.join(cell)}"
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
     if steps.each is not None:
-        salted = _hash(own, salt=_salt_for("rows in a group", salt))
+        salted = _hash(own, salt=salt_for("rows in a group", salt))
         rows = _sample(rows, steps.each, of=own, start=salted, columns=columns, content=content)
     if steps.rows is not None:
         rows = _bound_in_all(rows, steps.rows, ids=ids, columns=columns, content=content, salt=salt)
@@ -185,7 +185,7 @@ def _hash(columns: Sequence[str], *, salt: int) -> str:
     return f"hash({', '.join(columns)}, {high}::UBIGINT, {low}::UBIGINT)"
 
 
-def _salt_for(purpose: str, salt: int) -> int:
+def salt_for(purpose: str, salt: int) -> int:
     """Another salt of 128 bits, for a choice of its own."""
     text = salt.to_bytes(16, "big") + purpose.encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from tacet.query.aggregates.counts import CountPeople
 from tacet.query.bounding import bound_rows
-from tacet.query.plan import Derive, Filter, Query
+from tacet.query.plan import Query
+from tacet.query.relations import Located, relation
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
@@ -67,15 +68,15 @@ class Statement:
     ladders: tuple[str, ...]
 
 
-def compile_query(query: Query, *, unit: Unit, scan: str, salt: int) -> Statement:
-    """The SQL of a query over the relation `scan`; salt: 128 bits drawn for this question."""
+def compile_query(query: Query, *, unit: Unit, scan: Located, salt: int) -> Statement:
+    """The SQL of a query; scan: where each table is; salt: 128 bits drawn for this question."""
     keys = _public_keys(query)
     bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt)
     return _counted(query, unit=unit, keys=keys, bounded=bounded)
 
 
-def compile_found(query: Query, *, unit: Unit, scan: str, salt: int) -> Found:
-    """The SQL that finds the private keys of a query, over the relation `scan`."""
+def compile_found(query: Query, *, unit: Unit, scan: Located, salt: int) -> Found:
+    """The SQL that finds the private keys of a query; scan: where each table is."""
     names = _private_names(query)
     listed = ", ".join(names)
     people = CountPeople().measures((), unit)[0]
@@ -132,29 +133,20 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
     )
 
 
-def _bounded(query: Query, cell: Sequence[str], *, unit: Unit, scan: str, salt: int) -> str:
+def _bounded(query: Query, cell: Sequence[str], *, unit: Unit, scan: Located, salt: int) -> str:
     """SELECT of the rows that count; cell: the columns that tell cells apart."""
-    rows = _rows(query, unit=unit, scan=scan)
+    rows = _rows(query, unit=unit, scan=scan, salt=salt)
     if not isinstance(unit, Person):
         return rows
     values = [f"v{index}" for index in range(len(query.inputs))]
     return bound_rows(rows, unit=unit, cells=query.cells, cell=cell, values=values, salt=salt)
 
 
-def _rows(query: Query, *, unit: Unit, scan: str) -> str:
+def _rows(query: Query, *, unit: Unit, scan: Located, salt: int) -> str:
     """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound."""
-    leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in query.leaves)
-    text = f"SELECT {leaves or '1 AS nothing'} FROM {scan}"
-    for step in query.steps:
-        match step:
-            case Filter(expression=expression):
-                text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
-            case Derive(name=name, expression=expression):
-                text = f"SELECT *, {expression.sql} AS {identifier(name)} FROM ({text})"
-    parts = []
-    if isinstance(unit, Person):
-        ids = [identity.sql for identity in query.identities]
-        parts += [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
+    text = relation(query.rows, query.names, scan=scan, salt=salt)
+    ids = [identity.sql for identity in query.rows.identities]
+    parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
     parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]
     private = zip(query.private_groups, _private_names(query), strict=True)
     parts += [f"{group.found} AS {name}" for group, name in private]

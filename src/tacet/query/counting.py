@@ -18,6 +18,7 @@ from tacet.query.compile import Found, Statement, compile_chosen, compile_found,
 from tacet.query.engines.protocol import Engine, Keyed, Tallies
 from tacet.query.plan import Query
 from tacet.query.private_keys import KeyRule
+from tacet.query.relations import Located
 
 __all__ = ["Begun", "First", "begun", "finished", "first_statement"]
 
@@ -28,8 +29,8 @@ Begun = Tallies | Keyed
 """What came of it."""
 
 
-def first_statement(query: Query, *, scan: str, salt: int) -> First:
-    """The SQL that reads the table; scan: where it is."""
+def first_statement(query: Query, *, scan: Located, salt: int) -> First:
+    """The SQL that reads the tables; scan: where each is."""
     compiled = compile_query if query.private is None else compile_found
     return compiled(query, unit=query.limited, scan=scan, salt=salt)
 

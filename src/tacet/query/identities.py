@@ -33,9 +33,9 @@ def _column(name: str, sql_type: str) -> Identity:
     """
     base, sql = plain_type(sql_type), identifier(name)
     if base in {"DOUBLE", "FLOAT", "REAL"}:
-        sql = _whole(f"{sql}::DOUBLE")
+        base, sql = "BIGINT", _whole(f"{sql}::DOUBLE")
     elif base in {"ENUM", '"NULL"'}:
-        sql = f"TRY_CAST({sql} AS VARCHAR)"
+        base, sql = "VARCHAR", f"TRY_CAST({sql} AS VARCHAR)"
     elif base == "VARCHAR":
         sql = by_code_point(sql)
     elif base not in INTEGERS | TEXTS | {"DATE", "DECIMAL"}:
@@ -43,7 +43,7 @@ def _column(name: str, sql_type: str) -> Identity:
             "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
         )
     leaf = Leaf(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
-    return Identity(sql=identifier(leaf.name), leaves=(leaf,))
+    return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
 
 
 def _expressed(text: str, scope: Scope) -> Identity | str:
@@ -65,18 +65,18 @@ def _expressed(text: str, scope: Scope) -> Identity | str:
                 expected=f"an expression of columns without Bounds: beyond those of {leaf.label!r} "
                 "all people would be one",
             )
-    sql = f"({expression.sql})"
+    sql, made = f"({expression.sql})", "DATE"
     if expression.kind.numeric:
-        sql = _whole(sql)
+        sql, made = _whole(sql), "BIGINT"
     elif expression.kind is Kind.TEXT:
-        sql = by_code_point(sql)
+        sql, made = by_code_point(sql), "VARCHAR"
     if not leaves or expression.kind in (Kind.BOOLEAN, Kind.TIMESTAMP):
         raise InvalidParameter(
             "unit",
             text,
             expected="an expression of columns that gives whole numbers, text or dates",
         )
-    return Identity(sql=sql, leaves=leaves)
+    return Identity(sql=sql, leaves=leaves, type=made)
 
 
 def _whole(number: str) -> str:

@@ -4,31 +4,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tacet import checks
 from tacet.bits import RandomBits
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
-from tacet.query.aggregates.found import RowsPerPerson
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.engines.protocol import Engine
 from tacet.query.expressions.types import encodable
 from tacet.query.identities import identity
 from tacet.query.plan import Query
+from tacet.query.public import Looked, Public
+from tacet.query.rows import Rows, Table
 from tacet.query.scope import Scope, plain_type, readings
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Row, Unit
 
-if TYPE_CHECKING:
-    from tacet.query.session import Session
-
 __all__ = [
     "account_name",
+    "begin",
     "check_affordable",
     "check_alive",
     "check_assumption",
@@ -36,30 +34,33 @@ __all__ = [
     "check_options",
     "check_question",
     "check_tables",
-    "found_unit",
+    "public_of",
     "scope_of",
     "scopes_of",
 ]
 
 
-def check_tables(tables: Mapping[str, Any]) -> None:
-    """Raise InvalidParameter unless these are named sources."""
+def check_tables(tables: Mapping[str, Any], public: Mapping[str, Any] | None) -> None:
+    """Raise InvalidParameter unless these are named sources, of which none has two names."""
     expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
     if not _is_mapping(tables) or len(tables) == 0:
         raise InvalidParameter("tables", tables, expected=expected)
     for name in tables:
         if not checks.is_text(name) or "\x00" in name:
             raise InvalidParameter("tables", name, expected=expected)
+    if public is None:
+        return
+    if not _is_mapping(public) or not all(checks.is_text(n) and "\x00" not in n for n in public):
+        expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
+        raise InvalidParameter("public", public, expected=expected)
+    for name in public:
+        if name in tables:
+            expected = "another name than a private table has"
+            raise InvalidParameter("public", name, expected=expected)
 
 
-def check_options(
-    unit: object, budget: object, columns: object, ledger: object, bits: object
-) -> None:
+def check_options(budget: object, columns: object, ledger: object, bits: object) -> None:
     """Raise InvalidParameter for options of another type."""
-    if not isinstance(unit, Person | Row):
-        raise InvalidParameter(
-            "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
-        )
     if budget is not None and not isinstance(budget, Guarantee):
         raise InvalidParameter(
             "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
@@ -76,10 +77,10 @@ def check_options(
         raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
 
 
-def check_notes(**notes: str | None) -> None:
-    """Raise InvalidParameter for notes that no ledger can keep."""
+def check_notes(**notes: object) -> None:
+    """Raise InvalidParameter for notes that are no text that a ledger can hold."""
     for argument, note in notes.items():
-        if note is not None and not (checks.is_text(note) and encodable(note)):
+        if note is not None and not (checks.is_text(note) and encodable(str(note))):
             raise InvalidParameter(argument, note, expected="text, or None")
 
 
@@ -117,24 +118,13 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
     return "session" if dataset is None else dataset
 
 
-def found_unit(session: Session, wanted: Person) -> Person:
-    """The unit with the rows per person that are found privately, in every table.
+def scopes_of(
+    engine: Engine, unit: Unit, facts: Mapping[str, Fact], *, public: Collection[str] = ()
+) -> dict[str, Scope]:
+    """By table what its columns mean; InvalidParameter for facts that fit no column.
 
-    session: one that protects the unit of the search, and pays for it.
+    public: the names of tables without people in them.
     """
-    assert wanted.search is not None
-    most, found = wanted.searched.max_rows, 1
-    assert most is not None
-    for name in session.tables:
-        query = session.table(name).agg(rows=RowsPerPerson(most=most))
-        part = wanted.search.budget * Fraction(1, len(session.tables))
-        release = session.evaluate(query, budget=part)
-        found = max(found, int(release.answers["rows"].values[0]))
-    return wanted.found(found)
-
-
-def scopes_of(engine: Engine, unit: Unit, facts: Mapping[str, Fact]) -> dict[str, Scope]:
-    """By table what its columns mean; InvalidParameter for facts that fit no column."""
     every = {name for schema in engine.schema.values() for name in schema}
     for name, fact in facts.items():
         if not isinstance(fact, Bounds | Categories | Dates | Text):
@@ -147,7 +137,34 @@ def scopes_of(engine: Engine, unit: Unit, facts: Mapping[str, Fact]) -> dict[str
             raise InvalidParameter(
                 "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
             )
-    return {table: scope_of(table, schema, unit, facts) for table, schema in engine.schema.items()}
+    tables = [table for table in engine.schema if table not in public]
+    return {
+        table: scope_of(
+            table, schema, Row() if table in public else unit.in_table(table, tables), facts
+        )
+        for table, schema in engine.schema.items()
+    }
+
+
+def public_of(
+    engine: Engine, scopes: Mapping[str, Scope], names: Iterable[str]
+) -> dict[str, Public]:
+    """The public tables, by name."""
+    return {
+        name: Looked(scope=scopes[name], relation=engine.scan(name), look=engine.look)
+        for name in names
+    }
+
+
+def begin(
+    name: str, scopes: Mapping[str, Scope], *, public: Mapping[str, Public], unit: Unit
+) -> Query:
+    """A question about one table; InvalidParameter where there is none of that name."""
+    if not checks.is_text(name) or name not in scopes:
+        known = ", ".join(scopes)
+        raise InvalidParameter("table", name, expected=f"one of the session's tables: {known}")
+    rows = Rows(source=Table(name=name, scope=scopes[name]), scope=scopes[name], public=public)
+    return Query(rows=rows, unit=unit.in_table(name))
 
 
 def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
@@ -193,9 +210,10 @@ def check_question(query: object, scopes: Mapping[str, Scope], unit: Unit) -> Qu
         raise InvalidParameter(
             "query", query, expected="session.table(...)....agg(n=tacet.count(), ...)"
         )
-    # `derive` makes a new scope: what tells it to be of a session are its source columns.
-    known = scopes.get(query.table)
-    if known is None or query.unit != unit or query.scope.leaves is not known.leaves:
+    known = all(table.scope is scopes.get(table.name) for table in query.rows.tables) and all(
+        step.public.scope is scopes.get(step.table) for step in query.rows.lookups
+    )
+    if not known or query.unit != unit.in_table(query.rows.tables[0].name):
         raise InvalidParameter(
             "query", query.table, expected="a question begun with this session's table(...)"
         )

@@ -19,52 +19,34 @@ from tacet.query.aggregates.answers import ENDINGS
 from tacet.query.aggregates.consistent import consistent
 from tacet.query.codec import encode
 from tacet.query.columns import Key
-from tacet.query.expressions.types import Expression, Kind
 from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
 from tacet.query.margins import MARGIN, Margins, check_margins
 from tacet.query.private_keys import GivenKeys, PrivateKeys
 from tacet.query.ranking import Ranking
-from tacet.query.scope import Identity, Leaf, Scope
-from tacet.query.units import Person, Row, Unit
+from tacet.query.row_steps import RowSteps, check_copies
+from tacet.query.rows_in_words import shown
+from tacet.query.stated import stated_rows
+from tacet.query.units import Person, Reach, Row, Unit
 
-__all__ = ["Derive", "Filter", "Query", "answer_columns"]
+__all__ = ["Query", "answer_columns"]
 
 _T = TypeVar("_T")
 _MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
 _ANY_CELLS = 1 << 62  # as many as there may be
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Keep the rows for which the expression is true."""
-
-    expression: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Derive:
-    """Add a column. name: its SQL identifier; label: as the caller wrote it."""
-
-    name: str
-    label: str
-    expression: Expression
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Query:
-    """A question about one table, built step by step; every step returns a new value.
+class Query(RowSteps):
+    """A question about rows, built step by step; every step returns a new value.
 
-    Made by `session.table(...)`. `where`, `derive` and `group_by` may stand in any sensible order;
-    `agg` ends it. Nothing is read and nothing is spent until `session.evaluate`.
+    Made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by` may
+    stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent until
+    `session.evaluate`.
     keys: of the groups whose keys are public; private: how those of the other groups are found;
     margins: which sums over groups are answered too, so that all add up.
     """
 
-    table: str
-    unit: Unit
-    scope: Scope
-    steps: tuple[Filter | Derive, ...] = ()
     groups: tuple[Group, ...] = ()
     keys: tuple[tuple[Key, ...], ...] = ((),)
     private: PrivateKeys | None = None
@@ -73,13 +55,7 @@ class Query:
     asked: Mapping[str, Aggregate] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        parts = [f"table({self.table!r})"]
-        for step in self.steps:
-            text = step.expression.text
-            if isinstance(step, Derive):
-                parts.append(f"derive({step.label}={text!r})")
-            else:
-                parts.append(f"where({text!r})")
+        parts = [shown(self.rows)]
         if self.groups:
             names = ", ".join(repr(group.label) for group in self.groups)
             levels = "" if self.margins is None else f"; {self.margins}"
@@ -87,39 +63,6 @@ class Query:
         if self.aggregates:
             parts.append(f"agg({', '.join(self.aggregates)})")
         return ".".join(parts)
-
-    def where(self, condition: str) -> Query:
-        """Keep the rows for which a row-wise SQL condition is true (NULL is not true).
-
-        Raises UnsafeExpression or InvalidParameter, naming the mend.
-        """
-        self._open("where")
-        expression = self.scope.parse(condition, argument="where", expect=Kind.BOOLEAN)
-        return dataclasses.replace(self, steps=(*self.steps, Filter(expression=expression)))
-
-    def derive(self, **columns: str) -> Query:
-        """Add columns made by row-wise SQL expressions: `derive(bmi="weight / (height * height)")`.
-
-        Later ones may use earlier ones. A name that is taken already is refused.
-        """
-        self._open("derive")
-        if not columns:
-            raise InvalidParameter("derive", columns, expected="name='expression'")
-        query = self
-        for label, text in columns.items():
-            scope = query.scope
-            if label in scope.leaves or label in scope.derived:
-                raise InvalidParameter(
-                    label, text, expected="a new name: a column of that name exists"
-                )
-            expression = scope.parse(text, argument=label)
-            name = f"{label} derived {len(scope.derived)}"
-            query = dataclasses.replace(
-                query,
-                steps=(*query.steps, Derive(name=name, label=label, expression=expression)),
-                scope=scope.with_derived(label, expression, identifier=name),
-            )
-        return query
 
     def group_by(
         self,
@@ -182,6 +125,7 @@ class Query:
                 )
             taken |= columns
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
+        check_copies(self.rows, self.unit, bound, private=self.private is not None)
         if self.margins is not None:
             levels = Margins(kind=self.margins, keys=self.keys)
             bound = {name: consistent(name, one, levels) for name, one in bound.items()}
@@ -195,23 +139,22 @@ class Query:
         return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates)).checked()
 
     @property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """The readings of source columns that the question uses, ids included."""
-        own = [leaf for identity in self.identities for leaf in identity.leaves]
-        names = {leaf.name for leaf in own} | {group.name for group in self.groups}
-        for step in self.steps:
-            names |= step.expression.columns
-        for aggregate in self.aggregates.values():
-            names = names.union(*(expression.columns for expression in aggregate.expressions))
-        used = self.scope.used(names)
-        return (*used, *(leaf for leaf in own if leaf not in used))
+    def begun(self) -> bool:
+        """Whether there are neither groups nor aggregates yet."""
+        return not self.groups and not self.aggregates
 
     @property
-    def identities(self) -> tuple[Identity, ...]:
-        """What names a person, column by column."""
-        if not isinstance(self.unit, Person):
-            return ()
-        return tuple(self.scope.ids[name] for name in self.unit.id)
+    def names(self) -> frozenset[str]:
+        """The identifiers of the columns that groups and aggregates use."""
+        used = {group.name for group in self.groups}
+        for aggregate in self.aggregates.values():
+            used = used.union(*(expression.columns for expression in aggregate.expressions))
+        return frozenset(used)
+
+    @property
+    def reach(self) -> Reach:
+        """How far one unit reaches into the question."""
+        return Reach.of(self.limited, cells=self.cells, most=self.rows.most)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -344,16 +287,12 @@ class Query:
         What the digest is made of. Of the table it holds the columns that are used, with their
         types and what was declared of them.
         """
+        rows = stated_rows(self.rows, self.names)
+        steps = rows.pop("steps")
         found: dict[str, Any] = {
-            "table": self.table,
-            "columns": {name: self._column(name) for name in self._sources()},
+            **rows,
             "unit": encode(self.unit),
-            "steps": [
-                {"derive": step.label, "as": step.expression.text}
-                if isinstance(step, Derive)
-                else {"where": step.expression.text}
-                for step in self.steps
-            ],
+            "steps": steps,
             "groups": [group.label for group in self.groups],
             "keys": encode(self.keys),
             "aggregates": encode(self.asked),
@@ -366,16 +305,6 @@ class Query:
             names = [group.label for group in self.private_groups]
             found["private"] = {"groups": names, "keys": encode(self.private)}
         return found
-
-    def _sources(self) -> tuple[str, ...]:
-        """The names of the columns that the question reads, in the order of the table."""
-        used = {leaf.label for leaf in self.leaves}
-        return tuple(name for name in self.scope.types if name in used)
-
-    def _column(self, name: str) -> dict[str, Any]:
-        fact = self.scope.facts.get(name)
-        declared = {} if fact is None else {"fact": encode(fact)}
-        return {"type": self.scope.types[name], **declared}
 
     def _values(self, aggregate: Aggregate) -> tuple[str, ...]:
         inputs = self.inputs

@@ -27,10 +27,10 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.arguments import weight_of
 from tacet.query.codec import decode
-from tacet.query.columns import Fact, Key
-from tacet.query.opening import scope_of
+from tacet.query.columns import Key
 from tacet.query.plan import Query
 from tacet.query.private_keys import PrivateKeys, private_keys
+from tacet.query.restated import rows_of
 from tacet.query.together import Place, Together, weights_of
 from tacet.query.units import Auto, Person, Unit
 
@@ -143,8 +143,11 @@ def question_of(stated: Mapping[str, Any]) -> Query:
 
     Raises InvalidParameter and UnsafeExpression for one that no session would take.
     """
-    names = {"table", "columns", "unit", "steps", "groups", "keys", "aggregates"}
-    if set(stated) - {"search", "private", "margins"} != names:
+    names = {"unit", "steps", "groups", "keys", "aggregates"}
+    others = (
+        set(stated) - {"search", "private", "margins", "table", "columns"} - {"join", "union", "of"}
+    )
+    if others != names:
         raise InvalidParameter("query", sorted(stated), expected=f"an object of {sorted(names)}")
     unsuited: str | None = None
     try:
@@ -160,26 +163,10 @@ def question_of(stated: Mapping[str, Any]) -> Query:
 
 
 def _question(stated: Mapping[str, Any]) -> Query:
-    types: dict[str, str] = {}
-    facts: dict[str, Fact] = {}
-    for name in _of(stated, "columns", dict):
-        at = f"query.columns[{name!r}]"
-        column = _of(stated["columns"], name, dict)
-        if set(column) - {"fact"} != {"type"}:
-            raise InvalidParameter(at, sorted(column), expected="type, and fact where there is one")
-        types[name] = decode(column["type"], str, at=f"{at}.type")
-        if "fact" in column:
-            facts[name] = decode(column["fact"], Fact, at=f"{at}.fact")
     unit: Unit = decode(stated["unit"], Unit, at="query.unit")
     if "search" in stated:
         unit = _searched(unit, decode(stated["search"], Auto, at="query.search"))
-    table = decode(stated["table"], str, at="query.table")
-    query = Query(table=table, unit=unit, scope=scope_of(table, types, unit, facts))
-    steps = decode(stated["steps"], tuple[Mapping[str, str], ...], at="query.steps")
-    if len(steps) > _MOST_STEPS:
-        raise InvalidParameter("query.steps", len(steps), expected=f"at most {_MOST_STEPS:,}")
-    for place, step in enumerate(steps):
-        query = _stepped(query, step, at=f"query.steps[{place}]")
+    query = Query(rows=rows_of(stated, unit), unit=unit)
     groups = decode(stated["groups"], tuple[str, ...], at="query.groups")
     keys = decode(stated["keys"], tuple[tuple[Key, ...], ...], at="query.keys")
     if "private" in stated:
@@ -208,15 +195,6 @@ def _beside_private(
     columns = zip(*keys, strict=True) if public else ()
     lists = [list(dict.fromkeys(column)) for column in columns]
     return dict(zip(public, lists, strict=True)) | dict.fromkeys(private, made)
-
-
-def _stepped(query: Query, step: Mapping[str, str], *, at: str) -> Query:
-    match dict(step):
-        case {"where": text, **rest} if not rest:
-            return query.where(text)
-        case {"derive": label, "as": text, **rest} if not rest:
-            return query.derive(**{label: text})
-    raise InvalidParameter(at, sorted(step), expected="where, or derive and as")
 
 
 def _searched(unit: Unit, search: Auto) -> Unit:

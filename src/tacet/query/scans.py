@@ -56,9 +56,8 @@ def scans_of(queries: Sequence[Query]) -> tuple[Scan, ...]:
 
 def _alike(one: Query, other: Query) -> bool:
     return (
-        one.table == other.table
+        one.rows == other.rows
         and one.unit == other.unit
-        and one.steps == other.steps
         and one.groups == other.groups
         and one.keys == other.keys
         and one.private is other.private is None

@@ -14,7 +14,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tacet.errors import InvalidParameter, UnsafeExpression
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
@@ -72,10 +72,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What tells people apart: `sql` over the columns that these leaves are known as."""
+    """What tells people apart: `sql` over the columns that these leaves are known as.
+
+    type: of what `sql` gives: an engine's type of whole numbers, VARCHAR, UUID, DATE or DECIMAL.
+    """
 
     sql: str
     leaves: tuple[Leaf, ...]
+    type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +132,7 @@ class Scope:
     @property
     def names(self) -> tuple[str, ...]:
         """The names that are taken: of the table's columns and of derived ones."""
-        return (*self.leaves, *self.derived)
+        return tuple(dict.fromkeys((*self.leaves, *self.derived)))
 
     def __contains__(self, name: str) -> bool:
         return name in self.leaves or name in self.derived
@@ -141,7 +145,7 @@ class Scope:
         if isinstance(name, str):
             if name in self:
                 return name
-            alike = [n for n in (*self.leaves, *self.derived) if n.casefold() == name.casefold()]
+            alike = [known for known in self.names if known.casefold() == name.casefold()]
             if len(alike) == 1:
                 return alike[0]
         raise self._unknown(name, argument)
@@ -158,14 +162,21 @@ class Scope:
     def with_derived(self, name: str, expression: Expression, *, identifier: str) -> Scope:
         """The scope after `derive(name=expression)`."""
         column = Column(identifier, expression.kind, expression.lower, expression.upper)
-        return Scope(
-            table=self.table,
-            types=self.types,
-            leaves=self.leaves,
-            ids=self.ids,
+        return replace(
+            self,
             derived={**self.derived, name: column},
             facts={known: fact for known, fact in self.facts.items() if known != name},
         )
+
+    def with_columns(
+        self, leaves: Mapping[str, tuple[Leaf, ...]], facts: Mapping[str, Fact]
+    ) -> Scope:
+        """The scope with columns of another table beside its own; their names are new ones."""
+        return replace(self, leaves={**self.leaves, **leaves}, facts={**self.facts, **facts})
+
+    def taken(self, name: str) -> bool:
+        """Whether a new column of this name would be one with another, but for capitals."""
+        return any(known.casefold() == name.casefold() for known in self.names)
 
     def used(self, names: Iterable[str]) -> tuple[Leaf, ...]:
         """The leaves behind these SQL identifiers, each once, in a fixed order."""
@@ -178,9 +189,12 @@ class Scope:
         columns |= {name: leaf.column for name, leaf in chosen.items()}
         return columns | dict(self.derived)
 
+    def _usable(self, name: str) -> bool:
+        return name in self.derived or bool(self.leaves[name])
+
     def _unknown(self, name: object, argument: str) -> InvalidParameter:
-        known = [*self.derived, *(n for n, choices in self.leaves.items() if choices)]
-        if isinstance(name, str) and name in self.leaves:
+        known = [n for n in dict.fromkeys((*self.derived, *self.leaves)) if self._usable(n)]
+        if isinstance(name, str) and name in self:
             return InvalidParameter(
                 argument, name, expected="a column of numbers, text, booleans, dates or instants"
             )

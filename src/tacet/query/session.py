@@ -16,7 +16,6 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn, Self, overload
 
-from tacet import checks
 from tacet.accounting.charges import request_price
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
@@ -25,26 +24,27 @@ from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
-from tacet.query.aggregates.found import find_bounds
+from tacet.query.aggregates.found import RowsPerPerson, find_bounds
 from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
-from tacet.query.asked import Asked, read_asked
+from tacet.query.asked import read_asked
 from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
 from tacet.query.counting import begun
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
 from tacet.query.engines.protocol import Engine
-from tacet.query.explanation import Explanation
-from tacet.query.explanations import Explanations, explanation_of
+from tacet.query.explanation import Explanation, explained
 from tacet.query.opening import (
     account_name,
+    begin,
     check_affordable,
     check_alive,
+    check_assumption,
     check_notes,
     check_options,
     check_tables,
-    found_unit,
+    public_of,
     scopes_of,
 )
 from tacet.query.plan import Query
@@ -52,10 +52,10 @@ from tacet.query.private_keys import GivenKeys
 from tacet.query.release import Release
 from tacet.query.select import question
 from tacet.query.sql.types import Select
-from tacet.query.targets import least_budget
+from tacet.query.targets import least_budget, split_for
 from tacet.query.together import Several, Together, check_single
-from tacet.query.units import Person, Unit
-from tacet.query.wishes import budgets_of, targets_of
+from tacet.query.units import Person, Row, Unit
+from tacet.query.wishes import budgets_of, targets_of, wishes_of
 
 __all__ = ["Session"]
 
@@ -68,7 +68,8 @@ class Session:
     unit: whose presence is hidden: `tacet.Person("id column", max_rows=...)` or `tacet.Row()`.
     budget: the most that all answers together may cost; its kind fixes how costs add up. May be
     left out where the ledger already knows the data set. columns: public facts about columns:
-    `Bounds`, `Categories`, `Dates`, `Text`. dataset: the account's name in the ledger.
+    `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with: what is in
+    them is told to anybody. dataset: the account's name in the ledger.
     ledger: None for this process's memory, or "sqlite:///file.db". analyst, purpose: noted with
     every entry. bits: `SeededBits` in tests only. memory_limit, threads: of the engine.
 
@@ -77,10 +78,9 @@ class Session:
     like any other, and raises what `evaluate` raises.
 
     >>> import tacet
-    >>> table = {"id": [1, 1, 2, 3], "age": [30, 30, 41, 62]}
     >>> import pandas as pd
     >>> with Session(
-    ...     {"visits": pd.DataFrame(table)},
+    ...     {"visits": pd.DataFrame({"id": [1, 1, 2, 3], "age": [30, 30, 41, 62]})},
     ...     unit=tacet.Person("id", max_rows=2),
     ...     budget=tacet.PureDP(1),
     ... ) as session:
@@ -97,6 +97,7 @@ class Session:
         unit: Unit,
         budget: Guarantee | None = None,
         columns: Mapping[str, Fact] | None = None,
+        public: Mapping[str, Any] | None = None,
         dataset: str | None = None,
         ledger: str | Ledger | None = None,
         analyst: str | None = None,
@@ -105,8 +106,12 @@ class Session:
         memory_limit: str = "2GB",
         threads: int | None = None,
     ) -> None:
-        check_tables(tables)
-        check_options(unit, budget, columns, ledger, bits)
+        check_tables(tables, public)
+        if not isinstance(unit, Person | Row):
+            raise InvalidParameter(
+                "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
+            )
+        check_options(budget, columns, ledger, bits)
         check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
         self._closed = False
@@ -115,9 +120,13 @@ class Session:
         self._analyst, self._purpose = analyst, purpose
         from tacet.query.engines.duckdb import DuckDB
 
-        self._engine: Engine = DuckDB(tables, memory_limit=memory_limit, threads=threads)
+        every = {**tables, **(public or {})}
+        self._engine: Engine = DuckDB(every, memory_limit=memory_limit, threads=threads)
         try:
-            self._scopes = scopes_of(self._engine, unit, dict(columns or {}))
+            known = scopes_of(self._engine, unit, dict(columns or {}), public=public or ())
+            self._known = known
+            self._scopes = {name: known[name] for name in tables}
+            self._public = public_of(self._engine, known, public or ())
             self._owns_ledger = ledger is None or isinstance(ledger, str)
             self._ledger = (
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
@@ -125,9 +134,7 @@ class Session:
             self._dataset = account_name(dataset, durable=self._ledger.durable)
             terms = {"unit": unit.terms, "neighbors": str(unit.neighbors)}
             self._budget = self._ledger.open_account(self._dataset, budget, terms).budget
-            if isinstance(unit, Person) and unit.search is not None:
-                self.unit = unit.searched
-                self.unit = found_unit(self, unit)
+            self._find_rows()
         except BaseException:
             self._engine.close()
             raise
@@ -159,51 +166,27 @@ class Session:
 
     def table(self, name: str) -> Query:
         """Begin a question about one table."""
-        if not checks.is_text(name) or name not in self._scopes:
-            known = ", ".join(self._scopes)
-            raise InvalidParameter("table", name, expected=f"one of the session's tables: {known}")
-        return Query(table=name, unit=self.unit, scope=self._scopes[name])
+        return begin(name, self._scopes, public=self._public, unit=self.unit)
 
-    @overload
     def explain(
         self,
         query: Query | str,
         *,
         budget: Guarantee,
-        weights: None = None,
-        errors: Number | Mapping[str, Number] | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
-    ) -> Explanation: ...
-    @overload
-    def explain(
-        self,
-        query: Several,
-        *,
-        budget: Guarantee,
-        weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Sequence[Any] | Mapping[str, Any] | None = None,
-        assuming: Assume | None = None,
-        keys: GivenKeys = None,
-    ) -> Explanations: ...
-    def explain(
-        self,
-        query: Query | str | Several,
-        *,
-        budget: Guarantee,
-        weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
-        assuming: Assume | None = None,
-        keys: GivenKeys = None,
-    ) -> Explanation | Explanations:
-        """What a question, or several together, would do, cost and err by, as `evaluate` has it.
+    ) -> Explanation:
+        """What a question would do, cost and err by. Free: reads no data and spends nothing.
 
-        Free: reads no data and spends nothing. assuming: what to suppose of the data, for errors
-        that depend on it. A budget above what is left is explained too.
+        query: also a SELECT, as `sql` takes it, with its keys. assuming: what to suppose of the
+        data, for errors that depend on it. A budget above what is left is explained too.
         """
-        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
-        priced = Priced.of(asked.together, asked.budget, self._budget)
-        return explanation_of(priced, left=self.remaining, assuming=assuming)
+        together, _ = self._together(check_single(query), None, keys)
+        priced = Priced.of(together, budget, self._budget)
+        (question,), (allocation,) = together.queries, priced.allocations
+        check_assumption(assuming, question)
+        left, cost = self.remaining, priced.charge
+        return explained(question, allocation, cost, left=left, assuming=assuming)
 
     @overload
     def evaluate(
@@ -252,11 +235,18 @@ class Session:
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
         stays spent.
         """
-        if errors is None and assuming is not None:
+        together, selects = self._together(query, weights, keys)
+        if errors is not None:
+            wished = wishes_of(errors, together, listed=not isinstance(query, Mapping))
+            check_assumption(assuming, *together.queries)
+            request_price(budget, self._budget)  # refuses a budget of another unit
+            together, budget = split_for(together, wished, budget, assuming)
+        elif assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
-        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
-        together = asked.together
-        releases = tuple(map(arranged, self._answered(together, asked.budget), asked.selects))
+        releases = tuple(
+            release if select is None else arranged(release, select)
+            for release, select in zip(self._answered(together, budget), selects, strict=True)
+        )
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
 
     def suggest_budget(
@@ -278,12 +268,12 @@ class Session:
         Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
         WrongUnit for a kind that the account does not take.
         """
+        together, _ = self._together(check_single(query), None, keys)
+        wished = [targets_of(error, together.queries[0])]
+        check_assumption(assuming, together.queries[0])
         make = budgets_of(kind, delta, account=self._budget)
-        some = make(Fraction(1, 10))
-        request_price(some, self._budget)  # refuses a kind that it does not take
-        asked = self._asked(check_single(query), some, None, None, assuming, keys=keys)
-        wished = [targets_of(error, asked.together.queries[0])]
-        return least_budget(asked.together, make, wished, assuming)
+        request_price(make(Fraction(1, 10)), self._budget)  # refuses a kind that it does not take
+        return least_budget(together, make, wished, assuming)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.
@@ -299,7 +289,8 @@ class Session:
                 "table", query, expected="no groups: .agg(range=tacet.find_bounds(...)) takes them"
             )
         release = self.evaluate(query.agg(range=find_bounds(column)), budget=budget)
-        return Bounds(*release.answers["range"].intervals[0])
+        ((low, high),) = release.answers["range"].intervals
+        return Bounds(low, high)
 
     def describe(
         self, table: str, *, budget: Guarantee, progress: Progress | None = None
@@ -311,8 +302,8 @@ class Session:
         `to_html()` one with pictures. progress: told how many questions are done, of how many.
         Raises as `evaluate` does; what is spent by then stays spent.
         """
-        # Lest a look end half way.
-        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
+        price = request_price(budget, self._budget)
+        check_affordable(price, self.remaining, self._dataset)  # lest a look end half way
         return describe(self, table, budget=budget, progress=progress)
 
     def sql(self, text: str, *, budget: Guarantee, keys: GivenKeys = None) -> Release:
@@ -355,15 +346,24 @@ class Session:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
-    def _asked(self, *given: Any, keys: GivenKeys) -> Asked:
-        account = self._budget
+    def _find_rows(self) -> None:
+        """Replace a unit whose `max_rows` is to be found by one that has it."""
+        if not isinstance(self.unit, Person) or self.unit.search is None:
+            return
+        wanted, search, found = self.unit, self.unit.search, 1
+        self.unit = wanted.searched
+        assert self.unit.max_rows is not None
+        for name in self._scopes:
+            query = self.table(name).agg(rows=RowsPerPerson(most=self.unit.max_rows))
+            release = self.evaluate(query, budget=search.budget * Fraction(1, len(self._scopes)))
+            found = max(found, int(release.answers["rows"].values[0]))
+        self.unit = wanted.found(found)
+
+    def _together(
+        self, query: object, weights: object, keys: GivenKeys
+    ) -> tuple[Together, list[Select | None]]:
         return read_asked(
-            *given,
-            keys=keys,
-            start=self.table,
-            scopes=self._scopes,
-            unit=self.unit,
-            account=account,
+            query, weights, keys, start=self.table, scopes=self._known, unit=self.unit
         )
 
     def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:

@@ -161,7 +161,7 @@ def _least_shares(
     """For each question, by name, the least share of this kind that reaches the wished error."""
     found = []
     for query, wished in zip(together.queries, targets, strict=True):
-        reach = Reach.of(query.limited, cells=query.cells)
+        reach = query.reach
         shares = {}
         for name, error in wished.items():
             excess = _alone(

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tacet import checks
 from tacet.errors import InvalidParameter
@@ -55,7 +58,8 @@ class Person:
     """Protect a person with all her rows, of which a bounded number enters any question.
 
     id: the column that names the person, or a row-wise expression such as "lower(email)", or
-    several of them that do so together. Every table of the session has it. Rows without an id (NULL
+    several of them that do so together. Every table of the session has it; where tables name it
+    differently, a mapping by table: {"visits": "pid", "labs": "patient"}. Rows without an id (NULL
     in any of them) are dropped. Numbers that are computed are ids where they are whole and below
     2^53.
     max_rows: how many rows a person may bring into one question, over all groups together. With
@@ -81,23 +85,24 @@ class Person:
     max_rows_per_group: int | None
     neighbors: Neighbors = AddRemove
     search: Auto | None = None
+    by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __init__(
         self,
-        id: str | tuple[str, ...],
+        id: str | tuple[str, ...] | Mapping[str, str | tuple[str, ...]],
         *,
         max_rows: int | Auto | None = None,
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
         neighbors: Neighbors = AddRemove,
     ) -> None:
-        names = tuple(id) if isinstance(id, tuple | list) else (id,)
-        if not names or not all(checks.is_text(name) for name in names):
-            raise InvalidParameter(
-                "id", id, expected="a column or an expression, or several in a tuple"
-            )
-        if len(set(names)) < len(names):
-            raise InvalidParameter("id", id, expected="columns or expressions that differ")
+        by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        if isinstance(id, Mapping):
+            by_table = tuple((table, _names(named)) for table, named in id.items())
+            if len({len(named) for _, named in by_table}) != 1:
+                expected = "for every table as many columns as for the others"
+                raise InvalidParameter("id", id, expected=expected)
+        names = by_table[0][1] if by_table else _names(id)
         search = max_rows if isinstance(max_rows, Auto) else None
         rows = _limit("max_rows", max_rows.most if isinstance(max_rows, Auto) else max_rows)
         groups = _limit("max_groups", max_groups)
@@ -118,6 +123,7 @@ class Person:
         object.__setattr__(self, "max_rows_per_group", each)
         object.__setattr__(self, "neighbors", _relation(neighbors))
         object.__setattr__(self, "search", search)
+        object.__setattr__(self, "by_table", by_table)
 
     @property
     def searched(self) -> Person:
@@ -127,32 +133,29 @@ class Person:
         most = self.search.most
         if self.max_groups is not None and self.max_rows_per_group is not None:
             most = min(most, self.max_groups * self.max_rows_per_group)  # more is never kept
-        return Person(self.id, max_rows=most, neighbors=self.neighbors)
+        return self._but(max_rows=most, max_groups=None, max_rows_per_group=None, search=None)
 
     def found(self, max_rows: int) -> Person:
         """The same unit with the number of rows that its search found."""
-        unit = Person(
-            self.id,
-            max_rows=max_rows,
-            max_groups=self.max_groups,
-            max_rows_per_group=self.max_rows_per_group,
-            neighbors=self.neighbors,
-        )
-        object.__setattr__(unit, "search", self.search)
-        return unit
+        return self._but(max_rows=max_rows)
 
     def with_groups(self, max_groups: int) -> Person:
         """The same unit in at most so many groups."""
         groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
-        unit = Person(
-            self.id,
-            max_rows=self.max_rows,
-            max_groups=groups,
-            max_rows_per_group=self.max_rows_per_group,
-            neighbors=self.neighbors,
-        )
-        object.__setattr__(unit, "search", self.search)
-        return unit
+        return self._but(max_groups=groups)
+
+    def in_table(self, table: str, tables: Collection[str] = ()) -> Person:
+        """The unit as one table names it.
+
+        tables: all that there are. InvalidParameter where their ids are not those that were given.
+        """
+        if not self.by_table:
+            return self
+        named = dict(self.by_table)
+        if table not in named or not set(named) <= {table, *(tables or named)}:
+            expected = f"the id of every table: {', '.join(map(repr, tables)) or repr(table)}"
+            raise InvalidParameter("unit", dict(self.by_table), expected=expected)
+        return self._but(id=named[table], by_table=())
 
     @property
     def terms(self) -> str:
@@ -169,7 +172,15 @@ class Person:
             "max_rows_per_group": self.max_rows_per_group,
         }
         given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
-        return f"Person(id={self.id}{given}, neighbors={self.neighbors})"
+        named = dict(self.by_table) if self.by_table else self.id
+        return f"Person(id={named}{given}, neighbors={self.neighbors})"
+
+    def _but(self, **changes: Any) -> Person:
+        """The same unit with other fields."""
+        unit = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(unit, name, value)
+        return unit
 
     def _text(self, rows: int | None) -> str:
         limits = []
@@ -184,7 +195,10 @@ class Person:
         *first, last = limits
         listed = f"{', '.join(first)} and {last}" if first else last
         place = "" if rows is None and self.search is not None else " in a question"
-        return f"a person ({', '.join(self.id)}) with at most {listed}{place}"
+        ids = ", ".join(self.id)
+        if self.by_table:
+            ids = "; ".join(f"{table}: {', '.join(named)}" for table, named in self.by_table)
+        return f"a person ({ids}) with at most {listed}{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +220,11 @@ class Row:
     def terms(self) -> str:
         """The unit as a term of an account."""
         return str(self)
+
+    def in_table(self, table: str, tables: Collection[str] = ()) -> Row:
+        """The unit as one table names it."""
+        del table, tables
+        return self
 
     def __str__(self) -> str:
         return "a single row"
@@ -242,13 +261,18 @@ class Reach:
         return min(2 * self.touched, self.cells) if self.replaced else self.touched
 
     @staticmethod
-    def of(unit: Unit, *, cells: int) -> Reach:
-        """The reach of one unit into a question with this many groups."""
+    def of(unit: Unit, *, cells: int, most: int | None = None) -> Reach:
+        """The reach of one unit into a question with this many groups.
+
+        most: how many rows of the question are one unit's at most, before its own limits; by
+        default any number are a person's, and one is a row's.
+        """
         replaced = unit.neighbors is ReplaceOne
         if not isinstance(unit, Person):
-            return Reach.within(max_rows=1, cells=cells, replaced=replaced)
+            return Reach.within(max_rows=most or 1, cells=cells, replaced=replaced)
+        limits = [rows for rows in (unit.max_rows, most) if rows is not None]
         return Reach.within(
-            max_rows=unit.max_rows,
+            max_rows=min(limits, default=None),
             max_groups=unit.max_groups,
             max_rows_per_group=unit.max_rows_per_group,
             cells=cells,
@@ -298,6 +322,19 @@ class Reach:
             cells=cells,
             replaced=replaced,
         )
+
+
+def _names(id: object) -> tuple[str, ...]:
+    names = tuple(id) if isinstance(id, tuple | list) else (id,)
+    if not names or not all(checks.is_text(name) for name in names):
+        raise InvalidParameter(
+            "id",
+            id,
+            expected="a column or an expression, several in a tuple, or such by table in a mapping",
+        )
+    if len(set(names)) < len(names):
+        raise InvalidParameter("id", id, expected="columns or expressions that differ")
+    return tuple(str(name) for name in names)
 
 
 def _limit(name: str, value: int | None) -> int | None:

@@ -91,6 +91,10 @@ class Engine(Protocol):
         """SQL of the relation that holds a table."""
         ...
 
+    def look(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+        ...
+
     def check_sources(self) -> None:
         """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
         ...

@@ -1,0 +1,139 @@
+"""SQL of the rows of a question, before anybody is bound."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tacet.query.bounding import bound_rows, salt_for
+from tacet.query.public import join_key
+from tacet.query.rows import Derive, Explode, Filter, Lookup, Matched, Pair, Rows, Table, United
+from tacet.query.sqltext import identifier, literal
+from tacet.query.units import Person
+
+__all__ = ["Located", "relation"]
+
+Located = Callable[[str], str]
+"""From the name of a table to SQL of it."""
+
+
+def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int) -> str:
+    """SELECT of at least the columns with these identifiers, and of what ids are made of.
+
+    scan: from a table's name to SQL of it; salt: for what is drawn of a person's rows.
+    """
+    wanted = rows.wanted(names)
+    leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
+    source = _source(rows, names, scan=scan, salt=salt)
+    text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
+    for step in rows.steps:
+        match step:
+            case Filter(expression=expression):
+                text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
+            case Derive(name=name, expression=expression):
+                text = f"SELECT *, {expression.sql} AS {identifier(name)} FROM ({text})"
+            case Explode(name=name, expression=expression):
+                parts = f"string_split({expression.sql}, {literal(step.separator)})"
+                parts = f"unnest(list_slice({parts}, 1, {step.most}))"
+                text = f"SELECT *, {parts} AS {identifier(name)} FROM ({text})"
+            case Lookup():
+                text = _looked_up(text, step, wanted, scan)
+    return text
+
+
+def _source(rows: Rows, names: Iterable[str], *, scan: Located, salt: int) -> str:
+    if isinstance(rows.source, Table):
+        return scan(rows.source.name)
+    sides = [
+        relation(side, needed, scan=scan, salt=salt_for(purpose, salt))
+        for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
+    ]
+    needed_here = {leaf.name for leaf in rows.leaves(names)}
+    if isinstance(rows.source, Matched):
+        return _matched(rows, rows.source, sides, needed_here, salt)
+    return _united(rows, rows.source, sides, needed_here)
+
+
+def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -> str:
+    taken = [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
+    readings = {
+        leaf.name: leaf.sql
+        for pair in step.pairs
+        for leaf in step.public.scope.leaves[pair.right_label]
+    }
+    selected = [f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in taken]
+    selected += [
+        f"{join_key(pair.right.kind, f'({readings[pair.right.name]})')} AS j{index}"
+        for index, pair in enumerate(step.pairs)
+    ]
+    same = " AND ".join(
+        f"{join_key(pair.left.kind, f'here.{identifier(pair.left.name)}')} = there.j{index}"
+        for index, pair in enumerate(step.pairs)
+    )
+    beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
+    join = "LEFT JOIN" if step.how == "left" else "JOIN"
+    return (
+        f"SELECT here.*{beside} FROM ({text}) AS here {join} (SELECT {', '.join(selected)} FROM "
+        f"{scan(step.table)}) AS there ON {same}"
+    )
+
+
+def _matched(rows: Rows, source: Matched, sides: Sequence[str], needed: set[str], salt: int) -> str:
+    """Each side bound by itself, then joined on the person, and on the further columns."""
+    columns = {new: source.columns[new] for new in source.columns if new in needed}
+    kept = []
+    for number, (text, purpose) in enumerate(zip(sides, ("left rows", "right rows"), strict=True)):
+        own = [old for old, of_right in columns.values() if of_right == bool(number)]
+        own += [(pair.right if number else pair.left).name for pair in source.pairs]
+        values = {name: f"c{index}" for index, name in enumerate(dict.fromkeys(own))}
+        ids = _ids(rows, rows.sides[number])
+        listed = [*ids, "0::UTINYINT AS cell"]
+        listed += [f"{identifier(name)} AS {short}" for name, short in values.items()]
+        present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
+        bound = bound_rows(
+            f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
+            unit=Person(tuple(rows.scope.ids), max_rows=source.max_rows[number]),
+            cells=1,
+            cell=["cell"],
+            values=list(values.values()),
+            salt=salt_for(purpose, salt),
+        )
+        kept.append((bound, values))
+    (left, of_left), (right, of_right) = kept
+    selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
+    for new, (old, is_right) in columns.items():
+        short = f"r.{of_right[old]}" if is_right else f"l.{of_left[old]}"
+        selected.append(f"{short} AS {identifier(new)}")
+    same = [f"l.u{index} = r.u{index}" for index in range(len(rows.scope.ids))]
+    same += [_same(pair, of_left, of_right) for pair in source.pairs]
+    join = "LEFT JOIN" if source.how == "left" else "JOIN"
+    return (
+        f"(SELECT {', '.join(selected)} FROM ({left}) AS l {join} ({right}) AS r "
+        f"ON {' AND '.join(same)})"
+    )
+
+
+def _same(pair: Pair, left: dict[str, str], right: dict[str, str]) -> str:
+    one = join_key(pair.left.kind, f"l.{left[pair.left.name]}")
+    return f"{one} = {join_key(pair.right.kind, f'r.{right[pair.right.name]}')}"
+
+
+def _united(rows: Rows, source: United, sides: Sequence[str], needed: set[str]) -> str:
+    columns = {new: source.columns[new] for new in source.columns if new in needed}
+    parts = []
+    for number, text in enumerate(sides):
+        listed = _ids(rows, rows.sides[number])
+        listed += [f"{identifier(old[number])} AS {identifier(n)}" for n, old in columns.items()]
+        parts.append(f"SELECT {', '.join(listed) or '1 AS nothing'} FROM ({text})")
+    return f"({' UNION ALL '.join(parts)})"
+
+
+def _ids(rows: Rows, side: Rows) -> list[str]:
+    """What names a person on one side, in the type in which both are compared."""
+    found = []
+    pairs = zip(rows.identities, side.identities, strict=True)
+    for index, (here, there) in enumerate(pairs):
+        sql = there.sql if here.type == there.type else f"{there.sql}::{here.type}"
+        found.append(f"{sql} AS u{index}")
+    return found

@@ -1,0 +1,139 @@
+"""Small tables of the same people, their neighbours, and the ways to put their rows together."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from tests.query.neighbor_moves import EVERY
+from tests.query.neighbor_tables import Limits, Pairs, make_pairs, unit_of
+
+import tacet
+from tacet.privacy.neighbors import Neighbors
+from tacet.query.plan import Query
+
+__all__ = ["ASKED", "OF_PEOPLE", "OF_ROWS", "PUBLIC", "Way", "opened_pairs"]
+
+Way = Callable[[tacet.Session, str], Query]
+
+PUBLIC = pa.table(
+    {
+        "code": ["z", "z", "z", "", "", "3", None, None, "é", "-2"],
+        "size": [1.0, 2.5, -3.0, 9.0, 9.0, None, 4.0, 5.0, 6.0, float("nan")],
+        "place": ["a", "b", None, "a", "a", "b", "b", "b", "a", "a"],
+    }
+)
+"""A table without people. Some keys stand in it three times, NULL twice."""
+
+
+def _lookup(session: tacet.Session, side: str) -> Query:
+    return session.table(side).join("codes", {"note": "code"})
+
+
+def _outer_lookup(session: tacet.Session, side: str) -> Query:
+    table = session.table(side).where("x > -5 OR x IS NULL")
+    return table.join("codes", {"note": "code"}, how="left", columns=["place"])
+
+
+def _explode(session: tacet.Session, side: str) -> Query:
+    text = "CASE WHEN whole > 1 THEN 'a,b,,c' ELSE note END"
+    return session.table(side).explode(text, into="piece", most=3)
+
+
+def _both(session: tacet.Session, side: str) -> Query:
+    exploded = _explode(session, side).where("piece <> 'b'")
+    return exploded.join("codes", {"note": "code"}, how="left")
+
+
+def _twice(session: tacet.Session, side: str) -> Query:
+    table = session.table(side)
+    return table.union(table.where("x > 0"))
+
+
+def _met(session: tacet.Session, side: str) -> Query:
+    other = session.table(f"{side} labs").derive(twice="x * 2")
+    columns = {"y": "x", "other": "note", "twice": "twice"}
+    return session.table(side).join(other, columns=columns, max_rows=(2, 3))
+
+
+def _met_on_more(session: tacet.Session, side: str) -> Query:
+    table, other = session.table(side).where("x < 100"), session.table(f"{side} labs")
+    on = {name: name for name in table.scope.ids} | {"whole": "whole"}
+    return table.join(other, on, how="left", columns={"y": "x"}, max_rows=(3, 2))
+
+
+def _united(session: tacet.Session, side: str) -> Query:
+    return session.table(side).union(session.table(f"{side} labs"))
+
+
+def _nested(session: tacet.Session, side: str) -> Query:
+    labs = session.table(f"{side} labs")
+    met = labs.join(session.table(side), columns={"y": "x"}, max_rows=2)
+    return _both(session, side).union(met.where("y IS NOT NULL OR x > 0"))
+
+
+OF_ROWS: Mapping[str, Way] = {
+    "lookup": _lookup,
+    "outer lookup": _outer_lookup,
+    "explode": _explode,
+    "both": _both,
+    "twice": _twice,
+}
+"""Those that single rows can be protected in."""
+OF_PEOPLE: Mapping[str, Way] = {
+    **OF_ROWS,
+    "met": _met,
+    "met on more": _met_on_more,
+    "united": _united,
+    "nested": _nested,
+}
+
+ASKED = {
+    name: EVERY[name]
+    for name in (
+        *("rows", "present", "sum_across_zero", "sum_text", "mean_whole", "variance_from_zero"),
+        *("median", "bins_whole", "distinct_notes", "people", "total_whole", "greatest"),
+    )
+}
+"""A few aggregates of every kind; the last three tell people apart."""
+
+
+def opened_pairs(
+    *, count: int, ids: str, limits: Limits | None, neighbors: Neighbors, seed: int
+) -> tuple[tacet.Session, Pairs]:
+    """A session over small tables, their neighbours, and both sides' second tables."""
+    pairs = make_pairs(
+        count=count, ids=ids, neighbors=neighbors, rows=limits is None, text=False, seed=seed
+    )
+    unit = unit_of(pairs.ids, limits=limits, neighbors=neighbors)
+    tables: dict[str, Any] = dict(pairs.tables)
+    if limits is not None:
+        tables |= {f"{side} labs": _labs(pairs, side, seed) for side in pairs.tables}
+    session = tacet.Session(tables, unit=unit, budget=tacet.PureDP(1), public={"codes": PUBLIC})
+    return session, pairs
+
+
+def _labs(pairs: Pairs, side: str, seed: int) -> pa.Table:
+    """Other rows of the same people; those of who differs differ too."""
+    table = pairs.tables[side]
+    lines = table.to_pylist()
+    people: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        key = tuple(line[name] for name in pairs.ids)
+        people.setdefault(f"{line['pair']} {key}", []).append(line)
+    found = []
+    for name, own in sorted(people.items()):
+        key = tuple(own[0][part] for part in pairs.ids)
+        gone = key in pairs.gone or None in key or key[0] != key[0]
+        source = random.Random(f"{seed} {name} {side if gone else ''}")
+        for _ in range(source.choice([0, 1, 2, 3, 9])):
+            fixed = {part: own[0][part] for part in ("pair", "who", "part")}
+            region = source.choice(["a", "b", None, "other"])
+            x, whole = source.choice([None, 1.0, 3.0, -2.5, 10.0]), source.choice([None, 1, 2, 5])
+            note = source.choice(["z", "", None, "3"])
+            found.append({**fixed, "region": region, "x": x, "whole": whole, "note": note})
+    return pa.Table.from_pylist(found, schema=table.schema)
