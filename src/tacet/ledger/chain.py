@@ -283,7 +283,8 @@ def _fields_digest(fields: dict[str, Any]) -> str:
     return _digest(kept)
 
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+# What is no text or number was put there by force: it has some digest, and not the right one.
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr).encode
 
 
 def _digest(fields: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ from sqlalchemy import (
     select,
 )
 
+from tacet.errors import InvalidParameter, LedgerMismatch
 from tacet.ledger.entries import Account, Entry
 from tacet.privacy.guarantees import guarantee_from_json
 
@@ -226,9 +227,13 @@ def _entry(row: Sequence[Any]) -> Entry:
 
 @functools.lru_cache(maxsize=256)  # it never changes, and is read with every reservation
 def _account(dataset: str, budget: str, terms: str, opened: str) -> Account:
-    return Account(
-        dataset=dataset,
-        budget=guarantee_from_json(budget),
-        terms=tuple(sorted(json.loads(terms).items())),
-        opened=opened,
-    )
+    try:
+        return Account(
+            dataset=dataset,
+            budget=guarantee_from_json(budget),
+            terms=tuple(sorted(json.loads(terms).items())),
+            opened=opened,
+        )
+    except (InvalidParameter, ValueError, TypeError, AttributeError):
+        pass
+    raise LedgerMismatch(f"Account {dataset!r} was changed: its budget or terms cannot be read.")
