@@ -86,7 +86,7 @@ def test_half_a_limit_errs_as_a_session_with_half_of_it() -> None:
     for one in now.outlook.limits:
         assert (one.now, one.then) == (limits[one.limit], limits[one.limit] // 2)
         other = limits | {one.limit: one.then}
-        with opened(tacet.Person("id", **other)) as session:  # type: ignore[arg-type]
+        with opened(tacet.Person("id", **other)) as session:
             then = session.explain(question(session), budget=PureDP(1))
         for name in ("n", "total"):
             times = (then.standard_error(name) or 0) / (now.standard_error(name) or 1)

@@ -18,9 +18,9 @@ from tacet.query.aggregates.answers import Answer
 from tacet.query.allocation import Allocation, allocate_together, event_of
 from tacet.query.counting import Begun, First, finished, first_statement
 from tacet.query.exact import answers_of
-from tacet.query.explanation import provenance
 from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
+from tacet.query.provenance import provenance
 from tacet.query.relations import Located
 from tacet.query.release import Release
 from tacet.query.scans import Scan, scans_of

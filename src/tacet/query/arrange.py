@@ -39,8 +39,10 @@ def check_arrangement(select: Select, query: Query) -> None:
     _Plan.of(select, _columns(select, query))
 
 
-def arranged(release: Release, select: Select) -> Release:
-    """The release in the columns, order, length and names that the SELECT asked for."""
+def arranged(release: Release, select: Select | None) -> Release:
+    """The release in the columns, order, length and names that the SELECT asked for, if any did."""
+    if select is None:
+        return release
     columns = _columns(select, release.query)
     plan = _Plan.of(select, columns)
     table = _Table(columns=columns, release=release)

@@ -5,32 +5,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from tacet.query.opening import check_question
+from tacet.accounting.charges import request_price
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.aggregates.answers import Assume
+from tacet.query.opening import check_assumption, check_question
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
 from tacet.query.scope import Scope
 from tacet.query.select import question, rows
 from tacet.query.sql.types import Select
+from tacet.query.targets import split_for
 from tacet.query.together import Together, members_of, read_together
 from tacet.query.units import Unit
+from tacet.query.wishes import wishes_of
 
-__all__ = ["read_asked"]
+__all__ = ["Asked", "read_asked"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a caller asked. selects: the SELECTs that some questions are; budget: to be spent."""
+
+    together: Together
+    selects: tuple[Select | None, ...]
+    budget: Guarantee
 
 
 def read_asked(
     query: object,
+    budget: Guarantee,
     weights: object,
-    keys: GivenKeys,
+    errors: object,
+    assuming: Assume | None,
     *,
+    keys: GivenKeys,
     start: Callable[[str], Query],
     scopes: Mapping[str, Scope],
     unit: Unit,
-) -> tuple[Together, list[Select | None]]:
-    """One question or several, and the SELECTs that some of them are; nothing is read or spent.
+    account: Guarantee,
+) -> Asked:
+    """One question or several, with the split that was asked for; nothing is read or spent.
 
     start: from a table's name to a query without steps. Of several, a SELECT takes those of the
-    keys that its GROUP BY names. Raises what is wrong with a question, naming it.
+    keys that its GROUP BY names. account: what a budget is taken from. Raises what is wrong with a
+    question, naming it.
     """
     several = members_of(query) is not None
 
@@ -46,4 +66,10 @@ def read_asked(
                 own = None
         return question(one, start=start, keys=own)
 
-    return read_together(query, weights, read)
+    together, selects = read_together(query, weights, read)
+    check_assumption(assuming, *together.queries)
+    if errors is not None:
+        wished = wishes_of(errors, together, listed=not isinstance(query, Mapping))
+        request_price(budget, account)  # refuses a budget of another unit
+        together, budget = split_for(together, wished, budget, assuming)
+    return Asked(together=together, selects=tuple(selects), budget=budget)

@@ -9,24 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacet.privacy.guarantees import Guarantee
-from tacet.privacy.neighbors import ReplaceOne
 from tacet.query.aggregates.answers import Assume, Forecast
-from tacet.query.allocation import Allocation
-from tacet.query.bounding import limits_in_words
+from tacet.query.answering import Priced
 from tacet.query.found_keys import FoundKeys
-from tacet.query.outlook import Outlook, outlook_of
+from tacet.query.outlook import Outlook, outlooks_of
 from tacet.query.plan import Query
-from tacet.query.rows_in_words import lines_of
-from tacet.query.together import Place
-from tacet.query.units import Person
+from tacet.query.provenance import rows_in_words
 
-__all__ = ["Explanation", "explained", "provenance"]
-
-_READING = (
-    "Values are as released and may be below zero or out of range; .clamped() mends them. "
-    "Standard errors and intervals are about the exact answer on the bounded rows, and count "
-    "the noise, not what bounding, clamping or sampling did."
-)
+__all__ = ["Explanation", "explained"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,48 +76,66 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        lines = ["What happens to the rows"]
-        lines += [f"  {number}. {text}" for number, text in enumerate(self.rows, start=1)]
-        lines += ["", f"What it costs: {self.cost}, of the {self.request} that was offered"]
+        lines = [*self.steps, "", *self.price, *self.aggregates("the budget")]
+        if more := self.outlook.lines:
+            lines += ["", *more]
+        return "\n".join(lines)
+
+    @property
+    def steps(self) -> list[str]:
+        """What happens to the rows, for people."""
+        numbered = [f"  {number}. {text}" for number, text in enumerate(self.rows, start=1)]
+        return ["What happens to the rows", *numbered]
+
+    @property
+    def price(self) -> list[str]:
+        """What it costs and what is left, for people."""
+        lines = [f"What it costs: {self.cost}, of the {self.request} that was offered"]
         lines += [f"What is left: {self.left}"]
         if not self.affordable:
             lines[-1] += ". The question would be refused: it costs more than that"
-        lines += [] if self.keys is None else ["", *self.keys.lines]
+        return lines
+
+    def aggregates(self, whole: str) -> list[str]:
+        """What is known of the keys and of every aggregate, for people; whole: what is split."""
+        lines = [] if self.keys is None else ["", *self.keys.lines]
         for name, forecast in self.forecasts.items():
-            share = f"{100 * self.parts[name]:.3g}% of the budget"
+            share = f"{100 * self.parts[name]:.3g}% of {whole}"
             lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
             lines += [f"  noise: {forecast.noise}"]
             lines += [f"  {text}" for text in _errors(forecast)]
             lines += [f"  {self.beside[name]}"] if name in self.beside else []
             lines += [f"  {note}" for note in forecast.notes]
-        if more := self.outlook.lines:
-            lines += ["", *more]
-        return "\n".join(lines)
+        return lines
 
 
-def explained(
-    query: Query,
-    allocation: Allocation,
-    cost: Guarantee,
-    *,
-    left: Guarantee,
-    assuming: Assume | None,
-) -> Explanation:
-    """The explanation of a question with this noise and price."""
-    forecasts = {}
-    for name, aggregate in query.aggregates.items():
-        forecasts[name] = aggregate.forecast(allocation.noises[name], allocation.reach, assuming)
-    return Explanation(
-        rows=_rows(query),
-        forecasts=forecasts,
-        parts={name: float(part) for name, part in query.parts().items()},
-        request=allocation.request,
-        cost=cost,
-        left=left,
-        keys=FoundKeys.of(query, allocation),
-        outlook=outlook_of(query, allocation.request, forecasts, assuming),
-        beside=_beside(query, forecasts),
-    )
+def explained(priced: Priced, *, left: Guarantee, assuming: Assume | None) -> list[Explanation]:
+    """The explanations of questions with this noise and price."""
+    queries, found = priced.together.queries, priced.allocations
+    forecasts = [
+        {
+            name: aggregate.forecast(one.noises[name], one.reach, assuming)
+            for name, aggregate in query.aggregates.items()
+        }
+        for query, one in zip(queries, found, strict=True)
+    ]
+    outlooks = outlooks_of(priced.together, priced.request, forecasts, assuming)
+    return [
+        Explanation(
+            rows=rows_in_words(query),
+            forecasts=known,
+            parts={name: float(part) for name, part in query.parts().items()},
+            request=priced.request,
+            cost=priced.charge,
+            left=left,
+            keys=FoundKeys.of(query, allocation),
+            outlook=outlook,
+            beside=_beside(query, known),
+        )
+        for query, allocation, known, outlook in zip(
+            queries, found, forecasts, outlooks, strict=True
+        )
+    ]
 
 
 def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
@@ -142,52 +150,6 @@ def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
                 f"noise beside the range of one value, {bounds[0]:g} to {bounds[1]:g}: {size}"
             )
     return found
-
-
-def provenance(
-    query: Query, allocation: Allocation, cost: Guarantee, *, place: Place | None = None
-) -> tuple[str, ...]:
-    """How a release was made, sentence by sentence: no part of it depends on the data."""
-    change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"
-    protects = (
-        f"Protects {query.unit}: whether it is in the table or {change} changes the law of this "
-        f"answer by no more than {cost} allows."
-    )
-    noises = [
-        f"{name}: {aggregate.forecast(allocation.noises[name], allocation.reach, None).noise}"
-        for name, aggregate in query.aggregates.items()
-    ]
-    together = []
-    if place is not None:
-        together.append(
-            f"Question {place.name!r} of {len(place.together.names):,} that were asked together: "
-            f"{cost} is for all of them, once."
-        )
-    keys = FoundKeys.of(query, allocation)
-    return (
-        protects,
-        *together,
-        *_rows(query),
-        *([] if keys is None else keys.sentences),
-        *noises,
-        _READING,
-    )
-
-
-def _rows(query: Query) -> tuple[str, ...]:
-    lines = lines_of(query.rows, query.names, query.unit)
-    if query.public_groups:
-        names = ", ".join(group.label for group in query.public_groups)
-        count = f"{len(query.keys):,} public key{'s' if len(query.keys) != 1 else ''}"
-        lines.append(f"keep rows whose {names} is one of {count}; every key is answered")
-    if query.margins is not None:
-        lines.append(f"sum over columns ({query.margins}); all tables add up")
-    unit = query.limited
-    if isinstance(unit, Person):
-        ids = ", ".join(unit.id)
-        lines.append(f"drop rows without {ids} (whether or not there are any)")
-        lines += limits_in_words(unit, cells=query.cells)
-    return tuple(lines)
 
 
 def _errors(forecast: Forecast) -> list[str]:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from tacet import checks
 from tacet.bits import RandomBits
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
+from tacet.query.aggregates.found import RowsPerPerson
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Text
 from tacet.query.engines.protocol import Engine
 from tacet.query.expressions.types import encodable
@@ -24,6 +26,9 @@ from tacet.query.scope import Scope, plain_type, readings
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Row, Unit
 
+if TYPE_CHECKING:
+    from tacet.query.session import Session
+
 __all__ = [
     "account_name",
     "begin",
@@ -34,6 +39,7 @@ __all__ = [
     "check_options",
     "check_question",
     "check_tables",
+    "found_unit",
     "public_of",
     "scope_of",
     "scopes_of",
@@ -59,8 +65,14 @@ def check_tables(tables: Mapping[str, Any], public: Mapping[str, Any] | None) ->
             raise InvalidParameter("public", name, expected=expected)
 
 
-def check_options(budget: object, columns: object, ledger: object, bits: object) -> None:
+def check_options(
+    unit: object, budget: object, columns: object, ledger: object, bits: object
+) -> None:
     """Raise InvalidParameter for options of another type."""
+    if not isinstance(unit, Person | Row):
+        raise InvalidParameter(
+            "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
+        )
     if budget is not None and not isinstance(budget, Guarantee):
         raise InvalidParameter(
             "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
@@ -77,10 +89,10 @@ def check_options(budget: object, columns: object, ledger: object, bits: object)
         raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
 
 
-def check_notes(**notes: object) -> None:
-    """Raise InvalidParameter for notes that are no text that a ledger can hold."""
+def check_notes(**notes: str | None) -> None:
+    """Raise InvalidParameter for notes that no ledger can keep."""
     for argument, note in notes.items():
-        if note is not None and not (checks.is_text(note) and encodable(str(note))):
+        if note is not None and not (checks.is_text(note) and encodable(note)):
             raise InvalidParameter(argument, note, expected="text, or None")
 
 
@@ -116,6 +128,22 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
     ):
         raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
     return "session" if dataset is None else dataset
+
+
+def found_unit(session: Session, wanted: Person) -> Person:
+    """The unit with the rows per person that are found privately, in every table.
+
+    session: one that protects the unit of the search, and pays for it.
+    """
+    assert wanted.search is not None
+    most, found = wanted.searched.max_rows, 1
+    assert most is not None
+    for name in session.tables:
+        query = session.table(name).agg(rows=RowsPerPerson(most=most))
+        part = wanted.search.budget * Fraction(1, len(session.tables))
+        release = session.evaluate(query, budget=part)
+        found = max(found, int(release.answers["rows"].values[0]))
+    return wanted.found(found)
 
 
 def scopes_of(

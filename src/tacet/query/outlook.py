@@ -19,11 +19,12 @@ import numpy as np
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import GDP, Guarantee
 from tacet.query.aggregates.answers import Assume, Forecast
-from tacet.query.allocation import allocate
+from tacet.query.allocation import allocate_together
 from tacet.query.plan import Query
+from tacet.query.together import Together
 from tacet.query.units import Person
 
-__all__ = ["Gauge", "Halved", "Outlook", "outlook_of"]
+__all__ = ["Gauge", "Halved", "Outlook", "outlooks_of"]
 
 _PARTS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
 _ROWS = 1_000  # of a cell, for errors that depend on them
@@ -84,6 +85,30 @@ class Outlook:
     limits: tuple[Halved, ...]
     cuts: tuple[str, ...]
 
+    @staticmethod
+    def joined(outlooks: Mapping[str, Outlook]) -> Outlook:
+        """Those of several questions as one; an aggregate is named after its question too."""
+        budgets: dict[Guarantee, dict[str, Gauge]] = {}
+        limits: dict[tuple[str, int, int], dict[str, float]] = {}
+        for question, one in outlooks.items():
+            for budget, errors in one.budgets:
+                found = budgets.setdefault(budget, {})
+                found |= {f"{question}: {name}": gauge for name, gauge in errors.items()}
+            for half in one.limits:
+                times = limits.setdefault((half.limit, half.now, half.then), {})
+                times |= {f"{question}: {name}": value for name, value in half.times.items()}
+        halves = [
+            Halved(limit=limit, now=now, then=then, times=times)
+            for (limit, now, then), times in limits.items()
+        ]
+        return Outlook(
+            budgets=tuple(budgets.items()),
+            limits=tuple(sorted(halves, key=lambda one: one.most)),
+            cuts=tuple(
+                f"{question}: {cut}" for question, one in outlooks.items() for cut in one.cuts
+            ),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
         return {
@@ -119,40 +144,52 @@ class Outlook:
         return lines
 
 
-def outlook_of(
-    query: Query, request: Guarantee, forecasts: Mapping[str, Forecast], assume: Assume | None
-) -> Outlook:
-    """Other budgets, half of each limit, and what bounds do to assumed data.
+def outlooks_of(
+    together: Together,
+    request: Guarantee,
+    forecasts: Sequence[Mapping[str, Forecast]],
+    assume: Assume | None,
+) -> list[Outlook]:
+    """Other budgets, half of each limit, and what bounds do to assumed data, by question.
 
-    forecasts: by aggregate, what the request itself buys.
+    Other budgets are for all questions together. forecasts: by question and aggregate, what the
+    request itself buys.
     """
-    now = _known(forecasts)
+    now = [_known(found) for found in forecasts]
     budgets = []
     for part in _PARTS:
         budget = _times(request, part)
-        errors = now if part == 1 else _gauges(query, budget, assume)
-        if errors:
-            budgets.append((budget, errors))
-    limits = [one for name in _LIMITS for one in _halved(query, name, request, now, assume)]
-    return Outlook(
-        budgets=tuple(budgets),
-        limits=tuple(sorted(limits, key=lambda one: one.most)),
-        cuts=() if assume is None else (*_rows_cut(query, assume), *_values_cut(query, assume)),
-    )
+        budgets.append((budget, now if part == 1 else _gauges(together, budget, assume)))
+    halves = [_halved(together, name, request, now, assume) for name in _LIMITS]
+    outlooks = []
+    for place, query in enumerate(together.queries):
+        limits = [found[place] for found in halves if found and found[place].times]
+        cuts = () if assume is None else (*_rows_cut(query, assume), *_values_cut(query, assume))
+        outlooks.append(
+            Outlook(
+                budgets=tuple((budget, errors[place]) for budget, errors in budgets if any(errors)),
+                limits=tuple(sorted(limits, key=lambda one: one.most)),
+                cuts=cuts,
+            )
+        )
+    return outlooks
 
 
-def _gauges(query: Query, budget: Guarantee, assume: Assume | None) -> dict[str, Gauge]:
-    """By aggregate; empty for a budget that no noise can keep."""
+def _gauges(together: Together, budget: Guarantee, assume: Assume | None) -> list[dict[str, Gauge]]:
+    """By question and aggregate; empty for a budget that no noise can keep."""
     try:
-        found = allocate(query, budget)
+        found = allocate_together(together.queries, budget, weights=together.weights)
     except InvalidParameter:
-        return {}
-    return _known(
-        {
-            name: aggregate.forecast(found.noises[name], found.reach, assume)
-            for name, aggregate in query.aggregates.items()
-        }
-    )
+        return [{} for _ in together.queries]
+    return [
+        _known(
+            {
+                name: aggregate.forecast(one.noises[name], one.reach, assume)
+                for name, aggregate in query.aggregates.items()
+            }
+        )
+        for query, one in zip(together.queries, found, strict=True)
+    ]
 
 
 def _known(forecasts: Mapping[str, Forecast]) -> dict[str, Gauge]:
@@ -168,21 +205,34 @@ def _times(request: Guarantee, part: Fraction) -> Guarantee:
 
 
 def _halved(
-    query: Query, limit: str, request: Guarantee, now: Mapping[str, Gauge], assume: Assume | None
+    together: Together,
+    limit: str,
+    request: Guarantee,
+    now: Sequence[Mapping[str, Gauge]],
+    assume: Assume | None,
 ) -> list[Halved]:
-    unit = query.unit
+    """By question; nothing where the unit has no such limit, or one that cannot be halved."""
+    unit = together.queries[0].unit
     most = getattr(unit, limit, None)
     if not isinstance(unit, Person) or most is None or most < 2:
         return []
     limits = {name: getattr(unit, name) for name in _LIMITS} | {limit: most // 2}
     other = Person(unit.id, **limits, neighbors=unit.neighbors)
-    then = _gauges(dataclasses.replace(query, unit=other), request, assume)
-    times = {
-        name: then[name].value / gauge.value
-        for name, gauge in now.items()
-        if name in then and gauge.unit == then[name].unit and gauge.value > 0
-    }
-    return [Halved(limit=limit, now=most, then=most // 2, times=times)] if times else []
+    queries = tuple(dataclasses.replace(query, unit=other) for query in together.queries)
+    found = _gauges(dataclasses.replace(together, queries=queries), request, assume)
+    return [
+        Halved(
+            limit=limit,
+            now=most,
+            then=most // 2,
+            times={
+                name: then[name].value / gauge.value
+                for name, gauge in before.items()
+                if name in then and gauge.unit == then[name].unit and gauge.value > 0
+            },
+        )
+        for before, then in zip(now, found, strict=True)
+    ]
 
 
 def _rows_cut(query: Query, assume: Assume) -> list[str]:

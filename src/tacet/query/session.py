@@ -24,26 +24,27 @@ from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
-from tacet.query.aggregates.found import RowsPerPerson, find_bounds
+from tacet.query.aggregates.found import find_bounds
 from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
-from tacet.query.asked import read_asked
+from tacet.query.asked import Asked, read_asked
 from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
 from tacet.query.counting import begun
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
 from tacet.query.engines.protocol import Engine
-from tacet.query.explanation import Explanation, explained
+from tacet.query.explanation import Explanation
+from tacet.query.explanations import Explanations, explanation_of
 from tacet.query.opening import (
     account_name,
     begin,
     check_affordable,
     check_alive,
-    check_assumption,
     check_notes,
     check_options,
     check_tables,
+    found_unit,
     public_of,
     scopes_of,
 )
@@ -52,10 +53,10 @@ from tacet.query.private_keys import GivenKeys
 from tacet.query.release import Release
 from tacet.query.select import question
 from tacet.query.sql.types import Select
-from tacet.query.targets import least_budget, split_for
+from tacet.query.targets import least_budget
 from tacet.query.together import Several, Together, check_single
-from tacet.query.units import Person, Row, Unit
-from tacet.query.wishes import budgets_of, targets_of, wishes_of
+from tacet.query.units import Person, Unit
+from tacet.query.wishes import budgets_of, targets_of
 
 __all__ = ["Session"]
 
@@ -68,14 +69,13 @@ class Session:
     unit: whose presence is hidden: `tacet.Person("id column", max_rows=...)` or `tacet.Row()`.
     budget: the most that all answers together may cost; its kind fixes how costs add up. May be
     left out where the ledger already knows the data set. columns: public facts about columns:
-    `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with: what is in
-    them is told to anybody. dataset: the account's name in the ledger.
-    ledger: None for this process's memory, or "sqlite:///file.db". analyst, purpose: noted with
-    every entry. bits: `SeededBits` in tests only. memory_limit, threads: of the engine.
+    `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with. dataset:
+    the account's name in the ledger. ledger: None for this process's memory, or
+    "sqlite:///file.db". analyst, purpose: noted with every entry. bits: `SeededBits` in tests only.
+    memory_limit, threads: of the engine.
 
-    Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas, no rows (data
-    frames are copied), unless the unit's `max_rows` is to be found: that is a question, paid for
-    like any other, and raises what `evaluate` raises.
+    Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas, no rows (frames
+    are copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
 
     >>> import tacet
     >>> import pandas as pd
@@ -107,11 +107,7 @@ class Session:
         threads: int | None = None,
     ) -> None:
         check_tables(tables, public)
-        if not isinstance(unit, Person | Row):
-            raise InvalidParameter(
-                "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
-            )
-        check_options(budget, columns, ledger, bits)
+        check_options(unit, budget, columns, ledger, bits)
         check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
         self._closed = False
@@ -120,13 +116,12 @@ class Session:
         self._analyst, self._purpose = analyst, purpose
         from tacet.query.engines.duckdb import DuckDB
 
-        every = {**tables, **(public or {})}
+        public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = DuckDB(every, memory_limit=memory_limit, threads=threads)
         try:
-            known = scopes_of(self._engine, unit, dict(columns or {}), public=public or ())
-            self._known = known
-            self._scopes = {name: known[name] for name in tables}
-            self._public = public_of(self._engine, known, public or ())
+            self._known = scopes_of(self._engine, unit, columns or {}, public=public)
+            self._scopes = {name: self._known[name] for name in tables}
+            self._public = public_of(self._engine, self._known, public)
             self._owns_ledger = ledger is None or isinstance(ledger, str)
             self._ledger = (
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
@@ -134,7 +129,9 @@ class Session:
             self._dataset = account_name(dataset, durable=self._ledger.durable)
             terms = {"unit": unit.terms, "neighbors": str(unit.neighbors)}
             self._budget = self._ledger.open_account(self._dataset, budget, terms).budget
-            self._find_rows()
+            if isinstance(unit, Person) and unit.search is not None:
+                self.unit = unit.searched
+                self.unit = found_unit(self, unit)
         except BaseException:
             self._engine.close()
             raise
@@ -168,25 +165,46 @@ class Session:
         """Begin a question about one table."""
         return begin(name, self._scopes, public=self._public, unit=self.unit)
 
+    @overload
     def explain(
         self,
         query: Query | str,
         *,
         budget: Guarantee,
+        weights: None = None,
+        errors: Number | Mapping[str, Number] | None = None,
         assuming: Assume | None = None,
         keys: GivenKeys = None,
-    ) -> Explanation:
-        """What a question would do, cost and err by. Free: reads no data and spends nothing.
+    ) -> Explanation: ...
+    @overload
+    def explain(
+        self,
+        query: Several,
+        *,
+        budget: Guarantee,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        errors: Sequence[Any] | Mapping[str, Any] | None = None,
+        assuming: Assume | None = None,
+        keys: GivenKeys = None,
+    ) -> Explanations: ...
+    def explain(
+        self,
+        query: Query | str | Several,
+        *,
+        budget: Guarantee,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
+        assuming: Assume | None = None,
+        keys: GivenKeys = None,
+    ) -> Explanation | Explanations:
+        """What a question, or several together, would do, cost and err by, as `evaluate` has it.
 
-        query: also a SELECT, as `sql` takes it, with its keys. assuming: what to suppose of the
-        data, for errors that depend on it. A budget above what is left is explained too.
+        Free: reads no data and spends nothing. assuming: what to suppose of the data, for errors
+        that depend on it. A budget above what is left is explained too.
         """
-        together, _ = self._together(check_single(query), None, keys)
-        priced = Priced.of(together, budget, self._budget)
-        (question,), (allocation,) = together.queries, priced.allocations
-        check_assumption(assuming, question)
-        left, cost = self.remaining, priced.charge
-        return explained(question, allocation, cost, left=left, assuming=assuming)
+        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
+        priced = Priced.of(asked.together, asked.budget, self._budget)
+        return explanation_of(priced, left=self.remaining, assuming=assuming)
 
     @overload
     def evaluate(
@@ -235,18 +253,11 @@ class Session:
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
         stays spent.
         """
-        together, selects = self._together(query, weights, keys)
-        if errors is not None:
-            wished = wishes_of(errors, together, listed=not isinstance(query, Mapping))
-            check_assumption(assuming, *together.queries)
-            request_price(budget, self._budget)  # refuses a budget of another unit
-            together, budget = split_for(together, wished, budget, assuming)
-        elif assuming is not None:
+        if errors is None and assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
-        releases = tuple(
-            release if select is None else arranged(release, select)
-            for release, select in zip(self._answered(together, budget), selects, strict=True)
-        )
+        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
+        together = asked.together
+        releases = tuple(map(arranged, self._answered(together, asked.budget), asked.selects))
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
 
     def suggest_budget(
@@ -268,12 +279,12 @@ class Session:
         Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
         WrongUnit for a kind that the account does not take.
         """
-        together, _ = self._together(check_single(query), None, keys)
-        wished = [targets_of(error, together.queries[0])]
-        check_assumption(assuming, together.queries[0])
         make = budgets_of(kind, delta, account=self._budget)
-        request_price(make(Fraction(1, 10)), self._budget)  # refuses a kind that it does not take
-        return least_budget(together, make, wished, assuming)
+        some = make(Fraction(1, 10))
+        request_price(some, self._budget)  # refuses a kind that it does not take
+        asked = self._asked(check_single(query), some, None, None, assuming, keys=keys)
+        wished = [targets_of(error, asked.together.queries[0])]
+        return least_budget(asked.together, make, wished, assuming)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.
@@ -289,8 +300,7 @@ class Session:
                 "table", query, expected="no groups: .agg(range=tacet.find_bounds(...)) takes them"
             )
         release = self.evaluate(query.agg(range=find_bounds(column)), budget=budget)
-        ((low, high),) = release.answers["range"].intervals
-        return Bounds(low, high)
+        return Bounds(*release.answers["range"].intervals[0])
 
     def describe(
         self, table: str, *, budget: Guarantee, progress: Progress | None = None
@@ -302,8 +312,8 @@ class Session:
         `to_html()` one with pictures. progress: told how many questions are done, of how many.
         Raises as `evaluate` does; what is spent by then stays spent.
         """
-        price = request_price(budget, self._budget)
-        check_affordable(price, self.remaining, self._dataset)  # lest a look end half way
+        # Lest a look end half way.
+        check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
         return describe(self, table, budget=budget, progress=progress)
 
     def sql(self, text: str, *, budget: Guarantee, keys: GivenKeys = None) -> Release:
@@ -346,24 +356,15 @@ class Session:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
-    def _find_rows(self) -> None:
-        """Replace a unit whose `max_rows` is to be found by one that has it."""
-        if not isinstance(self.unit, Person) or self.unit.search is None:
-            return
-        wanted, search, found = self.unit, self.unit.search, 1
-        self.unit = wanted.searched
-        assert self.unit.max_rows is not None
-        for name in self._scopes:
-            query = self.table(name).agg(rows=RowsPerPerson(most=self.unit.max_rows))
-            release = self.evaluate(query, budget=search.budget * Fraction(1, len(self._scopes)))
-            found = max(found, int(release.answers["rows"].values[0]))
-        self.unit = wanted.found(found)
-
-    def _together(
-        self, query: object, weights: object, keys: GivenKeys
-    ) -> tuple[Together, list[Select | None]]:
+    def _asked(self, *given: Any, keys: GivenKeys) -> Asked:
+        account = self._budget
         return read_asked(
-            query, weights, keys, start=self.table, scopes=self._known, unit=self.unit
+            *given,
+            keys=keys,
+            start=self.table,
+            scopes=self._known,
+            unit=self.unit,
+            account=account,
         )
 
     def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:

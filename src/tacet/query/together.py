@@ -56,6 +56,12 @@ class Together:
         return Together(names=("",), queries=(query,), weights=(Fraction(1),))
 
     @property
+    def parts(self) -> dict[str, float]:
+        """By name each question's part of the budget."""
+        whole = sum(self.weights)
+        return {n: float(w / whole) for n, w in zip(self.names, self.weights, strict=True)}
+
+    @property
     def single(self) -> bool:
         """Whether it is one question, asked alone."""
         return self.names == ("",)

@@ -23,8 +23,8 @@ from tacet.ledger.entries import Account, Entry
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
 from tacet.query.allocation import Allocation, allocate_together, event_of
-from tacet.query.explanation import provenance
 from tacet.query.plan import Query, answer_columns
+from tacet.query.provenance import provenance
 from tacet.query.replay import Stated, question_of, read_stated, software, together_of
 from tacet.query.together import Place, Together
 

@@ -1,0 +1,115 @@
+"""Questions explained together: the same split, price and errors as when they are asked."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import tacet
+from tacet import PureDP
+from tacet.errors import InvalidParameter, WrongUnit
+
+FRAME = pd.DataFrame({"id": [1, 1, 2, 3], "age": [30, 30, 41, 62], "sex": list("FFMF")})
+
+
+@pytest.fixture
+def session() -> Iterator[tacet.Session]:
+    unit, budget = tacet.Person("id", max_rows=4), tacet.ApproxDP(9, "0.1")
+    with tacet.Session({"t": FRAME}, unit=unit, budget=budget, bits=tacet.SeededBits(1)) as made:
+        yield made
+
+
+def questions(session: tacet.Session) -> Any:
+    table = session.table("t")
+    return {
+        "all": table.agg(n=tacet.count(), total=tacet.sum("age", 0, 50)),
+        "by sex": table.group_by("sex", keys=["F", "M"]).agg(n=tacet.count()),
+        "old": "SELECT COUNT(*) AS n FROM t WHERE age > 40",
+    }
+
+
+SPLITS: dict[str, dict[str, Any]] = {
+    "alike": {},
+    "weights": {"weights": {"all": 2, "old": "1/2"}},
+    "errors": {"errors": {"all": {"n": 30, "total": 900}, "by sex": 25, "old": 60}},
+    "some errors": {"errors": {"old": 40}},
+}
+
+
+@pytest.mark.parametrize("request_", [PureDP(2), tacet.ApproxDP(1, 1e-6)], ids=repr)
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_batch_is_explained_as_it_is_answered(
+    session: tacet.Session, split: str, request_: Any
+) -> None:
+    asked = questions(session)
+    told = session.explain(asked, budget=request_, **SPLITS[split])
+    assert session.spent.additive[0] == 0
+    batch = session.evaluate(asked, budget=request_, **SPLITS[split])
+    assert told.cost == batch.charge == session.spent
+    assert told.request == batch.request
+    for name, release in zip(batch.names, batch, strict=True):
+        for column, answer in release.answers.items():
+            errors = [told[name].standard_error(column)] * len(release.keys)
+            assert list(answer.standard_errors) == pytest.approx(errors)
+    assert sum(told.parts.values()) == pytest.approx(1)
+    assert told.scans == 3
+
+
+def test_other_budgets_and_limits_are_those_of_the_whole_batch(session: tacet.Session) -> None:
+    asked = questions(session)
+    now = session.explain(asked, budget=PureDP(2))
+    half = session.explain(asked, budget=PureDP(1))
+    told = dict(now.outlook.budgets)[PureDP(1)]
+    assert set(told) == {"all: n", "all: total", "by sex: n", "old: n"}
+    assert told["old: n"].value == half["old"].standard_error("n")
+    assert told["all: total"].value == half["all"].standard_error("total")
+    unit = tacet.Person("id", max_rows=2)
+    with tacet.Session({"t": FRAME}, unit=unit, budget=PureDP(9)) as other:
+        then = other.explain(questions(other), budget=PureDP(2))
+    (limit,) = now.outlook.limits
+    for name, member in zip(asked, then, strict=True):
+        error, before = member.standard_error("n"), now[name].standard_error("n")
+        assert error is not None
+        assert before is not None
+        assert limit.times[f"{name}: n"] == pytest.approx(error / before)
+
+
+def test_one_question_is_explained_with_wished_errors(session: tacet.Session) -> None:
+    query = questions(session)["all"]
+    told = session.explain(query, budget=PureDP(2), errors={"n": 40, "total": 900})
+    release = session.evaluate(query, budget=PureDP(2), errors={"n": 40, "total": 900})
+    assert told.cost == release.charge
+    assert (told.standard_error("n") or 99) <= 40
+
+
+def test_the_page_names_questions_and_repeats_no_rows(session: tacet.Session) -> None:
+    told = session.explain(list(questions(session).values()), budget=PureDP(2))
+    assert len(told) == 3
+    assert told["1"] is told[1]
+    text = str(told)
+    assert text.startswith("3 questions together, from 3 scans of the table")
+    assert [text.count(f"Question '{n}' (33.3% of the budget)") for n in range(3)] == [1, 1, 1]
+    assert text.count("What it costs") == text.count("What other budgets would buy") == 1
+    twice = session.table("t").agg(n=tacet.count())
+    assert "rows as in question '0'" in str(session.explain([twice, twice], budget=PureDP(2)))
+    plain = json.loads(json.dumps(told.to_dict()))
+    assert list(plain["questions"]) == ["0", "1", "2"]
+    assert plain["questions"]["2"]["part"] == pytest.approx(1 / 3)
+    with pytest.raises(InvalidParameter, match="one of '0', '1', '2'"):
+        told["old"]
+
+
+def test_a_bad_member_is_named(session: tacet.Session) -> None:
+    bad: Any = {**questions(session), "bad": "SELECT SUM(name) FROM t"}
+    with pytest.raises(tacet.errors.TacetError, match="In question 'bad'"):
+        session.explain(bad, budget=PureDP(2))
+    with pytest.raises(InvalidParameter, match="weights"):
+        session.explain(questions(session), budget=PureDP(2), weights=[1, 2])
+    with pytest.raises(WrongUnit):
+        session.explain(questions(session), budget=tacet.ZCDP(1))
