@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import optimize
+from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from tacet.privacy.events import Event, compose
 from tacet.privacy.guarantees import PureDP
 from tacet.query.aggregates.aggregate import Aggregate, Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.counts import Count
+from tacet.query.aggregates.level_shares import level_shares
 from tacet.query.aggregates.sums import Sum
 from tacet.query.margins import Margins
 from tacet.query.noise import AdditiveNoise, Share
@@ -27,7 +29,8 @@ from tacet.query.units import Reach, Unit
 
 __all__ = ["Consistent", "LevelNoise", "consistent"]
 
-_GRID = 128  # of shares: coarse, so that every machine finds the same
+_STEPS = 32  # of the way from the even split to the best
+_ROUNDING = 1 + 1e-9  # of variances in doubles
 _NORMAL, _LAPLACE = 1.95997, 2.11830  # 95% quantiles over the standard deviation
 
 
@@ -75,14 +78,44 @@ class Consistent(Single):
         return self.of.measures(values, unit)
 
     def noise(self, share: Share, reach: Reach) -> LevelNoise:
-        """The noise of each level, whose shares lower every level's error alike."""
+        """The noise of each level: the best split under which none errs more than asked apart."""
         reaches = [_within(reach, cells=len(nodes)) for nodes in self.margins.nodes]
-        shares = self._shares([self.of.noise(share, one) for one in reaches], share)
+        even = Fraction(1, len(reaches))
+        apart = self._split(share, reaches, [even] * len(reaches))
+        limits = [level.standard_deviation**2 * _ROUNDING for level in apart.levels]
+        chosen = level_shares(
+            self.margins.levels,
+            tuple(len(nodes) for nodes in self.margins.nodes),
+            tuple(_units(apart.levels)),
+            laplace=isinstance(share, PureDP),
+        )
+        best, low, high = apart, 0, _STEPS + 1
+        while high - low > 1:
+            # All the way, but where nodes have unlike numbers of parts or noise is rounded.
+            at = _STEPS if high > _STEPS else (low + high) // 2
+            part = Fraction(at, _STEPS)
+            mixed = [part * one + (1 - part) * even for one in chosen]
+            found = self._split(share, reaches, mixed)
+            errors = [level.mean() for level in self._variances(found)]
+            if all(error <= limit for error, limit in zip(errors, limits, strict=True)):
+                best, low = found, at
+            else:
+                high = at
+        return best
+
+    def _split(
+        self, share: Share, reaches: Sequence[Reach], parts: Sequence[Fraction]
+    ) -> LevelNoise:
         return LevelNoise(
             levels=tuple(
-                self.of.noise(share * part, one) for part, one in zip(shares, reaches, strict=True)
+                self.of.noise(share * part, one) for part, one in zip(parts, reaches, strict=True)
             )
         )
+
+    def _variances(self, noise: LevelNoise) -> list[NDArray[np.float64]]:
+        """Of the released numbers of each level."""
+        squares = [level.standard_deviation**2 for level in noise.levels]
+        return self.margins.fitted_variances(squares)
 
     def release(self, exact: Exact, noise: LevelNoise, bits: RandomBits) -> Answer:
         """The tables that add up, one behind the other."""
@@ -93,7 +126,7 @@ class Consistent(Single):
         ]
         variances = [level.standard_deviation**2 for level in noise.levels]
         values = np.concatenate(self.margins.fitted(measured, variances))
-        errors = np.sqrt(np.concatenate(self.margins.fitted_variances(variances)))
+        errors = np.sqrt(np.concatenate(self._variances(noise)))
         width = errors * (_LAPLACE if noise.levels[0].laplace else _NORMAL)
         return Answer(
             values=values.tolist(),
@@ -105,8 +138,7 @@ class Consistent(Single):
 
     def forecast(self, noise: LevelNoise, reach: Reach, assume: Assume | None) -> Forecast:
         """The error of each level, known beforehand."""
-        variances = [level.standard_deviation**2 for level in noise.levels]
-        errors = self.margins.fitted_variances(variances)
+        errors = self._variances(noise)
         inner = self.of.forecast(noise.levels[-1], reach, assume)
         told = "; ".join(
             f"{len(nodes):,} nodes {math.sqrt(float(found.mean())):.4g}"
@@ -118,27 +150,6 @@ class Consistent(Single):
             sensitivity=f"{inner.sensitivity}, at each level",
             notes=(*inner.notes, f"expected error by level (standard deviation): {told}"),
         )
-
-    def _shares(self, whole: Sequence[AdditiveNoise], share: Share) -> list[Fraction]:
-        """Shares of the levels under which the level that gains least gains the most."""
-        count, power = len(whole), 2 if isinstance(share, PureDP) else 1
-        unit = np.array([level.standard_deviation**2 for level in whole])
-        unit = np.maximum(unit / unit.max(), 1e-30)
-        alone = unit * count**power
-
-        def loss(logs: np.ndarray) -> float:
-            parts = np.exp(logs - logs.max())
-            parts = np.maximum(parts / parts.sum(), 1 / _GRID)
-            found = self.margins.fitted_variances((unit / parts**power).tolist())
-            gains = np.log([level.mean() for level in found]) - np.log(alone)
-            return float(gains.max() + gains.mean() / 10)
-
-        best = optimize.minimize(
-            loss, np.zeros(count), method="Nelder-Mead", options={"maxiter": 60 * count}
-        )
-        parts = np.exp(best.x - best.x.max())
-        counts = np.maximum(np.rint(parts / parts.sum() * _GRID), 1).astype(int).tolist()
-        return [Fraction(one, sum(counts)) for one in counts]
 
 
 def consistent(name: str, aggregate: Aggregate, margins: Margins) -> Consistent:
@@ -160,3 +171,17 @@ def _within(reach: Reach, *, cells: int) -> Reach:
         cells=cells,
         replaced=reach.replaced,
     )
+
+
+def _units(levels: Sequence[AdditiveNoise]) -> list[float]:
+    """The levels' noise for the same share, relative to the largest: squares of sensitivities."""
+    squares = [_scale(level) ** 2 for level in levels]
+    return [round(float(square / max(squares)), 9) for square in squares]
+
+
+def _scale(noise: AdditiveNoise) -> Fraction:
+    match noise.mechanism:
+        case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
+            return Fraction(scale)
+        case Gaussian(sigma=sigma) | DiscreteGaussian(sigma=sigma):
+            return Fraction(sigma)
