@@ -271,3 +271,16 @@ def test_a_public_table_gives_the_keys_of_all_groups(run: Run, visits: str, tmp_
     for more in (("--keys", "county=A"), ("--private-keys", "county")):
         assert run(*asked, "--keys", f"@{table}", *more, sql).code != 0
     assert "all group columns" in run(*asked, "--keys", "@counties", sql).err
+
+
+def test_a_question_is_tried_out_on_a_public_table(run: Run, visits: str, tmp_path: Path) -> None:
+    table = tmp_path / "old.csv"
+    table.write_text("person,age\n" + "1,130\n" * 20 + "2,30\n")
+    sql = "SELECT COUNT(*) AS n, SUM(age) AS s FROM visits"
+    asked = ("query", visits, *PERSON, *FACTS[:2], "--epsilon", CHEAP, "--public", str(table))
+    ran = run(*asked, "--explain", "--json", sql)
+    found = json.loads(ran.out)["rehearsal"]["columns"]
+    assert (found["n"]["free"], found["s"]["free"]) == ([21], [pytest.approx(2630, rel=1e-6)])
+    assert found["n"]["bounded"][0] < 21
+    assert "Nothing but the public table was read" in run(*asked, "--explain", sql).out
+    assert "beside --explain" in run(*asked, sql).err

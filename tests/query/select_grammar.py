@@ -42,6 +42,8 @@ def _aggregates(draw: st.DrawFn) -> str:
                 "VAR_SAMP({})",
                 "CORR({}, ratio)",
                 "STDDEV_POP({})",
+                "HISTOGRAM({}, [-1, 0, 2.5])",
+                "HISTOGRAM_NUMERIC({}, 3)",
             ]
         )
     ).format(number)

@@ -76,7 +76,7 @@ def test_an_assumption_is_named_where_an_error_rests_on_it(session: tacet.Sessio
 def test_what_is_no_assumption_is_refused(session: tacet.Session, assuming: object) -> None:
     query = session.table("visits").agg(m=tacet.mean("age", 0, 100))
     with pytest.raises(InvalidParameter, match=r"tacet\.Assume"):
-        session.explain(query, budget=PureDP(1), assuming=assuming)  # type: ignore[call-overload]
+        session.explain(query, budget=PureDP(1), assuming=assuming)
 
 
 def test_an_assumed_column_that_nobody_asks_about_is_refused(session: tacet.Session) -> None:

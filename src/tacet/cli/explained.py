@@ -35,4 +35,5 @@ def print_explanation(explanation: Explanation, *, has_account: bool, as_json: b
         if has_account or not text.startswith(_LEFT):
             show.line(show.wrapped(show.clean(text)))
     show.line()
-    show.line("Nothing was read and nothing was spent.")
+    read = "Nothing" if explanation.rehearsal is None else "Nothing but the public table"
+    show.line(f"{read} was read and nothing was spent.")

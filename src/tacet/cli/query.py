@@ -37,6 +37,7 @@ from tacet.cli.mends import no_account
 from tacet.cli.options import Price, facts_of, unit_of
 from tacet.cli.output import check_target, stored
 from tacet.cli.question import Question
+from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
@@ -129,6 +130,16 @@ def query(
             "spends nothing.",
         ),
     ] = False,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            "--public",
+            metavar="FILE",
+            help="Beside --explain: a public or synthetic table with the same columns, on which "
+            "the question is tried out with and without its limits and bounds.",
+            show_default=False,
+        ),
+    ] = None,
     ledger: LedgerUrl = None,
     dataset: Dataset = None,
     budget: AccountBudget = None,
@@ -176,7 +187,10 @@ def query(
             table=table,
             private=tuple(private or ()),
             request=price.guarantee("--epsilon, --rho, --mu"),
+            public=public,
         )
+        if public is not None and not explain:
+            raise InvalidParameter("--public", public, expected="it beside --explain")
         kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
         account = account_of(ledger, kept_only, budget)
         hint = question.file.look()

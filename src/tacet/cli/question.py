@@ -29,7 +29,7 @@ class Question:
 
     file: the data; sql: the SELECT; keys: the public values of group columns as written; table: a
     file that holds them all; private: the group columns whose values are found; request: what the
-    answer may cost.
+    answer may cost; public: a file on which an explanation tries the question out.
     """
 
     file: DataFile
@@ -40,6 +40,7 @@ class Question:
     request: Guarantee
     table: str | None = None
     private: tuple[str, ...] = ()
+    public: str | None = None
 
     def session(self, **account: Any) -> Session:
         """A session over the file; account: its budget, dataset, ledger and so on.
@@ -54,7 +55,7 @@ class Question:
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
         query, _ = session.read_sql(self.sql, keys=self._keys(session))
-        return session.explain(query, budget=self.request)
+        return session.explain(query, budget=self.request, assuming=self.public)
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.answers import Assume, Forecast
+from tacet.query.aggregates.answers import Forecast
 from tacet.query.answering import Priced
+from tacet.query.engines.sources import is_table
 from tacet.query.found_keys import FoundKeys
 from tacet.query.outlook import Outlook, outlooks_of
 from tacet.query.plan import Query
 from tacet.query.provenance import rows_in_words
+from tacet.query.rehearsal import Rehearsal, Supposed, numbers_of, rehearsed
 
 __all__ = ["Explanation", "explained"]
 
@@ -28,6 +30,7 @@ class Explanation:
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
     account would be charged. left: what the account holds now. outlook: what other budgets and
     limits would do. beside: by aggregate, the noise beside the range of its values, where known.
+    rehearsal: what the limits did to a public table, where one was given.
     """
 
     rows: tuple[str, ...]
@@ -39,6 +42,7 @@ class Explanation:
     keys: FoundKeys | None = None
     outlook: Outlook
     beside: Mapping[str, str]
+    rehearsal: Rehearsal | None = None
 
     @property
     def affordable(self) -> bool:
@@ -59,6 +63,7 @@ class Explanation:
             "affordable": self.affordable,
             "keys": None if self.keys is None else self.keys.to_dict(),
             "outlook": self.outlook.to_dict(),
+            "rehearsal": None if self.rehearsal is None else self.rehearsal.to_dict(),
             "aggregates": {
                 name: {
                     "part": self.parts[name],
@@ -106,35 +111,39 @@ class Explanation:
             lines += [f"  {text}" for text in _errors(forecast)]
             lines += [f"  {self.beside[name]}"] if name in self.beside else []
             lines += [f"  {note}" for note in forecast.notes]
-        return lines
+        return lines if self.rehearsal is None else [*lines, "", *self.rehearsal.words]
 
 
-def explained(priced: Priced, *, left: Guarantee, assuming: Assume | None) -> list[Explanation]:
+def explained(priced: Priced, *, left: Guarantee, assuming: Supposed | None) -> list[Explanation]:
     """The explanations of questions with this noise and price."""
     queries, found = priced.together.queries, priced.allocations
+    tried: list[Rehearsal | None] = [None for _ in queries]
+    assumed = [numbers_of(assuming) for _ in queries]
+    if is_table(assuming):
+        tried = [rehearsed(q, one, assuming) for q, one in zip(queries, found, strict=True)]
+        assumed = [None if one is None else one.assume for one in tried]
     forecasts = [
         {
-            name: aggregate.forecast(one.noises[name], one.reach, assuming)
+            name: aggregate.forecast(one.noises[name], one.reach, assume)
             for name, aggregate in query.aggregates.items()
         }
-        for query, one in zip(queries, found, strict=True)
+        for query, one, assume in zip(queries, found, assumed, strict=True)
     ]
-    outlooks = outlooks_of(priced.together, priced.request, forecasts, assuming)
+    outlooks = outlooks_of(priced.together, priced.request, forecasts, assumed)
     return [
         Explanation(
             rows=rows_in_words(query),
-            forecasts=known,
+            forecasts=forecasts[place],
             parts={name: float(part) for name, part in query.parts().items()},
             request=priced.request,
             cost=priced.charge,
             left=left,
-            keys=FoundKeys.of(query, allocation),
-            outlook=outlook,
-            beside=_beside(query, known),
+            keys=FoundKeys.of(query, found[place]),
+            outlook=outlooks[place],
+            beside=_beside(query, forecasts[place]),
+            rehearsal=tried[place],
         )
-        for query, allocation, known, outlook in zip(
-            queries, found, forecasts, outlooks, strict=True
-        )
+        for place, query in enumerate(queries)
     ]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.answers import Assume
 from tacet.query.answering import Priced
 from tacet.query.explanation import Explanation, explained
 from tacet.query.outlook import Outlook
+from tacet.query.rehearsal import Supposed
 
 __all__ = ["Explanations", "explanation_of"]
 
@@ -109,7 +109,7 @@ class Explanations:
 
 
 def explanation_of(
-    priced: Priced, *, left: Guarantee, assuming: Assume | None
+    priced: Priced, *, left: Guarantee, assuming: Supposed | None
 ) -> Explanation | Explanations:
     """The explanation of one question, or of several; left: what the account holds."""
     found, asked = explained(priced, left=left, assuming=assuming), priced.together

@@ -148,21 +148,21 @@ def outlooks_of(
     together: Together,
     request: Guarantee,
     forecasts: Sequence[Mapping[str, Forecast]],
-    assume: Assume | None,
+    assumed: Sequence[Assume | None],
 ) -> list[Outlook]:
     """Other budgets, half of each limit, and what bounds do to assumed data, by question.
 
     Other budgets are for all questions together. forecasts: by question and aggregate, what the
-    request itself buys.
+    request itself buys. assumed: of the data, by question.
     """
     now = [_known(found) for found in forecasts]
     budgets = []
     for part in _PARTS:
         budget = _times(request, part)
-        budgets.append((budget, now if part == 1 else _gauges(together, budget, assume)))
-    halves = [_halved(together, name, request, now, assume) for name in _LIMITS]
+        budgets.append((budget, now if part == 1 else _gauges(together, budget, assumed)))
+    halves = [_halved(together, name, request, now, assumed) for name in _LIMITS]
     outlooks = []
-    for place, query in enumerate(together.queries):
+    for place, (query, assume) in enumerate(zip(together.queries, assumed, strict=True)):
         limits = [found[place] for found in halves if found and found[place].times]
         cuts = () if assume is None else (*_rows_cut(query, assume), *_values_cut(query, assume))
         outlooks.append(
@@ -175,7 +175,9 @@ def outlooks_of(
     return outlooks
 
 
-def _gauges(together: Together, budget: Guarantee, assume: Assume | None) -> list[dict[str, Gauge]]:
+def _gauges(
+    together: Together, budget: Guarantee, assumed: Sequence[Assume | None]
+) -> list[dict[str, Gauge]]:
     """By question and aggregate; empty for a budget that no noise can keep."""
     try:
         found = allocate_together(together.queries, budget, weights=together.weights)
@@ -188,7 +190,7 @@ def _gauges(together: Together, budget: Guarantee, assume: Assume | None) -> lis
                 for name, aggregate in query.aggregates.items()
             }
         )
-        for query, one in zip(together.queries, found, strict=True)
+        for query, one, assume in zip(together.queries, found, assumed, strict=True)
     ]
 
 
@@ -209,7 +211,7 @@ def _halved(
     limit: str,
     request: Guarantee,
     now: Sequence[Mapping[str, Gauge]],
-    assume: Assume | None,
+    assumed: Sequence[Assume | None],
 ) -> list[Halved]:
     """By question; nothing where the unit has no such limit, or one that cannot be halved."""
     unit = together.queries[0].unit
@@ -219,7 +221,7 @@ def _halved(
     limits = {name: getattr(unit, name) for name in _LIMITS} | {limit: most // 2}
     other = Person(unit.id, **limits, neighbors=unit.neighbors)
     queries = tuple(dataclasses.replace(query, unit=other) for query in together.queries)
-    found = _gauges(dataclasses.replace(together, queries=queries), request, assume)
+    found = _gauges(dataclasses.replace(together, queries=queries), request, assumed)
     return [
         Halved(
             limit=limit,

@@ -15,13 +15,16 @@ from tacet.query.aggregates.counts import count, count_people
 from tacet.query.aggregates.distinct import count_distinct
 from tacet.query.aggregates.extremes import max as greatest
 from tacet.query.aggregates.extremes import min as least
+from tacet.query.aggregates.histograms import histogram
 from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.quantiles import quantile
 from tacet.query.aggregates.several import iqr, quantiles
 from tacet.query.aggregates.shares import count_if
 from tacet.query.aggregates.sums import sum as total
+from tacet.query.aggregates.tops import top
 from tacet.query.aggregates.variances import stdev, variance
 from tacet.query.arrange import check_arrangement
+from tacet.query.columns import Categories
 from tacet.query.engines.sources import is_table
 from tacet.query.key_tables import keys_of_table
 from tacet.query.plan import Query, answer_columns
@@ -59,17 +62,24 @@ def question(text: str, *, start: Callable[[str], Query], keys: GivenKeys) -> tu
         query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
     except InvalidParameter:
         for item in select.aggregates:
-            _check(item, query)
+            _check(item, query, alone=len(select.aggregates) == 1)
         raise
     check_arrangement(select, query)
     return query, select
 
 
-def _check(item: Item, query: Query) -> None:
-    """Raise what is wrong with one aggregate, in the words of SQL."""
+def _check(item: Item, query: Query, *, alone: bool) -> None:
+    """Raise what is wrong with one aggregate, in the words of SQL; alone: it is the only one."""
     fault: InvalidParameter | None = None
     try:
-        _aggregate(item, query).bound_to(query.scope)
+        lines = _aggregate(item, query).bound_to(query.scope).lines
+        if lines != 1 and not alone:
+            fault = InvalidParameter(
+                "SELECT",
+                item.written,
+                expected="no other aggregate beside one that makes several lines: ask for the "
+                "others in a SELECT of their own",
+            )
     except UnsafeExpression:
         raise
     except MissingBound:
@@ -178,6 +188,12 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
             return correlation(_argument(item), _plain(item.second))
         case Asked.STDEV | Asked.STDEV_POP:
             return stdev(_argument(item), ddof=int(item.aggregate is Asked.STDEV))
+        case Asked.HISTOGRAM:
+            return histogram(_argument(item), item.edges)
+        case Asked.EQUAL_BINS:
+            return histogram(_argument(item), bins=item.size)
+        case Asked.TOP:
+            return _top(item, query)
 
 
 def _argument(item: Item) -> str:
@@ -189,6 +205,15 @@ def _plain(argument: str | None) -> str:
     assert argument is not None
     bare = argument.removeprefix('"').removesuffix('"')
     return bare if argument == f'"{bare}"' and '"' not in bare else argument
+
+
+def _top(item: Item, query: Query) -> Aggregate:
+    """The most frequent values; under a condition the column's declared ones are listed."""
+    argument, column = _argument(item), item.second or ""
+    fact = query.scope.facts.get(query.scope.resolve(column, argument="SELECT"))
+    if argument == column or not isinstance(fact, Categories):
+        return top(column, item.size)
+    return top(argument, item.size, [value for value in fact.values if value is not None])
 
 
 def _distinct(item: Item, unit: Unit) -> Aggregate:

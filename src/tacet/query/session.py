@@ -50,6 +50,7 @@ from tacet.query.opening import (
 )
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
+from tacet.query.rehearsal import Supposed, numbers_of
 from tacet.query.release import Release
 from tacet.query.select import question
 from tacet.query.sql.types import Select
@@ -173,7 +174,7 @@ class Session:
         budget: Guarantee,
         weights: None = None,
         errors: Number | Mapping[str, Number] | None = None,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Explanation: ...
     @overload
@@ -184,7 +185,7 @@ class Session:
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Sequence[Any] | Mapping[str, Any] | None = None,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Explanations: ...
     def explain(
@@ -194,15 +195,15 @@ class Session:
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Explanation | Explanations:
-        """What a question, or several together, would do, cost and err by, as `evaluate` has it.
+        """What a question, or several together, would do, cost and err by. Free: reads no data.
 
-        Free: reads no data and spends nothing. assuming: what to suppose of the data, for errors
-        that depend on it. A budget above what is left is explained too.
+        assuming: what to suppose of the data, for errors that depend on it: `Assume`, or a public
+        table with these columns, on which it is tried out with and without its limits.
         """
-        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
+        asked = self._asked(query, budget, weights, errors, numbers_of(assuming), keys=keys)
         priced = Priced.of(asked.together, asked.budget, self._budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming)
 
@@ -310,9 +311,8 @@ class Session:
         What undeclared columns of text hold is put to a private vote, undeclared ranges are found
         privately; all of it together costs at most the budget. Printing it gives a page of text,
         `to_html()` one with pictures. progress: told how many questions are done, of how many.
-        Raises as `evaluate` does; what is spent by then stays spent.
+        Raises as `evaluate` does, before the first question where the budget is more than is left.
         """
-        # Lest a look end half way.
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
         return describe(self, table, budget=budget, progress=progress)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacet.query.compile import Found
+from tacet.query.compile import Found, KeyTable
 from tacet.query.engines.duckdb import DuckDB
 
 __all__ = ["PublicTable"]
@@ -35,10 +35,15 @@ class PublicTable:
         """SQL of the relation."""
         return self.engine.scan(self.name)
 
-    def rows(self, select: str) -> list[tuple[Any, ...]]:
-        """The rows of a SELECT over `scan`; EngineFailed where there are none to be had."""
+    def rows(
+        self, select: str, *, keys: KeyTable | None = None, held: str = "SELECT 1"
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT over `scan`; EngineFailed where there are none to be had.
+
+        held: a SELECT that it may read as `held`, and that may itself read `keys`.
+        """
         numbered = f"SELECT row_number() OVER () - 1 AS place, 1 AS people, * FROM ({select})"
-        found = self.engine.find(Found(keys=None, held="SELECT 1", counted=numbered))
+        found = self.engine.find(Found(keys=keys, held=held, counted=numbered))
         try:
             return [tuple(row) for row in found.keys(range(len(found.people)))]
         finally:

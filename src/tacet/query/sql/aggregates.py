@@ -28,8 +28,9 @@ OFFERED = (
     "SUM(x), AVG(x), MIN(x), "
     "MAX(x), MEDIAN(x), QUANTILE(x, 0.9), QUANTILE(x, [0.1, 0.9]), PERCENTILE_CONT(0.9) WITHIN "
     "GROUP (ORDER BY x), IQR(x), VAR_SAMP(x), VAR_POP(x), STDDEV_SAMP(x), STDDEV_POP(x), "
-    "COVAR_SAMP(x, y), COVAR_POP(x, y), CORR(x, y) and COUNT_IF(condition), each also with "
-    "FILTER (WHERE condition)."
+    "COVAR_SAMP(x, y), COVAR_POP(x, y), CORR(x, y), COUNT_IF(condition), HISTOGRAM(x, [0, 10, "
+    "20]), HISTOGRAM_NUMERIC(x, 10) and APPROX_TOP_K(column, 10), each also with FILTER (WHERE "
+    "condition)."
 )
 
 
@@ -62,6 +63,8 @@ _PAIRS: dict[type[object], Aggregate] = {
     exp.CovarPop: Aggregate.COVARIANCE_POP,
     exp.Corr: Aggregate.CORRELATION,
 }
+
+_OF_TWO = {"HISTOGRAM", "HISTOGRAM_NUMERIC"}
 
 _NAMED = {"MEAN": Aggregate.MEAN, "IQR": Aggregate.IQR, "VAR": Aggregate.VARIANCE}
 
@@ -125,6 +128,10 @@ class Aggregates:
             case exp.Anonymous() if node.name.upper() in _NAMED and len(node.expressions) == 1:
                 argument = self.argument(node.expressions[0])
                 return Item(alias="", aggregate=_NAMED[node.name.upper()], argument=argument)
+            case exp.Anonymous() if node.name.upper() in _OF_TWO and len(node.expressions) == 2:
+                return self.histogram(node)
+            case exp.ApproxTopK() if given(node) == {"this", "expression"}:
+                return self.top(node)
             case exp.Quantile() if given(node) == {"this", "quantile"}:
                 return self.quantile(node.this, node.args["quantile"])
             case exp.PercentileCont() if given(node) == {"this", "expression"}:
@@ -213,6 +220,50 @@ class Aggregates:
             ) from None
         kind = Aggregate.QUANTILES
         return Item(alias="", aggregate=kind, argument=argument, quantiles=found, parts=parts)
+
+    def histogram(self, node: exp.Anonymous) -> Item:
+        """HISTOGRAM(x, [edges]), and HISTOGRAM_NUMERIC(x, bins)."""
+        inner, how = node.expressions
+        argument = self.argument(inner)
+        if node.name.upper() == "HISTOGRAM_NUMERIC":
+            kind = Aggregate.EQUAL_BINS
+            return Item(alias="", aggregate=kind, argument=argument, size=self.size(how))
+        edges = [self.source.read(edge) for edge in how.expressions]
+        values = [edge.value for edge in edges if isinstance(edge, Literal)]
+        numbers = tuple(v for v in values if isinstance(v, int | float) and not isinstance(v, bool))
+        if not isinstance(how, exp.Array) or len(numbers) < max(2, len(edges)):
+            raise self.fault(
+                f"its edges {refusals.fragment(how)!r} are no list of numbers",
+                "Write HISTOGRAM(x, [0, 10, 20]), or HISTOGRAM_NUMERIC(x, 10) to find edges.",
+                how,
+            )
+        kind = Aggregate.HISTOGRAM
+        return Item(alias="", aggregate=kind, argument=argument, edges=numbers)
+
+    def top(self, node: exp.ApproxTopK) -> Item:
+        """APPROX_TOP_K(column, k)."""
+        column = self.source.read(node.this)
+        if not isinstance(column, Name):
+            raise self.fault(
+                f"it takes the top of {refusals.fragment(node.this)!r}, which is no column",
+                "Name a column whose values are declared.",
+                node,
+            )
+        argument, size = written(self.text, column, node.this), self.size(node.expression)
+        kind = Aggregate.TOP
+        return Item(alias="", aggregate=kind, argument=argument, second=column.name, size=size)
+
+    def size(self, node: object) -> int:
+        """A literal whole number of bins or values."""
+        found = self.source.read(node)
+        value = found.value if isinstance(found, Literal) else None
+        if type(value) is not int or value < 1:
+            raise self.fault(
+                f"its number {text_of(found)[:60]} is not whole and above 0",
+                "Write a literal, as in HISTOGRAM_NUMERIC(x, 10) or APPROX_TOP_K(x, 10).",
+                node,
+            )
+        return value
 
     def fraction(self, node: object) -> Fraction:
         """A literal strictly between 0 and 1."""

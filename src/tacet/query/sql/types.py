@@ -44,6 +44,12 @@ class Aggregate(enum.Enum):
     COVARIANCE = "covar_samp"
     COVARIANCE_POP = "covar_pop"
     CORRELATION = "corr"
+    HISTOGRAM = "histogram"
+    """HISTOGRAM(x, [0, 10, 20]): a line for each bin."""
+    EQUAL_BINS = "histogram_numeric"
+    """HISTOGRAM_NUMERIC(x, 10): a line for each bin, whose edges are found."""
+    TOP = "approx_top_k"
+    """APPROX_TOP_K(x, 10): a line for each of the most frequent values of a column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +58,10 @@ class Item:
 
     alias: its name in the output. argument: the text of its expression in the input language, the
     plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: the other expression of a
-    covariance or correlation; of COUNT_DISTINCT one that a person must have a value of.
-    quantiles: strictly between 0 and 1, one for QUANTILE, several for QUANTILES. parts: what
-    follows the alias in the names of its columns.
+    covariance or correlation; of COUNT_DISTINCT one that a person must have a value of; of TOP the
+    column. quantiles: strictly between 0 and 1, one for QUANTILE, several for QUANTILES. edges: of
+    a HISTOGRAM; size: how many bins or values are told. parts: what follows the alias in the names
+    of its columns.
     """
 
     alias: str
@@ -62,6 +69,8 @@ class Item:
     argument: str | None = None
     second: str | None = None
     quantiles: tuple[Fraction, ...] = ()
+    edges: tuple[int | float, ...] = ()
+    size: int = 0
     parts: tuple[str, ...] = ("",)
 
     @property
@@ -69,7 +78,8 @@ class Item:
         """The aggregate as SQL, for messages."""
         of = "*" if self.argument is None else self.argument
         head, *distinct = self.aggregate.value.upper().removesuffix(" OF").split()
-        other = "" if self.second is None or distinct else f", {self.second}"
+        plain = self.second is None or distinct or self.aggregate is Aggregate.TOP
+        other = "" if plain else f", {self.second}"
         return f"{head}({' '.join([*distinct, of])}{other})"
 
     @property

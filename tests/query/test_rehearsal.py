@@ -1,0 +1,148 @@
+"""Questions tried out on a public table: what limits and bounds would cut, beside the noise."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tacet
+from tacet import PureDP
+from tacet.errors import InvalidParameter
+from tacet.query.rehearsal import Rehearsal
+
+RANDOM = np.random.default_rng(5)
+PUBLIC = pd.DataFrame(
+    {
+        "id": RANDOM.integers(0, 40, 300),
+        "age": RANDOM.integers(0, 150, 300),
+        "pay": RANDOM.random(300) * 9,
+        "sex": RANDOM.choice(["F", "M"], 300),
+    }
+)
+NOBODY = PUBLIC.iloc[:0]
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[tacet.Session]:
+    unit, budget = tacet.Person("id", max_rows=4), tacet.ApproxDP(9, "0.1")
+    with tacet.Session({"t": NOBODY}, unit=unit, budget=budget) as made:
+        for name in ("run", "find", "scan"):
+            monkeypatch.setattr(made._engine, name, None)  # the private table is out of reach
+        yield made
+
+
+def tried(session: tacet.Session, query: Any, **options: Any) -> Rehearsal:
+    told = session.explain(query, **{"budget": PureDP(1), "assuming": PUBLIC, **options})
+    assert not any(session.spent.additive)
+    found = told.rehearsal
+    assert isinstance(found, Rehearsal)
+    return found
+
+
+def test_what_limits_and_bounds_cut_is_told(session: tacet.Session) -> None:
+    query = session.table("t").agg(
+        n=tacet.count(),
+        people=tacet.count_people(),
+        total=tacet.sum("age", 0, 100),
+        cut=tacet.sum("age"),
+        mean=tacet.mean("age", 0, 100),
+        top=tacet.max("age", 0, 100),
+        mid=tacet.median("pay", 0, 10, steps=1_000),
+        corr=tacet.correlation("age", "pay", (0, 100), (0, 9)),
+    )
+    trials = tried(session, query).trials
+    rows = PUBLIC.groupby("id").size()
+    assert trials["n"].bounded == (rows.clip(upper=4).sum(),)
+    assert trials["n"].free == (300,)
+    assert trials["people"].bias == (0,)
+    for name in ("total", "cut"):
+        assert trials[name].free[0] == pytest.approx(PUBLIC["age"].sum(), rel=1e-5)
+    assert trials["mean"].free[0] == pytest.approx(PUBLIC["age"].mean(), rel=1e-4)
+    assert trials["top"].bounded[0] == 100
+    assert trials["top"].free[0] == pytest.approx(PUBLIC["age"].max(), abs=1)
+    assert trials["mid"].free[0] == pytest.approx(PUBLIC["pay"].median(), abs=0.05)
+    assert trials["corr"].free[0] == pytest.approx(PUBLIC["age"].corr(PUBLIC["pay"]), abs=1e-3)
+    told = session.explain(query, budget=PureDP(1), assuming=PUBLIC)
+    for name in ("n", "total"):
+        assert list(trials[name].noise) == [pytest.approx(told.standard_error(name))]
+    assert all(trial.noise[0] for name, trial in trials.items() if name not in {"top", "corr"})
+
+
+def test_means_are_biased_by_clamping_alone_where_rows_are_protected() -> None:
+    with tacet.Session({"t": NOBODY}, unit=tacet.Row(), budget=PureDP(9)) as session:
+        table = session.table("t").where("pay > 3")
+        query = table.group_by("sex", keys=["F", "M", "X"]).agg(m=tacet.mean("age", 0, 100))
+        found = tried(session, query)
+    for (sex,), bias in zip(found.keys, found.trials["m"].bias, strict=True):
+        ages = PUBLIC.loc[(PUBLIC["pay"] > 3) & (PUBLIC["sex"] == sex), "age"]
+        expected = ages.clip(0, 100).mean() - ages.mean() if len(ages) else None
+        assert expected is None or bias == pytest.approx(expected, rel=1e-3)
+
+
+def test_declared_bounds_are_lifted_too() -> None:
+    unit, columns = tacet.Row(), {"age": tacet.Bounds(0, 50)}
+    with tacet.Session({"t": NOBODY}, unit=unit, budget=PureDP(9), columns=columns) as session:
+        found = tried(session, "SELECT SUM(age) AS s FROM t").trials["s"]
+    assert found.free[0] == pytest.approx(PUBLIC["age"].sum(), rel=1e-6)
+    assert found.bounded[0] == pytest.approx(PUBLIC["age"].clip(upper=50).sum(), rel=1e-6)
+
+
+def test_lines_are_told_one_by_one_where_they_are_few(session: tacet.Session) -> None:
+    table = session.table("t")
+    few = tried(session, table.group_by("sex", keys=["F", "M"]).agg(n=tacet.count())).words
+    assert [line.split(":")[0] for line in few[1:]] == ["  n F", "  n M"]
+    assert "beside noise of" in few[1]
+    many = tried(session, table.group_by("age", keys=range(150)).agg(n=tacet.count())).words
+    assert len(many) == 2
+    assert "in the mean of 150 lines" in many[1]
+    cut = tried(session, table.agg(h=tacet.histogram("age", [0, 10]))).words
+    assert "nothing to compare" in cut[-1]
+
+
+def test_keys_are_found_as_they_would_be(session: tacet.Session) -> None:
+    query = session.table("t").group_by("sex", keys=tacet.private_keys()).agg(n=tacet.count())
+    found = tried(session, query, budget=tacet.ApproxDP(8, "0.001"))
+    assert found.keys == (("F",), ("M",))
+    free = PUBLIC.groupby("sex").size()
+    assert found.trials["n"].free == (free["F"], free["M"])
+
+
+def test_each_question_of_a_batch_is_tried_out(session: tacet.Session) -> None:
+    table = session.table("t")
+    queries = [table.agg(n=tacet.count()), table.where("age < 50").agg(m=tacet.mean("age", 0, 60))]
+    told = session.explain(queries, budget=PureDP(1), assuming=PUBLIC)
+    assert [list(one.rehearsal.trials) for one in told if one.rehearsal] == [["n"], ["m"]]
+    assert told[1].standard_error("m") is not None  # rows and values are taken from the table
+    assert "of the rows go" in " ".join(told.outlook.cuts)
+    assert str(told).count("tried out on the public table") == 2
+    assert json.loads(json.dumps(told.to_dict()))["questions"]["0"]["rehearsal"]["columns"]["n"]
+
+
+def test_types_may_differ_and_columns_may_not_lack(session: tacet.Session, tmp_path: Path) -> None:
+    PUBLIC.to_csv(tmp_path / "public.csv", index=False)
+    query = session.table("t").agg(s=tacet.sum("age", 0, 100))
+    told = tried(session, query, assuming=tmp_path / "public.csv")
+    assert told.trials["s"].free == tried(session, query).trials["s"].free
+    frame: Any = PUBLIC
+    with pytest.raises(InvalidParameter, match=r"assuming.*lacks age"):
+        tried(session, query, assuming=PUBLIC[["id", "sex"]])
+    with pytest.raises(InvalidParameter, match=r"Assume"):
+        session.evaluate(query, budget=PureDP(1), errors=900, assuming=frame)
+    with pytest.raises(InvalidParameter, match=r"Assume"):
+        session.suggest_budget(query, error=900, kind=PureDP, assuming=frame)
+    assert not any(session.spent.additive)
+
+
+def test_a_table_without_rows_says_nothing(session: tacet.Session) -> None:
+    query = session.table("t").agg(n=tacet.count(), m=tacet.mean("age", 0, 100))
+    found = tried(session, query, assuming=NOBODY)
+    assert found.assume is None
+    assert found.trials["n"].bias == (0,)
