@@ -133,8 +133,8 @@ def numbers_of(assuming: Supposed | None) -> Assume | None:
 def rehearsed(query: Query, allocation: Allocation, source: object) -> Rehearsal:
     """Try a question out on a public table; allocation: its noise.
 
-    Raises InvalidParameter where the table lacks a column that the question reads, or has one of a
-    type that it can not be asked of, and SourceUnreadable.
+    Raises InvalidParameter where the question is about several tables, or the table lacks a column
+    that it reads, or has one of a type that it can not be asked of, and SourceUnreadable.
     """
     with closing(PublicTable(source, name=query.table)) as table:
         asked = _asked_of(query, table)
@@ -167,7 +167,7 @@ class _Held:
         self.ids = len(unit.id) if isinstance(unit, Person) else 0
         if isinstance(unit, Person):
             unit = Person(unit.id, max_rows=_ALL_ROWS, neighbors=unit.neighbors)
-        self.statement = compile_query(query, unit=unit, scan=table.scan, salt=0)
+        self.statement = compile_query(query, unit=unit, scan=table.engine.scan, salt=0)
 
     def read(self, select: str) -> list[tuple[Any, ...]]:
         """A SELECT over `held`."""
@@ -216,6 +216,10 @@ def _asked_of(query: Query, table: PublicTable) -> Query:
     """The same question about a table with the same columns, whatever types they have."""
     stated = query.to_dict()
     types = table.types
+    if "columns" not in stated or any("lookup" in step for step in stated["steps"]):
+        raise InvalidParameter(
+            "assuming", "a table", expected="tacet.Assume(...) for rows of several tables"
+        )
     lacking = [name for name in stated["columns"] if name not in types]
     if lacking:
         raise InvalidParameter(
@@ -230,7 +234,7 @@ def _asked_of(query: Query, table: PublicTable) -> Query:
 
 def _with_found_keys(query: Query, allocation: Allocation, table: PublicTable) -> Query:
     """The question with keys as they would be found in the public table."""
-    first = first_statement(query, scan=table.scan, salt=0)
+    first = first_statement(query, scan=table.engine.scan, salt=0)
     with closing(begun(table.engine, query, first)) as held:
         return finished(query, held, rule=allocation.rule, bits=SeededBits(0))[0]
 
@@ -285,7 +289,7 @@ def _answers(
     query: Query, unit: Unit, table: PublicTable, allocation: Allocation | None
 ) -> tuple[dict[str, Answer], dict[str, Answer]]:
     """The answers almost without noise, and those with it, of aggregates with a line a cell."""
-    statement = compile_query(query, unit=unit, scan=table.scan, salt=0)
+    statement = compile_query(query, unit=unit, scan=table.engine.scan, salt=0)
     reach, bits = Reach.of(unit, cells=query.cells), SeededBits(0)
     silent: dict[str, Answer] = {}
     noisy: dict[str, Answer] = {}

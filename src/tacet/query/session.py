@@ -75,8 +75,8 @@ class Session:
     "sqlite:///file.db". analyst, purpose: noted with every entry. bits: `SeededBits` in tests only.
     memory_limit, threads: of the engine.
 
-    Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas, no rows (frames
-    are copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
+    Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
+    copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
 
     >>> import tacet
     >>> import pandas as pd
@@ -111,9 +111,8 @@ class Session:
         check_options(unit, budget, columns, ledger, bits)
         check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
-        self._closed = False
+        self._closed, self._process = False, os.getpid()
         self._bits: RandomBits = SecureBits() if bits is None else bits
-        self._process = os.getpid()
         self._analyst, self._purpose = analyst, purpose
         from tacet.query.engines.duckdb import DuckDB
 
