@@ -238,6 +238,49 @@ def test_no_other_shares_are_better(name: Any, laplace: bool) -> None:
     assert float(mine @ sizes) < least * 1.003
 
 
+@pytest.mark.parametrize("budget", [ZCDP("0.1"), PureDP(1)], ids=str)
+def test_weights_of_levels_are_honoured_and_recorded(budget: Any) -> None:
+    with opened(table(), budget=budget) as session:
+        start = session.table("t")
+        query = start.group_by(
+            "region", "county", keys=COUNTIES, margins="rollup", level_weights=[1, "0.5", 8.5]
+        )
+        asked = query.agg(n=tacet.count())
+        noise: Any = allocate(asked, budget).noises["n"]
+        release = session.evaluate(asked, budget=budget)
+    single = [
+        allocate(start.agg(n=tacet.count()), budget * Fraction(part)).noises["n"]
+        for part in ("0.1", "0.05", "0.85")
+    ]
+    assert [one.mechanism for one in noise.levels] == [one.mechanism for one in single]  # type: ignore[attr-defined]
+    text = release.to_json()
+    assert verify(text).holds, str(verify(text))
+    changed = verify(text.replace('"17/2"', '"9/2"'))
+    assert not changed.holds
+
+
+@pytest.mark.parametrize(
+    ("margins", "weights"),
+    [
+        (None, [1, 1, 1]),
+        ("rollup", [1, 1]),
+        ("rollup", [1, 0, 1]),
+        ("rollup", [1, -1, 1]),
+        ("rollup", [1, math.nan, 1]),
+        ("rollup", 3),
+        ("rollup", "123"),
+        ("cube", [1, 1, 1]),
+    ],
+)
+def test_weights_of_no_levels_are_refused(margins: Any, weights: Any) -> None:
+    with opened(table(), budget=PureDP(1)) as session:
+        keys = {"region": ["A"], "county": ["A1"]}
+        with pytest.raises(InvalidParameter, match="level_weights"):
+            session.table("t").group_by(
+                "region", "county", keys=keys, margins=margins, level_weights=weights
+            )
+
+
 def test_what_does_not_add_up_is_refused() -> None:
     with opened(table(), budget=PureDP(1)) as session:
         start = session.table("t")

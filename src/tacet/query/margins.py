@@ -25,16 +25,18 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacet import checks
 from tacet.errors import InvalidParameter
 from tacet.query.columns import Key
 
-__all__ = ["MARGIN", "Margins", "Places", "check_margins"]
+__all__ = ["MARGIN", "Margins", "Places", "check_level_weights", "check_margins"]
 
 MARGIN = "margin"
 """The column of a release that names the columns a line is about."""
@@ -51,21 +53,18 @@ class Margins:
     """The levels of a question. keys: of its cells; kind: which levels there are.
 
     Levels are named by the places of their columns, coarse to fine: of a rollup (), (0,), (0, 1),
-    ...; of a cube all subsets, and then the keys are all combinations.
+    ...; of a cube all subsets, and then the keys are all combinations. weights: of the levels in
+    the budget, where the caller chose them.
     """
 
     kind: Literal["rollup", "cube"]
     keys: tuple[tuple[Key, ...], ...]
+    weights: tuple[Fraction, ...] | None = None
 
     @cached_property
     def levels(self) -> tuple[Places, ...]:
         """The columns of every level."""
-        width = range(len(self.keys[0]))
-        if self.kind == "rollup":
-            return tuple(tuple(width[:count]) for count in range(len(width) + 1))
-        return tuple(
-            s for count in range(len(width) + 1) for s in itertools.combinations(width, count)
-        )
+        return _levels(self.kind, len(self.keys[0]))
 
     @cached_property
     def nodes(self) -> tuple[dict[tuple[Key, ...], int], ...]:
@@ -211,6 +210,35 @@ def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], private: object
         )
     if kind == "cube" and len(columns) > _MOST_COLUMNS:
         raise InvalidParameter("margins", kind, expected=f"at most {_MOST_COLUMNS} columns")
+
+
+def check_level_weights(
+    weights: object, kind: str | None, columns: int
+) -> tuple[Fraction, ...] | None:
+    """Weights of the levels as exact numbers; InvalidParameter for what are none of these levels.
+
+    >>> check_level_weights([1, 1, 4], "rollup", 2)
+    (Fraction(1, 1), Fraction(1, 1), Fraction(4, 1))
+    """
+    if weights is None:
+        return None
+    count = 0 if kind is None else len(_levels(kind, columns))
+    expected = f"a positive number for each of the {count} levels, coarse to fine"
+    if kind is None:
+        raise InvalidParameter("level_weights", weights, expected="it beside margins=")
+    if not isinstance(weights, list | tuple) or len(weights) != count:
+        raise InvalidParameter("level_weights", weights, expected=expected)
+    found = tuple(checks.exact("level_weights", weight) for weight in weights)
+    if min(found) <= 0:
+        raise InvalidParameter("level_weights", weights, expected=expected)
+    return found
+
+
+def _levels(kind: str, columns: int) -> tuple[Places, ...]:
+    width = range(columns)
+    if kind == "rollup":
+        return tuple(tuple(width[:count]) for count in range(columns + 1))
+    return tuple(s for count in range(columns + 1) for s in itertools.combinations(width, count))
 
 
 def _centred(table: Floats, level: Places, inner: Places) -> Floats:

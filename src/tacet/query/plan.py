@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
+from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import ENDINGS
@@ -21,7 +22,7 @@ from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
-from tacet.query.margins import MARGIN, Margins, check_margins
+from tacet.query.margins import MARGIN, Margins, check_level_weights, check_margins
 from tacet.query.private_keys import GivenKeys, PrivateKeys
 from tacet.query.ranking import Ranking
 from tacet.query.row_steps import RowSteps, check_copies
@@ -44,13 +45,15 @@ class Query(RowSteps):
     stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent until
     `session.evaluate`.
     keys: of the groups whose keys are public; private: how those of the other groups are found;
-    margins: which sums over groups are answered too, so that all add up.
+    margins: which sums over groups are answered too, so that all add up; level_weights: parts of
+    the budget for each level of these, where the caller chose them.
     """
 
     groups: tuple[Group, ...] = ()
     keys: tuple[tuple[Key, ...], ...] = ((),)
     private: PrivateKeys | None = None
     margins: Literal["rollup", "cube"] | None = None
+    level_weights: tuple[Fraction, ...] | None = None
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     asked: Mapping[str, Aggregate] = field(default_factory=dict)
 
@@ -69,6 +72,7 @@ class Query(RowSteps):
         *columns: str,
         keys: GivenKeys = None,
         margins: Literal["rollup", "cube"] | None = None,
+        level_weights: Sequence[Number] | None = None,
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
@@ -85,6 +89,11 @@ class Query(RowSteps):
         tuples. "cube": by every subset of the columns, of which the keys are all combinations.
         Counts and sums can be asked, which add up. The release has the columns of each line in
         `margin`, and NULL in the others.
+
+        level_weights: beside margins, each level's part of the budget relative to the others', in
+        the order of the release: of a rollup coarse to fine; of a cube the total, each column, each
+        pair, ... Left out, no level errs more than one asked by itself with an equal part, and all
+        numbers together err as little as can then be.
         """
         self._open("group_by")
         if self.groups:
@@ -95,8 +104,14 @@ class Query(RowSteps):
             raise InvalidParameter("group_by", columns, expected="column names that differ")
         groups, listed, private = grouped(self.scope, columns, keys)
         check_margins(margins, listed, private)
+        parts = check_level_weights(level_weights, margins, len(columns))
         return dataclasses.replace(
-            self, groups=groups, keys=listed, private=private, margins=margins
+            self,
+            groups=groups,
+            keys=listed,
+            private=private,
+            margins=margins,
+            level_weights=parts,
         )
 
     def agg(self, **aggregates: Aggregate) -> Query:
@@ -127,7 +142,7 @@ class Query(RowSteps):
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
         check_copies(self.rows, self.unit, bound, private=self.private is not None)
         if self.margins is not None:
-            levels = Margins(kind=self.margins, keys=self.keys)
+            levels = Margins(kind=self.margins, keys=self.keys, weights=self.level_weights)
             bound = {name: consistent(name, one, levels) for name, one in bound.items()}
         for name, aggregate in bound.items():
             if aggregate.lines != 1 and len(bound) > 1:
@@ -301,6 +316,8 @@ class Query(RowSteps):
             found["search"] = encode(self.unit.search)
         if self.margins is not None:
             found["margins"] = self.margins
+        if self.level_weights is not None:
+            found["level_weights"] = encode(self.level_weights)
         if self.private is not None:
             names = [group.label for group in self.private_groups]
             found["private"] = {"groups": names, "keys": encode(self.private)}

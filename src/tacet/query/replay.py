@@ -41,6 +41,7 @@ FORMAT = "tacet release 1"
 
 _MOST_BYTES = 1 << 28
 _LEVELS = Literal["rollup", "cube"] | None
+_WEIGHTS = tuple[Fraction, ...] | None
 _MOST_STEPS = 1_000
 _DEEPEST = 100
 _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")
@@ -144,10 +145,8 @@ def question_of(stated: Mapping[str, Any]) -> Query:
     Raises InvalidParameter and UnsafeExpression for one that no session would take.
     """
     names = {"unit", "steps", "groups", "keys", "aggregates"}
-    others = (
-        set(stated) - {"search", "private", "margins", "table", "columns"} - {"join", "union", "of"}
-    )
-    if others != names:
+    sometimes = {"search", "private", "margins", "level_weights"}
+    if set(stated) - sometimes - {"table", "columns"} - {"join", "union", "of"} != names:
         raise InvalidParameter("query", sorted(stated), expected=f"an object of {sorted(names)}")
     unsuited: str | None = None
     try:
@@ -174,7 +173,9 @@ def _question(stated: Mapping[str, Any]) -> Query:
     elif groups:
         margins = decode(stated.get("margins"), _LEVELS, at="query.margins")
         listed = keys if len(groups) > 1 else [k for (k,) in keys]
-        query = query.group_by(*groups, keys=listed, margins=margins)
+        given = stated.get("level_weights")
+        weights = decode(given, _WEIGHTS, at="query.level_weights")
+        query = query.group_by(*groups, keys=listed, margins=margins, level_weights=weights)
     aggregates = decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates")
     for aggregate in aggregates.values():
         weight_of(aggregate.weight)

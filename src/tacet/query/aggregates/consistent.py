@@ -78,8 +78,11 @@ class Consistent(Single):
         return self.of.measures(values, unit)
 
     def noise(self, share: Share, reach: Reach) -> LevelNoise:
-        """The noise of each level: the best split under which none errs more than asked apart."""
+        """The noise of each level: by the caller's weights, or the best by which none errs more."""
         reaches = [_within(reach, cells=len(nodes)) for nodes in self.margins.nodes]
+        if weights := self.margins.weights:
+            whole = sum(weights, Fraction(0))
+            return self._split(share, reaches, [weight / whole for weight in weights])
         even = Fraction(1, len(reaches))
         apart = self._split(share, reaches, [even] * len(reaches))
         limits = [level.standard_deviation**2 * _ROUNDING for level in apart.levels]
