@@ -110,7 +110,16 @@ def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: 
 
 
 @pytest.mark.parametrize(
-    "verb", [("query",), ("demo",), ("account",), ("calibrate",), ("ledger", "show"), ()]
+    "verb",
+    [
+        ("query",),
+        ("demo",),
+        ("account",),
+        ("calibrate",),
+        ("ledger", "show"),
+        ("ledger", "init"),
+        (),
+    ],
 )
 def test_help_fits(run: Run, verb: tuple[str, ...]) -> None:
     assert max(map(len, run(*verb, "--help").out.splitlines())) <= 80

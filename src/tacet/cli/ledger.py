@@ -4,35 +4,69 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacet.cli import show
+from tacet.cli.accounts import print_account, repriced, shown
+from tacet.cli.arguments import (
+    AccountBudget,
+    Dataset,
+    LedgerUrl,
+    MaxGroups,
+    MaxRows,
+    MaxRowsPerGroup,
+    PersonColumns,
+    SingleRows,
+)
 from tacet.cli.failures import EXIT_CODES, reporting
-from tacet.cli.ledgers import opened
+from tacet.cli.ledgers import account_of, is_new, opened
 from tacet.cli.mends import no_account
-from tacet.errors import LedgerMismatch
+from tacet.cli.options import assignment, budget_of, read_text, unit_of
+from tacet.errors import InvalidParameter, LedgerMismatch
 
 if TYPE_CHECKING:
-    from tacet.ledger.entries import Account, Entry
     from tacet.ledger.ledger import Ledger
 
 __all__ = ["app"]
 
-_HELP = """Look into a ledger of budgets.
+_HELP = """Open accounts in a ledger of budgets, look into it, verify and export it.
 
 \b
 Example:
   tacet ledger show --ledger sqlite:///budget.db
 """
 
+_INIT = f"""Open the account of a data set before anybody asks about it, and sub-accounts.
+
+The account keeps its budget and what it protects for good; `tacet query` then needs no --budget.
+A sub-account, of an analyst or a project, is a limit of its own below it: what is charged there
+counts in both. Nothing is set aside for it. Where the account is open already, under the same
+budget and unit, sub-accounts are added.
+
+\b
+Examples:
+  tacet ledger init --ledger sqlite:///budget.db --dataset visits-2024 \\
+      --budget rho=0.5,delta=1e-8 --unit person_id --max-rows 10
+  tacet ledger init --ledger postgresql://office@db/budgets \\
+      --dataset visits-2024 --budget epsilon=3 --row \\
+      --sub-account ana=epsilon=0.5
+
+PostgreSQL needs the extra `postgres`. Whoever may write to the place of a ledger can also spend.
+
+{EXIT_CODES}"""
+
 _SHOW = f"""Show accounts: budget, what is spent and left, and every entry. Changes nothing.
 
 An entry without an answer is a question whose process ended before the answer was computed: it
-stays spent.
+stays spent. One that was called off before it read anything cost nothing.
+
+--reprice 1e-6 prices the whole history again, as (epsilon, delta)-DP at that delta: by the
+numerical accountant, which holds if the noise of every question was settled before the first
+answer, and by an odometer, which holds always. No budget grows by it.
 
 \b
 Examples:
@@ -46,20 +80,179 @@ elsewhere to notice that.
 
 {EXIT_CODES}"""
 
+_VERIFY = f"""Check hashes and sums, in a ledger or in an export of one account.
+
+Prints the last digest of each account. Keep it elsewhere, and give it later with --digest: then it
+also shows if entries were dropped from the end, or all of them were written anew.
+
+\b
+Examples:
+  tacet ledger verify --ledger sqlite:///budget.db
+  tacet ledger verify --ledger sqlite:///budget.db --dataset visits-2024 \\
+      --digest 0c3f...
+  tacet ledger verify visits.jsonl
+
+A ledger that fails ends with code 5.
+
+{EXIT_CODES}"""
+
+_EXPORT = f"""Print an account with all its entries, as JSON, one object a line.
+
+The first line is the account; each other one an entry, with all that its hash was made of, so that
+`tacet ledger verify FILE` needs nothing else.
+
+\b
+Example:
+  tacet ledger export --ledger sqlite:///budget.db --dataset visits-2024 \\
+      > visits.jsonl
+
+{EXIT_CODES}"""
+
 app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.callback()
-def _group() -> None:
-    """Keep `show` a verb of its own, though it is the only one."""
+_Url = Annotated[str, typer.Option("--ledger", metavar="URL", help="Such as sqlite:///budget.db.")]
+
+
+@app.command("init", help=_INIT)
+def init_ledger(
+    *,
+    ledger: _Url,
+    dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The account's name.")],
+    budget: AccountBudget = None,
+    unit: PersonColumns = None,
+    max_rows: MaxRows = None,
+    max_groups: MaxGroups = None,
+    max_rows_per_group: MaxRowsPerGroup = None,
+    row: SingleRows = False,
+    sub_account: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sub-account",
+            metavar="NAME=KIND=X",
+            help="A limit below the account's, such as ana=epsilon=0.5. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """The verb; its help is `_INIT`."""
+    with reporting():
+        whose = unit_of(
+            persons=unit or [],
+            max_rows=max_rows,
+            max_groups=max_groups,
+            max_rows_per_group=max_rows_per_group,
+            row=row,
+        )
+        parts = [
+            assignment("--sub-account", text, form="NAME=KIND=X, such as ana=epsilon=0.5")
+            for text in sub_account or []
+        ]
+        limits = [(name, budget_of(text, option="--sub-account")) for name, text in parts]
+        account = account_of(ledger, {"--dataset": dataset}, budget)
+        is_new(ledger, dataset, account)
+        with opened(ledger, must_exist=False) as book:
+            terms = {"unit": whose.terms, "neighbors": str(whose.neighbors)}  # as a session's
+            book.open_account(dataset, account, terms)
+            for name, limit in limits:
+                book.open_sub_account(dataset, name, limit)
+            found = shown(book, dataset, verify=False)
+        if as_json:
+            show.line(json.dumps(found, indent=2))
+        else:
+            print_account(found)
+
+
+@app.command("verify", help=_VERIFY)
+def verify_ledger(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="An export, instead of a ledger.", show_default=False
+        ),
+    ] = None,
+    *,
+    ledger: LedgerUrl = None,
+    dataset: Dataset = None,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            "--digest",
+            metavar="HEX",
+            help="A digest kept elsewhere, which an entry must have; with --dataset, or FILE.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """The verb; its help is `_VERIFY`."""
+    with reporting():
+        if (file is None) == (ledger is None):
+            expected = "either --ledger or the FILE of an export"
+            raise InvalidParameter("--ledger", ledger, expected=expected)
+        if digest is not None and file is None and dataset is None:
+            expected = "it beside --dataset: each account has its own"
+            raise InvalidParameter("--digest", digest, expected=expected)
+        if file is not None:
+            if dataset is not None:
+                raise InvalidParameter("--dataset", dataset, expected="it beside --ledger")
+            found = [_exported(read_text("FILE", file), digest)]
+        else:
+            with opened(str(ledger), must_exist=True) as book:
+                names = _chosen(book, dataset)
+                found = [_verified(book, name, digest) for name in names]
+        if as_json:
+            show.line(json.dumps({"accounts": found}, indent=2))
+            return
+        for one in found:
+            show.line(show.clean(f"{one['dataset']}: {one['entries']} entries chain and add up"))
+            show.line(f"  last digest: {one['digest'] or 'none yet'}")
+
+
+@app.command("export", help=_EXPORT)
+def export_ledger(
+    *,
+    ledger: _Url,
+    dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The account.")],
+) -> None:
+    """The verb; its help is `_EXPORT`."""
+    with reporting(), opened(ledger, must_exist=True) as book:
+        from tacet.ledger.export import export_account
+
+        for name in _chosen(book, dataset):
+            for line in export_account(book, name):
+                show.line(line)
+
+
+def _chosen(book: Ledger, dataset: str | None) -> tuple[str, ...]:
+    """The accounts that are meant; LedgerMismatch for a name that is none."""
+    known = book.datasets()
+    if dataset is not None and dataset not in known:
+        raise LedgerMismatch(no_account(dataset, known))
+    return known if dataset is None else (dataset,)
+
+
+def _verified(book: Ledger, name: str, digest: str | None) -> dict[str, Any]:
+    count = book.verify(name, containing=digest)
+    last = book.entries(name)[-1:]
+    return {"dataset": name, "entries": count, "digest": last[0].digest if last else None}
+
+
+def _exported(text: str, digest: str | None) -> dict[str, Any]:
+    from tacet.ledger.export import read_export
+    from tacet.ledger.replay import verify_entries
+
+    account, entries = read_export(text.splitlines())
+    count = verify_entries(account, entries, containing=digest)
+    last = entries[-1].digest if entries else None
+    return {"dataset": account.dataset, "entries": count, "digest": last}
 
 
 @app.command("show", help=_SHOW)
 def show_ledger(
     *,
-    ledger: Annotated[
-        str, typer.Option("--ledger", metavar="URL", help="Such as sqlite:///budget.db.")
-    ],
+    ledger: _Url,
     dataset: Annotated[
         str | None,
         typer.Option(
@@ -67,15 +260,23 @@ def show_ledger(
         ),
     ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Check hashes and sums.")] = False,
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            "--reprice",
+            metavar="DELTA",
+            help="Price the history again, at this delta.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with full entries.")] = False,
 ) -> None:
     """The verb; its help is `_SHOW`."""
     with reporting(), opened(ledger, must_exist=True) as book:
-        known = book.datasets()
-        if dataset is not None and dataset not in known:
-            raise LedgerMismatch(no_account(dataset, known))
-        names = known if dataset is None else (dataset,)
-        found = [_account(book, name, verify=verify) for name in names]
+        names = _chosen(book, dataset)
+        found = [shown(book, name, verify=verify) for name in names]
+        for one in found if delta is not None else ():
+            one["repriced"] = repriced(book, one["dataset"], str(delta))
         if as_json:
             show.line(json.dumps({"accounts": found}, indent=2))
             return
@@ -84,85 +285,4 @@ def show_ledger(
         for place, account in enumerate(found):
             if place:
                 show.line()
-            _print(account)
-
-
-def _account(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
-    """All of an account in plain values; LedgerMismatch where it is not there or was changed."""
-    account: Account = book.account(name)
-    entries = book.entries(name)
-    answered = {entry.reservation for entry in entries if entry.state == "committed"}
-    return {
-        "dataset": account.dataset,
-        "budget": str(account.budget),
-        "spent": str(book.spent(name)),
-        "remaining": str(book.remaining(name)),
-        "terms": dict(account.terms),
-        "opened": account.opened,
-        "verified": book.verify(name) if verify else None,
-        "entries": [
-            {**_plain(entry), "answered": entry.reservation in answered} for entry in entries
-        ],
-    }
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    """An entry with its JSON texts as values."""
-    fields = dataclasses.asdict(entry)
-    for name in ("event", "request", "charge", "spent"):
-        fields[name] = json.loads(fields[name]) if fields[name] else None
-    return fields
-
-
-def _print(account: dict[str, Any]) -> None:
-    show.heading(show.clean(account["dataset"]))
-    unit = account["terms"].get("unit")
-    facts = {
-        "budget": account["budget"],
-        "spent": account["spent"],
-        "left": account["remaining"],
-        "protects": unit,
-        "opened": f"{_minute(account['opened'])} UTC",
-    }
-    for name, text in facts.items():
-        if text is not None:
-            show.line(show.clean(f"{name + ':':10}{text}"))
-    if account["verified"] is not None:
-        show.line(f"verified: {account['verified']} entries chain and add up")
-    questions = [entry for entry in account["entries"] if entry["state"] == "reserved"]
-    if not questions:
-        show.line("No questions yet.")
-        return
-    show.line()
-    rows = [
-        (
-            str(entry["sequence"]),
-            _minute(entry["time"]),
-            "yes" if entry["answered"] else "no",
-            *(show.clean(text) for text in _words(entry)),
-        )
-        for entry in questions
-    ]
-    heads = ("entry", "time (UTC)", "answered", "cost", "analyst", "purpose")
-    show.print_grid(show.Grid(heads=heads, rows=tuple(rows), left=len(heads), repeated=1))
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
-
-
-def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
-    from tacet.privacy.guarantees import guarantee_from_json
-
-    cost = guarantee_from_json(json.dumps(entry["charge"]))
-    return _short(str(cost)), entry["analyst"] or "-", entry["purpose"] or "-"
-
-
-def _short(guarantee: str) -> str:
-    """A guarantee's numbers without its kind, which the account's budget names.
-
-    >>> _short("ZCDP(rho=0.5, delta=1e-08)"), _short("PureDP(epsilon=0.5)")
-    ('rho 0.5, delta 1e-08', 'epsilon 0.5')
-    """
-    _, _, numbers = guarantee.removesuffix(")").partition("(")
-    return numbers.replace("=", " ")
+            print_account(account)

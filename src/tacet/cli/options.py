@@ -57,19 +57,21 @@ class Price:
         return ",".join(found)
 
 
-def budget_of(text: str) -> Guarantee:
+def budget_of(text: str, *, option: str = "--budget") -> Guarantee:
     """An account's budget: epsilon=3, or rho=0.5,delta=1e-8.
+
+    option: what is named where the text is none.
 
     >>> budget_of("epsilon=3"), budget_of("rho=0.5,delta=1e-8")
     (PureDP(epsilon=3.0), ZCDP(rho=0.5, delta=1e-08))
     """
     numbers: dict[str, str] = {}
     for part in text.split(","):
-        name, value = assignment("--budget", part.strip(), form="epsilon=3 or rho=0.5,delta=1e-8")
+        name, value = assignment(option, part.strip(), form="epsilon=3 or rho=0.5,delta=1e-8")
         if name not in {"epsilon", "delta", "rho", "mu"} or name in numbers:
-            raise InvalidParameter("--budget", text, expected=_BUDGETS)
+            raise InvalidParameter(option, text, expected=_BUDGETS)
         numbers[name] = value
-    return Price(**numbers).guarantee("--budget")
+    return Price(**numbers).guarantee(option)
 
 
 def unit_of(
