@@ -5,7 +5,8 @@
     TacetError
     ├── InvalidParameter (ValueError)     an argument is out of range, of the wrong type or unknown
     │   ├── MissingBound                  an aggregate needs public bounds that were not given
-    │   └── UnsafeExpression              an expression or SELECT leaves the row-wise, total subset
+    │   ├── UnsafeExpression              an expression or SELECT leaves the row-wise, total subset
+    │   └── UnsupportedConstruct          this engine does not compute it to the same value
     ├── WrongUnit (TypeError)             two guarantees of different kinds meet
     ├── UnsupportedEvent                  no theorem here prices this event in that kind
     ├── BudgetExceeded                    a request costs more than is left
@@ -38,6 +39,7 @@ __all__ = [
     "StreamStopped",
     "TacetError",
     "UnsafeExpression",
+    "UnsupportedConstruct",
     "UnsupportedEvent",
     "WrongUnit",
 ]
@@ -84,6 +86,22 @@ class UnsafeExpression(InvalidParameter):
         self.text, self.reason, self.mend, self.place = text, reason, mend, place
         drawn = "" if place is None else _marked(text, *place)
         self.args = (f"{_show(text)} cannot be used: {reason}. {mend}{drawn}",)
+
+
+class UnsupportedConstruct(InvalidParameter):
+    """A question uses what this engine does not compute to the value that DuckDB gives.
+
+    construct: by its name in SQL; engine: the one that was asked.
+    """
+
+    def __init__(self, construct: str, *, engine: str) -> None:
+        super().__init__(
+            "engine",
+            engine,
+            expected=f"a question without {construct}, of which {engine} may give another value: "
+            "write it otherwise, or open the session with engine='duckdb'",
+        )
+        self.construct, self.engine = construct, engine
 
 
 class WrongUnit(TacetError, TypeError):

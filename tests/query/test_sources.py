@@ -318,3 +318,19 @@ with opened(frame) as session:
         check=True,
     )
     assert done.stdout == "[1, 1]\n"
+
+
+def test_a_line_stays_where_a_value_of_it_does_not_convert(tmp_path: Path) -> None:
+    """Whatever is asked: a reader that converts by itself would leave the whole line out."""
+    path = tmp_path / "t.csv"
+    path.write_text("id,x,d\n1,2.5,2024-01-31\n2,1d,2024-02-30\n3,,\n4,-,soon\n", encoding="utf-8")
+    found = asked(
+        str(path),
+        {
+            "n": tacet.count(),
+            "x": tacet.sum("x", 0, 10),
+            "known": tacet.count("x"),
+            "late": tacet.count_if("CAST(d AS DATE) > '2024-01-01'"),
+        },
+    )
+    assert found == {"n": 4, "x": Fraction(5, 2), "known": 3, "late": 1}

@@ -17,11 +17,11 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer
 from tacet.query.allocation import Allocation, allocate_together, event_of
 from tacet.query.counting import Begun, First, finished, first_statement
+from tacet.query.engines.protocol import Engine
 from tacet.query.exact import answers_of
 from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
 from tacet.query.provenance import provenance
-from tacet.query.relations import Located
 from tacet.query.release import Release
 from tacet.query.scans import Scan, scans_of
 from tacet.query.together import Place, Together
@@ -64,9 +64,9 @@ class Priced:
         """The scans that answer the questions."""
         return scans_of(self.together.queries)
 
-    def statements(self, relation: Located, *, salt: int) -> list[First]:
-        """The first SQL of each scan; relation: from a table's name to SQL of it."""
-        return [first_statement(scan.query, scan=relation, salt=salt) for scan in self.scans]
+    def statements(self, engine: Engine, *, salt: int) -> list[First]:
+        """The first SQL of each scan; UnsupportedConstruct for what the engine does not have."""
+        return [first_statement(engine, scan.query, salt=salt) for scan in self.scans]
 
     def answers(self, counted: Sequence[Begun], bits: RandomBits) -> list[Answered]:
         """The noisy answers to each question; counted: what the engine gave for each scan."""

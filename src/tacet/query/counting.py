@@ -18,7 +18,6 @@ from tacet.query.compile import Found, Statement, compile_chosen, compile_found,
 from tacet.query.engines.protocol import Engine, Keyed, Tallies
 from tacet.query.plan import Query
 from tacet.query.private_keys import KeyRule
-from tacet.query.relations import Located
 
 __all__ = ["Begun", "First", "begun", "finished", "first_statement"]
 
@@ -29,10 +28,12 @@ Begun = Tallies | Keyed
 """What came of it."""
 
 
-def first_statement(query: Query, *, scan: Located, salt: int) -> First:
-    """The SQL that reads the tables; scan: where each is."""
+def first_statement(engine: Engine, query: Query, *, salt: int) -> First:
+    """The SQL that reads the tables; UnsupportedConstruct for what the engine does not have."""
     compiled = compile_query if query.private is None else compile_found
-    return compiled(query, unit=query.limited, scan=scan, salt=salt)
+    first = compiled(query, unit=query.limited, scan=engine.scan, salt=salt)
+    engine.check(query, first)
+    return first
 
 
 def begun(engine: Engine, query: Query, first: First) -> Begun:

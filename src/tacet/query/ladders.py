@@ -40,20 +40,26 @@ class Ladder:
 
     def sql(self, unit: Unit) -> str:
         """SELECT (cell, bin, n, s) over `bounded`: people by the number of rungs they pass."""
-        whole = self.type == "HUGEINT"
-        lines = ", ".join(
-            f"({f'{rung}::HUGEINT' if whole else double(rung)}, {number})"
-            for number, rung in enumerate(self.rungs, start=1)
-        )
         people = f"SELECT cell, {self.number} AS t FROM bounded"
         if isinstance(unit, Person):
             people += f" GROUP BY cell, {', '.join(f'u{index}' for index in range(len(unit.id)))}"
         total = "sum(t)::VARCHAR" if self.summed else "NULL::VARCHAR"
         return (
-            f"SELECT cell, bin, count(*) AS n, {total} AS s FROM (SELECT people.cell, people.t, "
-            f"coalesce(ladder.bin, 0) AS bin FROM ({people}) AS people ASOF LEFT JOIN (VALUES "
-            f"{lines}) AS ladder(rung, bin) ON people.t > ladder.rung WHERE people.t IS NOT NULL) "
-            "GROUP BY cell, bin"
+            f"SELECT cell, bin, count(*) AS n, {total} AS s FROM (SELECT cell, t, "
+            f"{self._passed(0, len(self.rungs))} AS bin FROM ({people}) AS people "
+            "WHERE t IS NOT NULL) GROUP BY cell, bin"
+        )
+
+    def _passed(self, least: int, most: int) -> str:
+        """SQL of how many rungs lie below t, which is between these numbers, by bisection."""
+        if least == most:
+            return str(least)
+        middle = (least + most) // 2
+        rung = self.rungs[middle]
+        written = f"{rung}::HUGEINT" if self.type == "HUGEINT" else double(rung)
+        return (
+            f"CASE WHEN t > {written} THEN {self._passed(middle + 1, most)} "
+            f"ELSE {self._passed(least, middle)} END"
         )
 
 

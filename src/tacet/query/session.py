@@ -33,6 +33,7 @@ from tacet.query.columns import Bounds, Fact
 from tacet.query.counting import begun
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
+from tacet.query.engines.opening import open_engine
 from tacet.query.engines.protocol import Engine
 from tacet.query.explanation import Explanation
 from tacet.query.explanations import Explanations, explanation_of
@@ -73,7 +74,7 @@ class Session:
     `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with. dataset:
     the account's name in the ledger. ledger: None for this process's memory, or
     "sqlite:///file.db". analyst, purpose: noted with every entry. bits: `SeededBits` in tests only.
-    memory_limit, threads: of the engine.
+    engine: "duckdb", "spark" or a SparkSession (docs/engines.md). memory_limit, threads: of it.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
     copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
@@ -104,6 +105,7 @@ class Session:
         analyst: str | None = None,
         purpose: str | None = None,
         bits: RandomBits | None = None,
+        engine: Any = "duckdb",
         memory_limit: str = "2GB",
         threads: int | None = None,
     ) -> None:
@@ -114,10 +116,8 @@ class Session:
         self._closed, self._process = False, os.getpid()
         self._bits: RandomBits = SecureBits() if bits is None else bits
         self._analyst, self._purpose = analyst, purpose
-        from tacet.query.engines.duckdb import DuckDB
-
         public, every = public or {}, {**tables, **(public or {})}
-        self._engine: Engine = DuckDB(every, memory_limit=memory_limit, threads=threads)
+        self._engine: Engine = open_engine(engine, every, memory_limit, threads)
         try:
             self._known = scopes_of(self._engine, unit, columns or {}, public=public)
             self._scopes = {name: self._known[name] for name in tables}
@@ -372,7 +372,7 @@ class Session:
         self._may_spend()
         self._engine.check_sources()
         salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
-        statements = priced.statements(self._engine.scan, salt=salt)
+        statements = priced.statements(self._engine, salt=salt)
         reservation = self._ledger.reserve(
             self._dataset,
             charge=priced.charge,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tacet.query.columns import Key
 from tacet.query.compile import Found, Statement
+from tacet.query.plan import Query
 from tacet.query.ranking import Asked, Refined
 
 __all__ = ["Climbed", "Deeper", "Engine", "Keyed", "Tallies"]
@@ -97,6 +98,10 @@ class Engine(Protocol):
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
+        ...
+
+    def check(self, query: Query, first: Statement | Found) -> None:
+        """Raise UnsupportedConstruct for a question that this engine cannot answer alike."""
         ...
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:

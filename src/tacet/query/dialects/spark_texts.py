@@ -1,0 +1,165 @@
+"""Text in Spark: positions count code points on both engines, and case is one table for both.
+
+DuckDB changes the case of every code point by itself; Spark and its libraries do so by whole texts
+(the German sharp s becomes two letters). So Spark is given DuckDB's own table, read once.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+
+import duckdb
+from sqlglot import exp
+
+from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
+
+__all__ = ["TEXTS", "literal"]
+
+_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
+"""The space separators of Unicode, which TRIM cuts."""
+
+_ESCAPES = "!#$^~|;:+=@&?<>"
+
+
+def literal(text: str) -> str:
+    r"""Text as a Spark literal.
+
+    >>> print(literal("it's"), literal("a\\b"))
+    'it\'s' 'a\\b'
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@functools.cache
+def _case_table(function: str) -> tuple[str, str]:
+    """The code points that DuckDB's LOWER or UPPER changes, and what to, in one order."""
+    query = (
+        "SELECT string_agg(c, '' ORDER BY i), string_agg(d, '' ORDER BY i) FROM (SELECT i, chr(i) "
+        f"AS c, {function}(chr(i)) AS d FROM (SELECT unnest(range(1, 1114112))::INTEGER AS i) "
+        "WHERE i NOT BETWEEN 55296 AND 57343) WHERE c <> d"
+    )
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        found = connection.execute(query).fetchone()
+    assert found is not None
+    before, after = found
+    assert len(before) == len(after)
+    return str(before), str(after)
+
+
+def _cased(function: str, sql: str) -> str:
+    before, after = _case_table(function)
+    return f"translate({sql}, {literal(before)}, {literal(after)})"
+
+
+def _case(function: str) -> Writing:
+    def write(writer: Writer, node: exp.Expression) -> Typed:
+        return Typed(_cased(function, writer.value(node.this).sql), "TEXT")
+
+    return write
+
+
+def _trim(writer: Writer, node: exp.Expression) -> Typed:
+    side = str(node.args.get("position") or "BOTH").upper()
+    cut = node.args.get("expression")
+    signs = literal(_SPACES) if cut is None else writer.value(cut).sql
+    return Typed(f"trim({side} {signs} FROM {writer.value(node.this).sql})", "TEXT")
+
+
+def _call(name: str, *parts: str, type: str = "TEXT") -> Writing:
+    """A function that is the same on both engines, of the parts of its node in this order."""
+
+    def write(writer: Writer, node: exp.Expression) -> Typed:
+        operands = [writer.value(node.args[part]).sql for part in parts if node.args.get(part)]
+        return Typed(f"{name}({', '.join(operands)})", type)
+
+    return write
+
+
+def _replace(writer: Writer, node: exp.Expression) -> Typed:
+    parts = (node.this, node.args["expression"], node.args["replacement"])
+    return Typed(f"replace({', '.join(writer.value(part).sql for part in parts)})", "TEXT")
+
+
+def _pad(writer: Writer, node: exp.Expression) -> Typed:
+    parts = (node.this, node.args["expression"], node.args["fill_pattern"])
+    name = "lpad" if node.args.get("is_left") else "rpad"
+    return Typed(f"{name}({', '.join(writer.value(part).sql for part in parts)})", "TEXT")
+
+
+def _joined(writer: Writer, node: exp.Expression) -> Typed:
+    """CONCAT passes over NULL."""
+    parts = [f"coalesce({writer.value(part).sql}, '')" for part in node.expressions]
+    return Typed(f"concat({', '.join(parts)})", "TEXT")
+
+
+def _joined_with(writer: Writer, node: exp.Expression) -> Typed:
+    parts = [writer.value(part).sql for part in node.expressions]
+    return Typed(f"concat_ws({', '.join(parts)})", "TEXT")
+
+
+def _pipes(writer: Writer, node: exp.Expression) -> Typed:
+    parts: list[object] = [node]
+    found: list[str] = []
+    while parts:
+        part = parts.pop()
+        if isinstance(part, exp.DPipe):
+            parts += [part.args["expression"], part.this]
+        else:
+            found.append(writer.value(part).sql)
+    return Typed(f"concat({', '.join(found)})", "TEXT")
+
+
+def _like(writer: Writer, node: exp.Expression) -> Typed:
+    pattern = node.args["expression"]
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise Untranslatable("LIKE with a pattern that is no literal")
+    text, sign = pattern.name, next((s for s in _ESCAPES if s not in pattern.name), None)
+    if sign is None:
+        raise Untranslatable("LIKE with this pattern")
+    value = writer.value(node.this).sql
+    if isinstance(node, exp.ILike):
+        before, after = _case_table("lower")
+        value = _cased("lower", value)
+        text = text.translate(str.maketrans(before, after))
+    # DuckDB's LIKE has no escape; Spark's is one that the pattern does not hold.
+    return Typed(f"({value} LIKE {literal(text)} ESCAPE '{sign}')", "BOOLEAN")
+
+
+def _literal(writer: Writer, node: exp.Expression) -> Typed:
+    del writer
+    if node.args.get("is_string"):
+        return Typed(literal(node.name), "TEXT")
+    text = node.name
+    if text.isdigit():
+        whole = int(text)
+        mark = "" if whole < 1 << 31 else "L" if whole < 1 << 63 else "BD"
+        return Typed(f"{text}{mark}", "HUGEINT" if mark == "BD" else "BIGINT")
+    return Typed(f"{text}D", "DOUBLE")
+
+
+TEXTS: dict[type[object], Writing] = {
+    exp.Literal: _literal,
+    exp.Lower: _case("lower"),
+    exp.Upper: _case("upper"),
+    exp.Trim: _trim,
+    exp.Length: _call("length", "this", type="BIGINT"),
+    exp.StrPosition: _call("instr", "this", "substr", type="BIGINT"),
+    exp.Left: _call("left", "this", "expression"),
+    exp.Right: _call("right", "this", "expression"),
+    exp.Substring: _call("substring", "this", "start", "length"),
+    exp.SplitPart: _call("split_part", "this", "delimiter", "part_index"),
+    exp.Replace: _replace,
+    exp.Pad: _pad,
+    exp.Concat: _joined,
+    exp.ConcatWs: _joined_with,
+    exp.DPipe: _pipes,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.StartsWith: _call("startswith", "this", "expression", type="BOOLEAN"),
+    exp.EndsWith: _call("endswith", "this", "expression", type="BOOLEAN"),
+    exp.Contains: _call("contains", "this", "expression", type="BOOLEAN"),
+    exp.MD5: _call("md5", "this"),
+}
+"""By the node of the tree."""

@@ -1,0 +1,32 @@
+"""The engine by its name: DuckDB in this process, or Spark, which is imported only where used."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacet.errors import InvalidParameter
+from tacet.query.engines.protocol import Engine
+
+__all__ = ["open_engine"]
+
+
+def open_engine(
+    engine: object, tables: Mapping[str, Any], memory_limit: str, threads: int | None
+) -> Engine:
+    """The opened engine: "duckdb", "spark", or Spark behind a SparkSession of the caller.
+
+    Raises InvalidParameter, SourceUnreadable, MissingExtra for one that is not installed.
+    """
+    if engine == "duckdb":
+        from tacet.query.engines.duckdb import DuckDB
+
+        return DuckDB(tables, memory_limit=memory_limit, threads=threads)
+    session = None if engine == "spark" else engine
+    if session is not None and not type(session).__module__.startswith("pyspark."):
+        raise InvalidParameter("engine", engine, expected="'duckdb', 'spark' or a SparkSession")
+    from tacet.query.engines.spark import Spark
+
+    return Spark(tables, spark=session, memory_limit=memory_limit, threads=threads)

@@ -1,0 +1,142 @@
+"""Spark: the same questions over tables that outgrow one machine.
+
+The statements are those that DuckDB runs, translated construct by construct; what has no equal in
+Spark is refused before anything is spent. Counts and sums leave as integers; rows never do.
+Everything Spark raises while it answers leaves as one `EngineFailed` of constant text.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from tacet.errors import InvalidParameter, UnsupportedConstruct
+from tacet.query.compile import Found, Statement, compile_chosen
+from tacet.query.dialects.spark import Table
+from tacet.query.dialects.typed import Untranslatable
+from tacet.query.engines.protocol import Keyed, Tallies
+from tacet.query.engines.reading import guarded
+from tacet.query.engines.sources import Fingerprint
+from tacet.query.engines.spark_asking import Asking, KeyedRows, check_statement
+from tacet.query.engines.spark_local import local_spark, quietly
+from tacet.query.engines.spark_sources import opened
+from tacet.query.plan import Query
+
+__all__ = ["SETTINGS", "Spark"]
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.csv.parser.columnPruning.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+_MEGABYTES = {"M": 1, "G": 1_000, "T": 1_000_000}
+
+
+class Spark:
+    """Tables in Spark. spark: the caller's session, or None for a local one in this process.
+
+    The caller's own settings, views and cache are left alone: questions are asked in a session of
+    their own beside it. tables, memory_limit, threads: as for DuckDB; the last two are those of a
+    local Spark that starts now, and of no other.
+
+    Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies frames
+    of pandas, polars and Arrow.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Any],
+        *,
+        spark: Any = None,
+        memory_limit: str = "2GB",
+        threads: int | None = None,
+    ) -> None:
+        if spark is None:
+            spark = local_spark(memory=_java_size(memory_limit), threads=threads)
+        elif not hasattr(spark, "_jsparkSession"):
+            raise InvalidParameter(
+                "engine", type(spark), expected="a SparkSession that is not a Spark Connect one"
+            )
+        with quietly():
+            self._spark = spark.newSession()
+            for name, value in SETTINGS.items():
+                self._spark.conf.set(name, value)
+            for name in ("spark.sql.shuffle.partitions",):
+                self._spark.conf.set(name, spark.conf.get(name))
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._schema: dict[str, dict[str, str]] = {}
+        self._scans: dict[str, str] = {}
+        self._tables: dict[str, Table] = {}
+        self._files: list[Fingerprint] = []
+        for number, (name, source) in enumerate(tables.items()):
+            found = opened(self._spark, name, source, caller=spark, view=f"source{number}")
+            self._schema[name] = found.schema
+            self._scans[name] = f"source{number}"
+            self._tables[f"source{number}"] = found.table
+            self._files += found.files
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table the type of each column, by DuckDB's names: public."""
+        return self._schema
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        return self._scans[table]
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a local file is not the one that was opened. Reads no data."""
+        for file in self._files:
+            file.check()
+
+    def check(self, query: Query, first: Statement | Found) -> None:
+        """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
+        name = None
+        try:
+            held = check_statement(first, self._tables)
+            if isinstance(first, Found):
+                chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
+                check_statement(chosen, held)
+        except Untranslatable as error:
+            name = error.name
+        if name is not None:
+            raise UnsupportedConstruct(name, engine="Spark")
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: self._asking().tallied(statement, measures))
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        return guarded(lambda: KeyedRows.of(self._asking(), found))
+
+    def close(self) -> None:
+        """Forget the tables; a second call does nothing. A local Spark stays for the next one."""
+        with self._lock, quietly():
+            tables, self._tables = self._tables, {}
+            for table in tables.values():
+                self._spark.catalog.dropTempView(table.view)
+
+    def _asking(self) -> Asking:
+        with self._lock:
+            return Asking(self._spark, self._tables, number=next(self._numbers))
+
+
+def _java_size(memory_limit: object) -> str:
+    """A memory limit as DuckDB writes it, in Java's words."""
+    from tacet.query.engines.duckdb import size
+
+    text = size(memory_limit).upper().replace("I", "").replace(" ", "").rstrip("B")
+    return f"{max(int(float(text[:-1]) * _MEGABYTES[text[-1]]), 512)}m"

