@@ -51,7 +51,8 @@ substring(t, 4) | split_part(t, '-', 1) | split_part(t, '-', 2) | split_part(t, 
 replace(t, 'a', 'b') | replace(t, '-', '') | lpad(t, 5, '0') | rpad(t, 5, 'xy') | lpad(t, 2, 'é')
 t || u | concat(t, u, 'x') | concat_ws('-', t, u) | length(t) | strpos(t, u) | strpos(t, '')
 t = u | t < u | t <> 'a' | t in ('a', 'A', '') | t like 'a%' | t like '%\\%' | t like '_'
-t like '%' | t like '%é_' | t like '${x}' | t ilike 'A%' | t ilike '%É%' | t ilike 'ß%' | t not like 'a'
+t like '%' | t like '%é_' | t like '${x}'
+ t ilike 'A%' | t ilike '%É%' | t ilike 'ß%' | t not like 'a'
 starts_with(t, u) | ends_with(t, u) | contains(t, u) | contains(t, '') | t between 'a' and 'b'
 try_cast(t as double) | try_cast(t as boolean) | try_cast(t as date) | try_cast(t as timestamp)
 try_cast(a as integer)

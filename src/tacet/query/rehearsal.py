@@ -234,7 +234,7 @@ def _asked_of(query: Query, table: PublicTable) -> Query:
 
 def _with_found_keys(query: Query, allocation: Allocation, table: PublicTable) -> Query:
     """The question with keys as they would be found in the public table."""
-    first = first_statement(query, scan=table.engine.scan, salt=0)
+    first = first_statement(table.engine, query, salt=0)
     with closing(begun(table.engine, query, first)) as held:
         return finished(query, held, rule=allocation.rule, bits=SeededBits(0))[0]
 

@@ -39,19 +39,28 @@ class Translated:
     parameters: tuple[str, ...]
 
 
-def translate(sql: str, *, tables: Mapping[str, Table], parameters: str = "") -> Translated:
+def translate(
+    sql: str, *, tables: Mapping[str, Table], parameters: str = "", public: bool = False
+) -> Translated:
     """A statement over these tables; parameters: the view with its lists, p1, p2, ..., and `row`.
 
-    Raises Untranslatable, naming what has no equal.
+    public: it reads public tables alone, and so may have DISTINCT and LIMIT. Raises Untranslatable,
+    naming what has no equal.
     """
     found: list[str] = []
-    reading = _Reading(tables=tables, parameters=parameters, found=found)
+    reading = _Reading(tables=tables, parameters=parameters, found=found, public=public)
     text, columns = reading.query(sqlglot.parse_one(sql, read="duckdb"), {})
     types = {name: value.type for name, value in columns.items()}
     return Translated(sql=text, columns=types, parameters=tuple(found))
 
 
 _Columns = Mapping[str, Typed]
+_JOINS = {
+    ("", ""): " JOIN ",
+    ("", "LEFT"): " LEFT JOIN ",
+    ("SEMI", ""): " LEFT SEMI JOIN ",
+    ("ANTI", ""): " LEFT ANTI JOIN ",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,7 @@ class _Reading:
     tables: Mapping[str, Table]
     parameters: str
     found: list[str]
+    public: bool
 
     def query(self, node: object, known: Mapping[str, _Columns]) -> tuple[str, _Columns]:
         """A SELECT or a UNION ALL; known: what WITH has named so far."""
@@ -99,12 +109,12 @@ class _Reading:
         relations = [(name, columns)]
         for join in node.args.get("joins") or ():
             joined, name, columns = self._relation(join.this, known)
-            kind = (join.args.get("kind") or "").upper()
-            if kind not in ("", "SEMI", "ANTI") or join.args.get("method") or join.args.get("side"):
+            kind, side = (str(join.args.get(part) or "").upper() for part in ("kind", "side"))
+            if (kind, side) not in _JOINS or join.args.get("method"):
                 raise Untranslatable("this JOIN")
             if not kind:
                 relations.append((name, columns))
-            how = f" LEFT {kind} JOIN " if kind else " JOIN "
+            how = _JOINS[kind, side]
             text += how + joined
             if join.args.get("using"):
                 text += (
@@ -115,7 +125,8 @@ class _Reading:
         writer = Values(Sources(tuple(relations)))
         items = self._items(node, writer)
         listed = ", ".join(f"{value.sql} AS {quoted(name)}" for name, value in items)
-        query = f"SELECT {listed} FROM {text}"
+        first = "SELECT DISTINCT" if self.public and node.args.get("distinct") else "SELECT"
+        query = f"{first} {listed} FROM {text}"
         if node.args.get("where"):
             query += f" WHERE {writer.value(node.args['where'].this).sql}"
         if node.args.get("group"):
@@ -126,7 +137,10 @@ class _Reading:
             windows = node.args["windows"]
             listed = ", ".join(f"{quoted(w.name)} AS ({window(writer, w)})" for w in windows)
             query += f" WINDOW {listed}"
-        if any(node.args.get(part) for part in ("distinct", "order", "limit", "offset", "qualify")):
+        if self.public and node.args.get("limit"):
+            query += f" LIMIT {int(node.args['limit'].expression.name)}"
+        beyond = ("order", "offset", "qualify") + (() if self.public else ("distinct", "limit"))
+        if any(node.args.get(part) for part in beyond):
             raise Untranslatable("DISTINCT, ORDER BY and LIMIT of a statement")
         return query, {name: Typed(quoted(name), value.type) for name, value in items}
 
@@ -144,8 +158,10 @@ class _Reading:
                             ]
                 case exp.Alias():
                     items.append((item.alias, writer.value(item.this)))
-                case _:
+                case exp.Column():
                     items.append((item.name, writer.value(item)))
+                case _:
+                    items.append((f"item {len(items)}", writer.value(item)))
         return items
 
     @staticmethod

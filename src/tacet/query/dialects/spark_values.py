@@ -12,7 +12,7 @@ from sqlglot import exp
 from tacet.query.dialects.spark_casts import CASTS
 from tacet.query.dialects.spark_moments import ANONYMOUS, INTERVALS, MOMENTS
 from tacet.query.dialects.spark_numbers import NUMBERS
-from tacet.query.dialects.spark_texts import TEXTS
+from tacet.query.dialects.spark_texts import TEXTS, literal
 from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, united
 
 __all__ = ["Sources", "Values", "quoted"]
@@ -186,6 +186,21 @@ def _field(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"{value.sql}.{quoted(name)}", value.fields[name])
 
 
+def _exploded(writer: Writer, node: exp.Expression) -> Typed:
+    """unnest(list_slice(string_split(text, separator), 1, most)): a row for each part."""
+    match node.this:
+        case exp.Anonymous(
+            expressions=[exp.Split() as split, exp.Literal(), exp.Literal() as most]
+        ):
+            text, separator = writer.value(split.this), split.args["expression"]
+        case _:
+            raise Untranslatable("UNNEST")
+    # Spark's separator is a regular expression: here one that stands for itself.
+    itself = literal("\\Q" + separator.name.replace("\\E", "\\E\\\\E\\Q") + "\\E")
+    parts = f"slice(split({text.sql}, {itself}, -1), 1, {int(most.name)})"
+    return Typed(f"explode({parts})", "TEXT")
+
+
 # ---- aggregates and windows --------------------------------------------------------------------
 
 
@@ -289,6 +304,7 @@ _WRITERS: dict[type[object], Writing] = {
     exp.Coalesce: _coalesce,
     exp.Collate: _collated,
     exp.Bracket: _bound,
+    exp.Explode: _exploded,
     exp.Struct: _struct,
     exp.StructExtract: _field,
     exp.Count: _count,
