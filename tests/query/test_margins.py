@@ -288,10 +288,12 @@ def test_what_does_not_add_up_is_refused() -> None:
             start.group_by("region", keys=["A"], margins="sideways")  # type: ignore[arg-type]
         with pytest.raises(InvalidParameter, match="mapping"):
             start.group_by("region", "county", keys=COUNTIES, margins="cube")
-        with pytest.raises(InvalidParameter, match="public"):
-            start.group_by("region", keys=tacet.private_keys(), margins="rollup")
+        with pytest.raises(InvalidParameter, match=r"one column at most.*no full table"):
+            start.group_by("region", "x", keys=tacet.private_keys(), margins="cube")
         query = start.group_by("region", keys=["A", "B"], margins="rollup")
         for aggregate in (tacet.mean("x", 0, 2), tacet.count_people(), tacet.sum("x")):
+            if isinstance(session.unit, tacet.Row) and aggregate == tacet.count_people():
+                continue  # a row is in one group
             with pytest.raises(InvalidParameter, match="add up"):
                 query.agg(n=aggregate)
         with pytest.raises(InvalidParameter, match="margin"):

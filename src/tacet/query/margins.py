@@ -52,6 +52,7 @@ _MOST_COLUMNS = 6
 class Margins:
     """The levels of a question. keys: of its cells; kind: which levels there are.
 
+    Where keys are found, there are none beforehand; width: the number of columns.
     Levels are named by the places of their columns, coarse to fine: of a rollup (), (0,), (0, 1),
     ...; of a cube all subsets, and then the keys are all combinations. weights: of the levels in
     the budget, where the caller chose them.
@@ -60,11 +61,12 @@ class Margins:
     kind: Literal["rollup", "cube"]
     keys: tuple[tuple[Key, ...], ...]
     weights: tuple[Fraction, ...] | None = None
+    width: int = 0
 
     @cached_property
     def levels(self) -> tuple[Places, ...]:
         """The columns of every level."""
-        return _levels(self.kind, len(self.keys[0]))
+        return _levels(self.kind, len(self.keys[0]) if self.keys else self.width)
 
     @cached_property
     def nodes(self) -> tuple[dict[tuple[Key, ...], int], ...]:
@@ -107,14 +109,14 @@ class Margins:
 
     def fitted(self, measured: Sequence[Floats], variances: Sequence[float]) -> list[Floats]:
         """The tables that add up and are nearest to what was measured at each level."""
-        if self.kind == "rollup":
+        if self.kind == "rollup" or not self.keys:
             return self._down(measured, variances)[0]
         return self._interactions(measured, variances)[0]
 
     def fitted_variances(self, variances: Sequence[float]) -> list[Floats]:
         """The variance of every number of `fitted`, from those of the levels' noise."""
         nothing = [np.zeros(len(nodes)) for nodes in self.nodes]
-        if self.kind == "rollup":
+        if self.kind == "rollup" or not self.keys:
             return self._down(nothing, variances)[1]
         return self._interactions(nothing, variances)[1]
 
@@ -195,20 +197,28 @@ class Margins:
         return fitted, found
 
 
-def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], private: object) -> None:
-    """Raise InvalidParameter for levels that there are not, or that these keys can not have."""
+def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], *, found: int) -> None:
+    """Raise InvalidParameter for levels that there are not, or that these keys can not have.
+
+    found: how many columns have keys that are found.
+    """
     if kind is None:
         return
     if kind not in {"rollup", "cube"}:
         raise InvalidParameter("margins", kind, expected="'rollup', 'cube' or None")
-    if private is not None:
-        raise InvalidParameter("margins", kind, expected="public keys of all columns")
     columns = [dict.fromkeys(column) for column in zip(*keys, strict=True)]
+    if kind == "cube" and found > 1:
+        raise InvalidParameter(
+            "margins",
+            kind,
+            expected="private keys of one column at most, since the combinations of several that "
+            "are found are no full table: write margins='rollup', or list the keys of the others",
+        )
     if kind == "cube" and tuple(itertools.product(*columns)) != tuple(keys):
         raise InvalidParameter(
             "margins", kind, expected="keys as a mapping of lists, or margins='rollup'"
         )
-    if kind == "cube" and len(columns) > _MOST_COLUMNS:
+    if kind == "cube" and len(columns) + found > _MOST_COLUMNS:
         raise InvalidParameter("margins", kind, expected=f"at most {_MOST_COLUMNS} columns")
 
 

@@ -17,7 +17,7 @@ from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import ENDINGS
-from tacet.query.aggregates.consistent import consistent
+from tacet.query.aggregates.consistent import Consistent, consistent
 from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.groups import Group, grouped
@@ -87,8 +87,9 @@ class Query(RowSteps):
         margins: answer sums over columns too, from noise at every level, fitted so that all tables
         add up. "rollup": a total, and by the first column, the first two, ...; keys may be any
         tuples. "cube": by every subset of the columns, of which the keys are all combinations.
-        Counts and sums can be asked, which add up. The release has the columns of each line in
-        `margin`, and NULL in the others.
+        Counts and sums can be asked, which add up; people too, where each has rows in one group at
+        most. Private keys are found of the combinations, and the sums are those over what is found.
+        The release has the columns of each line in `margin`, and NULL in the others.
 
         level_weights: beside margins, each level's part of the budget relative to the others', in
         the order of the release: of a rollup coarse to fine; of a cube the total, each column, each
@@ -103,7 +104,7 @@ class Query(RowSteps):
         if len(set(columns)) < len(columns):
             raise InvalidParameter("group_by", columns, expected="column names that differ")
         groups, listed, private = grouped(self.scope, columns, keys)
-        check_margins(margins, listed, private)
+        check_margins(margins, listed, found=sum(group.private for group in groups))
         parts = check_level_weights(level_weights, margins, len(columns))
         return dataclasses.replace(
             self,
@@ -142,8 +143,11 @@ class Query(RowSteps):
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
         check_copies(self.rows, self.unit, bound, private=self.private is not None)
         if self.margins is not None:
-            levels = Margins(kind=self.margins, keys=self.keys, weights=self.level_weights)
-            bound = {name: consistent(name, one, levels) for name, one in bound.items()}
+            keys = self.keys if self.private is None else ()
+            levels = Margins(
+                kind=self.margins, keys=keys, weights=self.level_weights, width=len(self.groups)
+            )
+            bound = {name: consistent(name, one, levels, self.reach) for name, one in bound.items()}
         for name, aggregate in bound.items():
             if aggregate.lines != 1 and len(bound) > 1:
                 raise InvalidParameter(
@@ -243,7 +247,7 @@ class Query(RowSteps):
         if self.margins is None:
             return self.keys
         labels = [group.label for group in self.groups]
-        return Margins(kind=self.margins, keys=self.keys).lines(labels)
+        return Margins(kind=self.margins, keys=self.keys, width=len(labels)).lines(labels)
 
     def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
         """The question whose private keys have been found: these are all its keys.
@@ -251,7 +255,13 @@ class Query(RowSteps):
         Raises InvalidParameter where they are too many to be answered, which they tell themselves.
         """
         groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
-        return dataclasses.replace(self, groups=groups, keys=keys, private=None).checked()
+        aggregates = {
+            name: one.over(keys) if isinstance(one, Consistent) else one
+            for name, one in self.aggregates.items()
+        }
+        return dataclasses.replace(
+            self, groups=groups, keys=keys, private=None, aggregates=aggregates
+        ).checked()
 
     def checked(self) -> Query:
         """The same, if all its integers can be held at once."""

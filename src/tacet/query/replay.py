@@ -168,13 +168,12 @@ def _question(stated: Mapping[str, Any]) -> Query:
     query = Query(rows=rows_of(stated, unit), unit=unit)
     groups = decode(stated["groups"], tuple[str, ...], at="query.groups")
     keys = decode(stated["keys"], tuple[tuple[Key, ...], ...], at="query.keys")
-    if "private" in stated:
-        query = query.group_by(*groups, keys=_beside_private(groups, keys, stated["private"]))
-    elif groups:
-        margins = decode(stated.get("margins"), _LEVELS, at="query.margins")
-        listed = keys if len(groups) > 1 else [k for (k,) in keys]
-        given = stated.get("level_weights")
-        weights = decode(given, _WEIGHTS, at="query.level_weights")
+    margins = decode(stated.get("margins"), _LEVELS, at="query.margins")
+    weights = decode(stated.get("level_weights"), _WEIGHTS, at="query.level_weights")
+    if groups:
+        listed: Any = keys if len(groups) > 1 else [k for (k,) in keys]
+        if "private" in stated:
+            listed = _beside_private(groups, keys, stated["private"])
         query = query.group_by(*groups, keys=listed, margins=margins, level_weights=weights)
     aggregates = decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates")
     for aggregate in aggregates.values():

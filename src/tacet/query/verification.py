@@ -187,9 +187,11 @@ def _rows(stated: Stated, query: Query) -> Check:
     columns = [list(row) for row in stated.rows]
     if any(names != columns[0] for names in columns):
         return _differs("rows", "they differ in their columns")
-    known = {_key(key) for key in query.released_keys}
     groups = len(query.released_groups)
     keys = [list(row.values())[:groups] for row in stated.rows]
+    if query.private is not None and query.margins is not None:
+        query = _over_found(query, keys)
+    known = {_key(key) for key in query.released_keys}
     public = [_key(_some(query, key, private=False)) for key in keys]
     many = [key for key, times in Counter(map(_key, keys)).items() if times > query.lines]
     strangers = [key for key in public if key not in known] + many
@@ -209,6 +211,16 @@ def _rows(stated: Stated, query: Query) -> Check:
         said += "; the others were left out after the answer, by HAVING, LIMIT or by hand"
         return Check(name="rows", outcome="noted", detail=said)
     return _ok("rows", said)
+
+
+def _over_found(query: Query, keys: Sequence[Sequence[Any]]) -> Query:
+    """The question over those keys of its finest level whose public parts are its own."""
+    finest = ", ".join(group.label for group in query.groups)
+    public = {_key(key) for key in query.keys}
+    found = [tuple(key[1:]) for key in keys if key[0] == finest]
+    return query.with_keys(
+        tuple(key for key in found if _key(_some(query, key, private=False)) in public)
+    )
 
 
 def _some(query: Query, key: Sequence[object], *, private: bool) -> list[object]:

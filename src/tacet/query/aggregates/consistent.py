@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from tacet.privacy.events import Event, compose
 from tacet.privacy.guarantees import PureDP
 from tacet.query.aggregates.aggregate import Aggregate, Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.counts import Count
+from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.level_shares import level_shares
 from tacet.query.aggregates.sums import Sum
+from tacet.query.columns import Key
 from tacet.query.margins import Margins
 from tacet.query.noise import AdditiveNoise, Share
 from tacet.query.scope import Scope
@@ -55,11 +57,11 @@ class LevelNoise:
 class Consistent(Single):
     """A count or a sum at every level of a rollup or a cube."""
 
-    of: Count | Sum
+    of: Count | CountPeople | Sum
     margins: Margins
 
     @staticmethod
-    def at(aggregate: Count | Sum, margins: Margins) -> Consistent:
+    def at(aggregate: Count | CountPeople | Sum, margins: Margins) -> Consistent:
         """The same aggregate at these levels."""
         return Consistent(
             of=aggregate,
@@ -67,6 +69,10 @@ class Consistent(Single):
             weight=aggregate.weight,
             expressions=aggregate.expressions,
         )
+
+    def over(self, keys: tuple[tuple[Key, ...], ...]) -> Consistent:
+        """The same where these keys have been found."""
+        return dataclasses.replace(self, margins=dataclasses.replace(self.margins, keys=keys))
 
     def bound_to(self, scope: Scope) -> Consistent:
         """The same: its column is looked up already."""
@@ -79,12 +85,18 @@ class Consistent(Single):
 
     def noise(self, share: Share, reach: Reach) -> LevelNoise:
         """The noise of each level: by the caller's weights, or the best by which none errs more."""
-        reaches = [_within(reach, cells=len(nodes)) for nodes in self.margins.nodes]
+        known = bool(self.margins.keys)  # else it is any number of nodes that will be found
+        reaches = [
+            _within(reach, cells=len(nodes) if known else reach.cells if level else 1)
+            for level, nodes in zip(self.margins.levels, self.margins.nodes, strict=True)
+        ]
         if weights := self.margins.weights:
             whole = sum(weights, Fraction(0))
             return self._split(share, reaches, [weight / whole for weight in weights])
         even = Fraction(1, len(reaches))
         apart = self._split(share, reaches, [even] * len(reaches))
+        if not known:
+            return apart
         limits = [level.standard_deviation**2 * _ROUNDING for level in apart.levels]
         chosen = level_shares(
             self.margins.levels,
@@ -131,23 +143,27 @@ class Consistent(Single):
         values = np.concatenate(self.margins.fitted(measured, variances))
         errors = np.sqrt(np.concatenate(self._variances(noise)))
         width = errors * (_LAPLACE if noise.levels[0].laplace else _NORMAL)
+        counted = isinstance(self.of, Count | CountPeople)
         return Answer(
             values=values.tolist(),
             standard_errors=errors.tolist(),
             lower=(values - width).tolist(),
             upper=(values + width).tolist(),
-            limits=(0.0, math.inf) if isinstance(self.of, Count) else (-math.inf, math.inf),
+            limits=(0.0 if counted else -math.inf, math.inf),
         )
 
     def forecast(self, noise: LevelNoise, reach: Reach, assume: Assume | None) -> Forecast:
         """The error of each level, known beforehand."""
-        errors = self._variances(noise)
         inner = self.of.forecast(noise.levels[-1], reach, assume)
-        told = "; ".join(
-            f"{len(nodes):,} nodes {math.sqrt(float(found.mean())):.4g}"
-            for nodes, found in zip(self.margins.nodes, errors, strict=True)
-        )
         noises = "; ".join(map(str, noise.levels))
+        if self.margins.keys:
+            told = "; ".join(
+                f"{len(nodes):,} nodes {math.sqrt(float(found.mean())):.4g}"
+                for nodes, found in zip(self.margins.nodes, self._variances(noise), strict=True)
+            )
+        else:
+            told = "; ".join(f"at most {one.standard_deviation:.4g}" for one in noise.levels)
+            told += ". Sums are those over the keys that are found"
         return Forecast(
             noise=f"at each level: {noises}; then the least squares fit that adds up",
             sensitivity=f"{inner.sensitivity}, at each level",
@@ -155,13 +171,23 @@ class Consistent(Single):
         )
 
 
-def consistent(name: str, aggregate: Aggregate, margins: Margins) -> Consistent:
+def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) -> Consistent:
     """The aggregate at every level; InvalidParameter where it does not add up."""
-    if not isinstance(aggregate, Count | Sum):
+    if isinstance(aggregate, CountPeople) and reach.touched > 1:
+        raise InvalidParameter(
+            name,
+            "countpeople",
+            expected="people of one group each, with margins: one person may be counted in "
+            f"{reach.touched:,} groups, so that sums over groups are more than the people there "
+            "are, and do not add up. Protect Person(..., max_groups=1), or ask for the people of "
+            "each level in a question of its own: session.evaluate([...]) asks them together",
+        )
+    if not isinstance(aggregate, Count | CountPeople | Sum):
         raise InvalidParameter(
             name,
             type(aggregate).__name__.lower(),
-            expected="count(), or sum() with bounds, with margins: other answers do not add up",
+            expected="count(), sum() with bounds, or count_people() where a person has rows in one "
+            "group, with margins: other answers do not add up",
         )
     return Consistent.at(aggregate, margins)
 
