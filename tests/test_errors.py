@@ -62,6 +62,7 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.SourceUnreadable("gone"),
         errors.StreamStopped(reason="it has given every answer"),
         errors.MissingExtra("torch", extra="learning"),
+        errors.UnsupportedConstruct("LN", engine="Spark"),
         errors.TacetError("root"),
     ]
     assert {type(error).__name__ for error in examples} == set(errors.__all__)

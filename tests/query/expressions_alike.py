@@ -139,7 +139,7 @@ _TEXTS: Sequence[str | None] = (
         "+inf",
         "nan",
         "-NaN",
-        "infinit",
+        "infinitum",
         "1,5",
         "٣",
     ),
