@@ -171,9 +171,10 @@ def _question(stated: Mapping[str, Any]) -> Query:
     margins = decode(stated.get("margins"), _LEVELS, at="query.margins")
     weights = decode(stated.get("level_weights"), _WEIGHTS, at="query.level_weights")
     if groups:
-        listed: Any = keys if len(groups) > 1 else [k for (k,) in keys]
         if "private" in stated:
-            listed = _beside_private(groups, keys, stated["private"])
+            listed: Any = _beside_private(groups, keys, stated["private"])
+        else:
+            listed = keys if len(groups) > 1 else [k for (k,) in keys]
         query = query.group_by(*groups, keys=listed, margins=margins, level_weights=weights)
     aggregates = decode(stated["aggregates"], Mapping[str, Aggregate], at="query.aggregates")
     for aggregate in aggregates.values():
