@@ -207,6 +207,21 @@ def test_threads_never_overspend(ledger: Ledger) -> None:
     assert ledger.verify("visits") == 20
 
 
+def test_threads_that_open_one_account_at_once_find_one(ledger: Ledger) -> None:
+    start, found = threading.Barrier(6), []
+
+    def work() -> None:
+        start.wait()
+        found.append(ledger.open_account("visits", PureDP(1), TERMS))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [ledger.account("visits")] * 6
+
+
 def test_seeded_noise_is_for_ledgers_that_forget(ledger: Ledger) -> None:
     ledger.open_account("visits", PureDP(1), TERMS)
     if ledger.durable:

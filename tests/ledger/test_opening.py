@@ -100,3 +100,13 @@ def test_memory_needs_no_database_package() -> None:
         "sys.exit('sqlalchemy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_room_has_a_face_that_loads_lazily() -> None:
+    import tacet.ledger as room
+
+    assert dir(room) == sorted(room.__all__)
+    for name in room.__all__:
+        assert callable(getattr(room, name))
+    with pytest.raises(AttributeError, match="no attribute 'open'"):
+        room.open  # noqa: B018

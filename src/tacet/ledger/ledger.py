@@ -69,10 +69,8 @@ class Ledger:
         if account is None:
             new = chain.new_account(dataset, budget, terms)
             with self._store.writing(dataset) as transaction:
-                account = transaction.account(dataset)
-                if account is None:  # still
-                    transaction.add_account(new)
-                    return new
+                transaction.add_account(new)
+                account = _known(transaction, dataset)  # somebody else's, who was faster
         return chain.matching_account(account, budget, terms)
 
     def open_sub_account(self, dataset: str, name: str, budget: Guarantee) -> None:

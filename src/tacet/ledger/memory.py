@@ -63,9 +63,10 @@ class MemoryStore:
         return tuple(self._accounts)
 
     def add_account(self, account: Account) -> None:
-        """Add an account."""
-        self._lines[account.dataset] = _Lines()
-        self._accounts[account.dataset] = account
+        """Add an account, where there is none of its name."""
+        if account.dataset not in self._accounts:
+            self._lines[account.dataset] = _Lines()
+            self._accounts[account.dataset] = account
 
     def last(self, dataset: str) -> Entry | None:
         """The newest entry."""

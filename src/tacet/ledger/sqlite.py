@@ -43,7 +43,8 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         if not path.parent.is_dir():
             raise InvalidParameter("ledger", str(path), expected="a file in a folder that exists")
-        with contextlib.suppress(FileExistsError):
+        # Closing any file drops all locks that this process has on it: nobody may have one yet.
+        with _creating, contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self.name = str(path)
         self._path = path.absolute()
@@ -153,10 +154,12 @@ class _NotALedger(LedgerFailed):
 
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_creating = threading.Lock()
 _paused: list[SqliteStore] = []
 
 
 def _before_fork() -> None:
+    _creating.acquire()
     _paused.extend(_stores)
     for store in _paused:
         store.pause()
@@ -165,6 +168,7 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     while _paused:
         _paused.pop().resume()
+    _creating.release()
 
 
 if hasattr(os, "register_at_fork"):

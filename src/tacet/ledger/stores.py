@@ -23,7 +23,7 @@ class Transaction(Protocol):
         """The names of all accounts, in any order."""
 
     def add_account(self, account: Account) -> None:
-        """Add an account whose name is not there yet."""
+        """Add an account, or do nothing where one of its name is there."""
 
     def last(self, dataset: str) -> Entry | None:
         """The entry with the highest sequence."""

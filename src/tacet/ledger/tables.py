@@ -132,7 +132,7 @@ class Statements:
         self.account = text(account)
         self.held = text(account.with_for_update() if locking else account)
         self.datasets = text(select(accounts.c.dataset))
-        self.add_account = text(accounts.insert())
+        self.add_account = text(accounts.insert()) + " ON CONFLICT (dataset) DO NOTHING"
         self.last = text(every.order_by(_newest_first).suffix_with(sqlalchemy.text("LIMIT 1")))
         self.entry = text(every.where(entries.c.sequence == bindparam("sequence")))
         self.ending = text(
@@ -171,7 +171,7 @@ class TableTransaction:
         return [row[0] for row in self._run(self._statements.datasets, {})]
 
     def add_account(self, account: Account) -> None:
-        """Add an account."""
+        """Add an account, where there is none of its name."""
         row = {
             "dataset": account.dataset,
             "budget": account.budget.to_json(),
