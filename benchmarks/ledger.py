@@ -1,6 +1,6 @@
 """Ledgers: durable reservations a second beside bare commits, decisions, and a thousand SIGKILLs.
 
-    python benchmarks/ledger.py [--rounds N] [--questions N] [--kills N] [--folder PATH] [--json FILE]
+    python benchmarks/ledger.py [--rounds N] [--questions N] [--kills N] [--folder PATH]
 
 Reservations and bare commits take turns, so many in each round, and the median round is told: a
 bare commit writes one row of as many bytes, with the same settings of the same database, and does
@@ -173,6 +173,7 @@ def decisions() -> dict[str, float]:
 
 
 def throughput(folder: Path, *, rounds: int, questions: int) -> dict[str, float]:
+    """Commits and reservations a second, in rounds by turns."""
     sqlite, postgres = f"sqlite:///{folder}/budget.db", empty_schema()
     ledgers = {"memory": opened(None), "SQLite": opened(sqlite), "PostgreSQL": opened(postgres)}
     acts: dict[str, Callable[[], float]] = {}
@@ -200,6 +201,18 @@ def throughput(folder: Path, *, rounds: int, questions: int) -> dict[str, float]
         count = ledger.verify("visits")
         print(f"{ledger!r}: {count} entries verified", file=sys.stderr)
         ledger.close()
+    return found
+
+
+def processor(folder: Path) -> dict[str, float]:
+    """Microseconds of processor time in this process, which the disk and other load leave alone."""
+    memory, sqlite = opened(None), opened(f"sqlite:///{folder}/processor.db")
+    found = {
+        "memory, reservation": microseconds(lambda: reserve(memory), 1000),
+        "SQLite, bare commit": microseconds(bare_sqlite(folder), 500),
+        "SQLite, reservation": microseconds(lambda: reserve(sqlite), 500),
+    }
+    sqlite.close()
     return found
 
 
@@ -232,7 +245,8 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=chosen.folder) as place:
         folder = Path(place)
-        found: dict[str, Any] = {"microseconds": decisions()}
+        (folder / "processor").mkdir()
+        found: dict[str, Any] = {"microseconds": {**decisions(), **processor(folder / "processor")}}
         found["per second"] = throughput(folder, rounds=chosen.rounds, questions=chosen.questions)
         if chosen.kills:
             found["killed"] = kills(folder, chosen.kills)

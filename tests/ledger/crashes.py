@@ -43,7 +43,7 @@ DATASET = "visits"
 BUDGET = PureDP(4)
 _TERMS = {"unit": "a single row", "neighbors": "AddRemove"}
 _CHARGES = [PureDP(Fraction(1, n)) for n in (29, 100, 1000)]
-_SECONDS_BETWEEN = 0.02
+_SECONDS_BETWEEN = 0.003
 _TRIED, _RESERVED, _RELEASED = b"T", b"R", b"C"
 _RECORD = 17
 
@@ -85,6 +85,7 @@ def random_kills(url: str, log: Path, *, kills: int, writers: int, seed: int) ->
     note = _notes(log)
     running = [_forked(lambda: _spend_on(url, note)) for _ in range(writers)]
     for _ in range(kills):
+        _grown(log)  # somebody is at work, so that most die in the middle of it
         time.sleep(chance.expovariate(1 / _SECONDS_BETWEEN))
         killed = running.pop(chance.randrange(writers))
         os.kill(killed, signal.SIGKILL)
@@ -97,6 +98,13 @@ def random_kills(url: str, log: Path, *, kills: int, writers: int, seed: int) ->
         _asked(ledger, note)
         left = ledger.remaining(DATASET)
     return {"kills": kills + writers, "left": str(left), **check(url, log)}
+
+
+def _grown(log: Path, *, patience: float = 2) -> None:
+    """Wait until the writers have noted something more."""
+    size, deadline = log.stat().st_size, time.monotonic() + patience
+    while log.stat().st_size < size + 3 * _RECORD and time.monotonic() < deadline:
+        time.sleep(0.0005)
 
 
 def _at_steps(url: str, log: Path, steps: Sequence[int], question: Question) -> Any:
