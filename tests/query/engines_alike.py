@@ -57,7 +57,7 @@ def opened_on(
 ) -> Session:
     """A session over one table `t` on an engine, by default of rows."""
     return Session(
-        {"t": source},
+        source if isinstance(source, dict) else {"t": source},
         unit=tacet.Row() if unit is None else unit,
         budget=tacet.ApproxDP(100, "1e-3") if budget is None else budget,
         bits=SeededBits(7),

@@ -221,7 +221,7 @@ _TEXTS = (
 )
 
 Line = dict[str, Any]
-Limits = Mapping[str, int]
+Limits = Mapping[str, Any]
 """The arguments of `Person` that bound her rows."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import hashlib
 import math
 import random
 from collections import Counter
@@ -240,6 +241,44 @@ def test_another_salt_keeps_other_rows() -> None:
         assert counted(session, query, salt=1) == found[0]
 
 
+MD5: Mapping[str, Person] = {
+    "rows": Person("who", max_rows=3, hash="md5"),
+    "groups": Person(("who", "org"), max_groups=1, max_rows_per_group=2, hash="md5"),
+    "all": Person("who", max_rows=4, max_groups=2, max_rows_per_group=3, hash="md5"),
+}
+
+
+@pytest.mark.parametrize("unit", MD5.values(), ids=MD5)
+def test_md5_keeps_the_same_rows_on_every_engine(unit: Person) -> None:
+    """Of numbers, texts and NULLs, whole rows: what is counted of them is the same."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for engine in ("duckdb", "spark"):
+        with opened_on(engine, TABLE, unit=unit) as session:
+            query = grouped(pipeline(session.table("t"))).agg(
+                n=tacet.count(),
+                whole=tacet.sum("whole", -4, 9),
+                z=tacet.sum("z", -9, 9),
+                notes=tacet.count_if("note > '2'"),
+            )
+            found[engine] = [counted(session, query, salt=salt) for salt in (1, 2**127 + 5)]
+    assert found["duckdb"] == found["spark"]
+    assert found["spark"][0] != found["spark"][1]
+
+
+def test_md5_is_that_of_the_standard() -> None:
+    """A person's first 20 bits are those of the hash of her id's text under the salt's."""
+    table = pa.table({"who": [12] * 5, "x": [0.0, 1.0, 2.0, 3.0, 4.0]})
+    salt = 3
+    digest = hashlib.md5(f"{salt:032x}2:12".encode(), usedforsecurity=False).hexdigest()
+    u = (int(digest[:5], 16) + 0.5) / 2**20
+    kept = [at for at in range(5) if math.floor((at + 1) / 5 + u) > math.floor(at / 5 + u)]
+    for engine in ("duckdb", "spark"):
+        with opened_on(engine, table, unit=Person("who", max_rows=1, hash="md5")) as session:
+            query = session.table("t").agg(n=tacet.histogram("x", [0, 1, 2, 3, 4, 5]))
+            (bins,) = counted(session, query, salt=salt)["histograms"]
+            assert bins == [(0, kept[0] + 1, 1)]
+
+
 # ---- faults ------------------------------------------------------------------------------------
 
 
@@ -314,6 +353,37 @@ def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
         assert failed.value.__context__ is None
         assert session.spent == tacet.ApproxDP(1, 0)
         del stat
+
+
+# ---- several tables ---------------------------------------------------------------------------
+
+
+def test_joined_and_split_rows_count_the_same() -> None:
+    other = pa.table({"who": [1, 2, 2, 5, None], "lab": ["a", "b", "c", None, "d"]})
+    towns = pa.table({"region": ["a", "b", "é", None], "size": [10, 20, None, 5]})
+    tags = pa.table({"who": [1, 2, 3, 4], "tag": ["a.*b", "", None, "..x."]})
+    unit = Person("who", max_rows=1_000)
+    found: dict[str, list[dict[str, Any]]] = {"duckdb": [], "spark": []}
+    for engine, answers in found.items():
+        tables = {"t": TABLE, "other": other, "tags": tags}
+        with opened_on(engine, tables, unit=unit, public={"towns": towns}) as session:
+            t = session.table("t")
+            for query in (
+                t.join("towns", "region").agg(s=tacet.sum("size", 0, 30), n=tacet.count()),
+                t.join("towns", "region", how="left").agg(s=tacet.sum("size"), n=tacet.count()),
+                t.join(session.table("other"), max_rows=100)
+                .group_by("lab", keys=["a", "b", "c", None])
+                .agg(n=tacet.count(), s=tacet.sum("whole", 0, 9)),
+                t.join(session.table("other"), how="left", max_rows=100).agg(n=tacet.count("lab")),
+                t.union(session.table("other")).agg(n=tacet.count(), p=tacet.count_people()),
+                session.table("tags")
+                .explode("tag", separator=".", most=3)
+                .group_by("tag", keys=["", "a", "*b", "x"])
+                .agg(n=tacet.count()),
+            ):
+                answers.append(counted(session, query))
+    assert found["duckdb"] == found["spark"]
+    assert found["spark"][-1]["sums"] == {0: (3,), 1: (1,), 2: (1,), 3: (1,)}
 
 
 # ---- sources -----------------------------------------------------------------------------------

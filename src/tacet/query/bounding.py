@@ -93,15 +93,18 @@ def bound_rows(
     content = ", ".join([*columns, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:
-        order = f"{_hash(own, salt=salt_for('groups', salt))}, {', '.join(cell)}"
+        order = f"{_hash(own, salt=salt_for('groups', salt), by=unit.hash)}, {', '.join(cell)}"
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
     if steps.each is not None:
-        salted = _hash(own, salt=salt_for("rows in a group", salt))
-        rows = _sample(rows, steps.each, of=own, start=salted, columns=columns, content=content)
+        start = _start(own, salt=salt_for("rows in a group", salt), by=unit.hash)
+        rows = _sample(rows, steps.each, of=own, start=start, columns=columns, content=content)
     if steps.rows is not None:
-        rows = _bound_in_all(rows, steps.rows, ids=ids, columns=columns, content=content, salt=salt)
+        start = _start(ids, salt=salt, by=unit.hash)
+        rows = _bound_in_all(
+            rows, steps.rows, ids=ids, start=start, columns=columns, content=content
+        )
     return rows
 
 
@@ -140,7 +143,7 @@ def _some(number: int, what: str) -> str:
 
 
 def _bound_in_all(
-    rows: str, most: int, *, ids: Sequence[str], columns: Sequence[str], content: str, salt: int
+    rows: str, most: int, *, ids: Sequence[str], start: str, columns: Sequence[str], content: str
 ) -> str:
     """The rows of people who have no more than `most`, and a sample of the others' rows.
 
@@ -153,7 +156,7 @@ def _bound_in_all(
         f"SELECT {content} FROM everybody SEMI JOIN beyond USING ({key})",
         most,
         of=ids,
-        start=_hash(ids, salt=salt),
+        start=start,
         columns=columns,
         content=content,
     )
@@ -167,8 +170,8 @@ def _bound_in_all(
 def _sample(
     rows: str, most: int, *, of: Sequence[str], start: str, columns: Sequence[str], content: str
 ) -> str:
-    """The systematic sample of rows that share the columns `of`; start: SQL of a hash."""
-    u = f"(({start} >> 44)::DOUBLE + 0.5e0) / 1048576e0"
+    """The systematic sample of rows that share the columns `of`; start: SQL of 20 bits."""
+    u = f"({start}::DOUBLE + 0.5e0) / 1048576e0"
     ranked = (
         f"SELECT {content}, row_number() OVER rows AS place, rank() OVER rows AS head, "
         f"cume_dist() OVER rows AS share, percent_rank() OVER rows AS ahead FROM ({rows}) "
@@ -180,9 +183,26 @@ def _sample(
     return f"SELECT {content} FROM ({placed}) WHERE place - head < {kept}"
 
 
-def _hash(columns: Sequence[str], *, salt: int) -> str:
+def _start(columns: Sequence[str], *, salt: int, by: str) -> str:
+    """SQL of the first 20 bits of a hash, of which u is made."""
+    return f"({_hash(columns, salt=salt, by=by)} >> {_BITS[by] - 20})"
+
+
+def _hash(columns: Sequence[str], *, salt: int, by: str) -> str:
+    """SQL of a hash; by: the engine's own, or the first 60 bits of MD5 of one text."""
+    if by == "md5":
+        parts = "".join(f" || {_plain(f'CAST({column} AS VARCHAR)')}" for column in columns)
+        return f"CAST('0x' || left(md5('{salt:032x}'{parts}), 15) AS BIGINT)"
     high, low = salt >> 64, salt & (2**64 - 1)
     return f"hash({', '.join(columns)}, {high}::UBIGINT, {low}::UBIGINT)"
+
+
+def _plain(text: str) -> str:
+    """A text with its length before it, so that no two lists of texts are written alike."""
+    return f"coalesce(CAST(length({text}) AS VARCHAR) || ':' || {text}, '-')"
+
+
+_BITS = {"engine": 64, "md5": 60}  # of a hash
 
 
 def salt_for(purpose: str, salt: int) -> int:

@@ -144,7 +144,13 @@ def _bounded(query: Query, cell: Sequence[str], *, unit: Unit, scan: Located, sa
 
 def _rows(query: Query, *, unit: Unit, scan: Located, salt: int) -> str:
     """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound."""
-    text = relation(query.rows, query.names, scan=scan, salt=salt)
+    text = relation(
+        query.rows,
+        query.names,
+        scan=scan,
+        salt=salt,
+        by=unit.hash if isinstance(unit, Person) else "engine",
+    )
     ids = [identity.sql for identity in query.rows.identities]
     parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
     parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]

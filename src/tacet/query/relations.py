@@ -10,7 +10,7 @@ from tacet.query.bounding import bound_rows, salt_for
 from tacet.query.public import join_key
 from tacet.query.rows import Derive, Explode, Filter, Lookup, Matched, Pair, Rows, Table, United
 from tacet.query.sqltext import identifier, literal
-from tacet.query.units import Person
+from tacet.query.units import Hash, Person
 
 __all__ = ["Located", "relation"]
 
@@ -18,14 +18,14 @@ Located = Callable[[str], str]
 """From the name of a table to SQL of it."""
 
 
-def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int) -> str:
+def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash) -> str:
     """SELECT of at least the columns with these identifiers, and of what ids are made of.
 
-    scan: from a table's name to SQL of it; salt: for what is drawn of a person's rows.
+    scan: from a table's name to SQL of it; salt, by: for what is drawn of a person's rows.
     """
     wanted = rows.wanted(names)
     leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
-    source = _source(rows, names, scan=scan, salt=salt)
+    source = _source(rows, names, scan=scan, salt=salt, by=by)
     text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
     for step in rows.steps:
         match step:
@@ -42,16 +42,16 @@ def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int) -> s
     return text
 
 
-def _source(rows: Rows, names: Iterable[str], *, scan: Located, salt: int) -> str:
+def _source(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash) -> str:
     if isinstance(rows.source, Table):
         return scan(rows.source.name)
     sides = [
-        relation(side, needed, scan=scan, salt=salt_for(purpose, salt))
+        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), by=by)
         for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
     ]
     needed_here = {leaf.name for leaf in rows.leaves(names)}
     if isinstance(rows.source, Matched):
-        return _matched(rows, rows.source, sides, needed_here, salt)
+        return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by)
     return _united(rows, rows.source, sides, needed_here)
 
 
@@ -79,7 +79,9 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -
     )
 
 
-def _matched(rows: Rows, source: Matched, sides: Sequence[str], needed: set[str], salt: int) -> str:
+def _matched(
+    rows: Rows, source: Matched, sides: Sequence[str], needed: set[str], *, salt: int, by: Hash
+) -> str:
     """Each side bound by itself, then joined on the person, and on the further columns."""
     columns = {new: source.columns[new] for new in source.columns if new in needed}
     kept = []
@@ -93,7 +95,7 @@ def _matched(rows: Rows, source: Matched, sides: Sequence[str], needed: set[str]
         present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
         bound = bound_rows(
             f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
-            unit=Person(tuple(rows.scope.ids), max_rows=source.max_rows[number]),
+            unit=Person(tuple(rows.scope.ids), max_rows=source.max_rows[number], hash=by),
             cells=1,
             cell=["cell"],
             values=list(values.values()),

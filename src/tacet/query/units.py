@@ -7,14 +7,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tacet import checks
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import Guarantee
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Auto", "Person", "Reach", "Row", "Unit", "auto"]
+__all__ = ["Auto", "Hash", "Person", "Reach", "Row", "Unit", "auto"]
+
+Hash = Literal["engine", "md5"]
+"""With what the rows of a person that are kept are drawn."""
 
 _MOST_ROWS = 1_000_000
 _BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_rows_per_group="
@@ -72,6 +75,8 @@ class Person:
     likely as the other, fixed by a salt that is drawn anew for every question.
     neighbors: `AddRemove` compares the table with the one without her; `ReplaceOne` with the one
     in which her rows are another person's.
+    hash: what the choice is drawn with. "engine": the engine's own hash, which is fast; "md5": one
+    that draws the same rows on every engine under the same salt. Neither is what privacy rests on.
 
     >>> Person("patient", max_rows=10)
     Person(id=('patient',), max_rows=10, neighbors=AddRemove)
@@ -84,6 +89,7 @@ class Person:
     max_groups: int | None
     max_rows_per_group: int | None
     neighbors: Neighbors = AddRemove
+    hash: Hash = "engine"
     search: Auto | None = None
     by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -95,7 +101,10 @@ class Person:
         max_groups: int | None = None,
         max_rows_per_group: int | None = None,
         neighbors: Neighbors = AddRemove,
+        hash: Hash = "engine",
     ) -> None:
+        if not checks.is_text(hash) or hash not in ("engine", "md5"):
+            raise InvalidParameter("hash", hash, expected="'engine' or 'md5'")
         by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
         if isinstance(id, Mapping):
             by_table = tuple((table, _names(named)) for table, named in id.items())
@@ -122,6 +131,7 @@ class Person:
         object.__setattr__(self, "max_groups", groups)
         object.__setattr__(self, "max_rows_per_group", each)
         object.__setattr__(self, "neighbors", _relation(neighbors))
+        object.__setattr__(self, "hash", hash)
         object.__setattr__(self, "search", search)
         object.__setattr__(self, "by_table", by_table)
 
@@ -173,7 +183,8 @@ class Person:
         }
         given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
         named = dict(self.by_table) if self.by_table else self.id
-        return f"Person(id={named}{given}, neighbors={self.neighbors})"
+        drawn = "" if self.hash == "engine" else f", hash={self.hash!r}"
+        return f"Person(id={named}{given}, neighbors={self.neighbors}{drawn})"
 
     def _but(self, **changes: Any) -> Person:
         """The same unit with other fields."""

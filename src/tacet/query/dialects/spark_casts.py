@@ -68,6 +68,9 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
     if target == "UBIGINT" and isinstance(operand, exp.Literal):
         whole = int(operand.name)
         return Typed(f"{whole - (1 << 64) if whole >= 1 << 63 else whole}L", "BIGINT")
+    if target == "BIGINT" and _is_hexadecimal(operand):
+        digits = writer.value(operand.args["expression"])
+        return Typed(f"CAST(conv({digits.sql}, 16, 10) AS BIGINT)", "BIGINT")
     value = writer.value(operand)
     if value.type == target:
         return value
@@ -77,6 +80,15 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
     if write is None:
         raise Untranslatable(f"CAST of {_WORDS.get(value.type, value.type)} AS {_name(target)}")
     return Typed(write(value.sql, target), _stored(target))
+
+
+def _is_hexadecimal(node: object) -> bool:
+    """Whether it is '0x' || left(md5(...), ...), which reads as a whole number in DuckDB."""
+    match node:
+        case exp.DPipe(this=exp.Literal(this="0x"), expression=exp.Left(this=exp.MD5())):
+            return True
+        case _:
+            return False
 
 
 _WORDS = {"TEXT": "text", "DOUBLE": "a number", "DATE": "a date", "TIMESTAMP": "an instant"}
