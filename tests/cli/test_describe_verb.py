@@ -74,3 +74,32 @@ def test_mistakes_are_named(
 ) -> None:
     assert main(["describe", visits, *wrong]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_every_answer_is_recorded_and_verified(
+    visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, ledger = tmp_path / "look.json", f"sqlite:///{tmp_path / 'budget.db'}"
+    verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--rho", "1"]
+    book = ["--ledger", ledger, "--dataset", "v", "--budget", "rho=2"]
+    assert main([*verb, *book, "--output", str(record)]) == 0
+    assert main([*verb, "--output", str(record)]) == 2  # it exists
+    capsys.readouterr()
+    assert main(["verify", str(record), "--ledger", ledger]) == 0
+    said = capsys.readouterr().out
+    lines = [line.split("  ")[0] for line in said.splitlines()[1:]]
+    assert lines[:5] == ["votes", "ranges", "numbers", "picture of age", "spent"]
+    stated = json.loads(record.read_text())
+    releases = stated["releases"]
+    assert stated["spent"] == "ZCDP(rho=1.0)"
+    gone = stated | {"releases": {k: v for k, v in releases.items() if k != "votes"}}
+    changed = json.loads(json.dumps(stated))
+    changed["releases"]["numbers"]["query"]["aggregates"]["rows"]["weight"] = "7"
+    for text, words in ((gone, "but the charges are"), (changed, "numbers: digest")):
+        record.write_text(json.dumps(text))
+        assert main(["verify", str(record)]) == 1
+        assert words in capsys.readouterr().out
+    wrongs: list[object] = [{}, [], {"a": 1}]
+    for wrong in wrongs:
+        record.write_text(json.dumps(stated | {"releases": wrong}))
+        assert main(["verify", str(record)]) == 2

@@ -29,7 +29,7 @@ from tacet.cli.datafile import DataFile
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.ledgers import account_of, is_new, opened
 from tacet.cli.options import Price, facts_of, unit_of
-from tacet.cli.output import check_page, stored
+from tacet.cli.output import check_page, check_record, stored
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
@@ -53,7 +53,7 @@ people share are found.
 \b
 Examples:
   tacet describe visits.csv --unit person_id --epsilon 1
-  tacet describe people.parquet --row --rho 0.1 --html first-look.html
+  tacet describe people.parquet --row --rho 0.1 --html first-look.html --output look.json
   tacet describe visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
       --bounds age=0:120 --ledger sqlite:///budget.db --dataset visits-2024 --budget epsilon=3
 
@@ -110,9 +110,18 @@ def describe(
             show_default=False,
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let --html replace a file.")] = (
-        False
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write every answer with how it was made to a new .json file, for tacet verify.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let --html and --output replace a file.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """The verb; its help is `HELP`."""
@@ -128,6 +137,8 @@ def describe(
             show.notice(show.clean(hint))
         if html is not None:
             check_page(html, overwrite=overwrite)
+        if output is not None:
+            check_record(output, overwrite=overwrite)
         options: dict[str, Any] = {"unit": whose, "columns": facts_of(bounds or [], columns)}
         if ledger is None:
             found = _looked(file, rest, budget=request, **options)
@@ -138,11 +149,12 @@ def describe(
             with opened(ledger, must_exist=False) as book:
                 found = _looked(file, rest, budget=account, ledger=book, dataset=dataset, **options)
         kept = html is not None and stored(found, html)
+        recorded = output is None or stored(found, output)
         if as_json:
             show.line(found.to_json())
         elif not kept:
             show.line("\n".join(map(show.clean, str(found).splitlines())))
-        if html is not None and not kept:
+        if not recorded or (html is not None and not kept):
             raise typer.Exit(ExitCode.FAILED)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tacet.query.describing.description import Description
     from tacet.query.release import Release
 
-__all__ = ["check_page", "check_target", "stored", "write_release"]
+__all__ = ["check_page", "check_record", "check_target", "stored", "write_release"]
 
 _ENDINGS = (".csv", ".json", ".parquet")
 
@@ -34,18 +34,24 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         require("pyarrow", extra="frames")
 
 
+def check_record(path: Path, *, overwrite: bool) -> None:
+    """The same for the record of a look."""
+    _check_new(path, "--output", (".json",), overwrite=overwrite)
+
+
 def check_page(path: Path, *, overwrite: bool) -> None:
     """The same for a page that is written with `write_page`."""
     _check_new(path, "--html", (".html", ".htm"), overwrite=overwrite)
 
 
 def stored(answer: Release | Description, path: Path) -> bool:
-    """Whether the answer, a look as a page, is in the file; if not, that is said."""
+    """Whether the answer, a look as a page or a record, is in the file; if not, that is said."""
     from tacet.query.describing.description import Description
 
     try:
         if isinstance(answer, Description):
-            _write(answer.to_html().encode(), path)
+            page = path.suffix.lower() != ".json"
+            _write((answer.to_html() if page else f"{answer.to_json()}\n").encode(), path)
         else:
             write_release(answer, path)
     except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost

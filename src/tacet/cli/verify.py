@@ -27,7 +27,9 @@ SUMMARY = "Compute question, event and price of a release again, without the dat
 
 HELP = f"""Compute question, event and price of a release again, without the data.
 
-FILE is what `tacet query --output FILE.json` or --json wrote, or `Release.to_json()` in Python. The
+FILE is what `tacet query` or `tacet describe` wrote with --output FILE.json or --json, or what
+`to_json()` of a release, a batch or a description gives in Python; of several releases each is a
+line. The
 question is put together again from what the file states, its digest, its noise and what that
 costs are computed again, and each is compared with what the file says. With --ledger, the entry of
 this question is looked for too: its digest, salt, event, charge and request, and that it was
@@ -90,7 +92,7 @@ def verify(
 
 
 def _verified(text: str, ledger: str | None, dataset: str | None) -> Verification:
-    from tacet.query.verification import verify as verified
+    from tacet.query.several_releases import verify_record as verified
 
     if ledger is None:
         return verified(text)
@@ -101,7 +103,9 @@ def _verified(text: str, ledger: str | None, dataset: str | None) -> Verificatio
 def _print(found: Verification) -> None:
     from tacet.query.verification import NOT_SHOWN
 
-    rows = tuple((one.name, one.outcome, show.clean(one.detail)) for one in found.checks)
+    rows = tuple(
+        (show.clean(one.name), one.outcome, show.clean(one.detail)) for one in found.checks
+    )
     show.print_grid(show.Grid(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))
     show.line()
     show.line("Nothing differs." if found.holds else "It is not what it says.")

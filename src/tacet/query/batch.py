@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from tacet.errors import InvalidParameter
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
+from tacet.query.codec import encode
 from tacet.query.release import Release
+from tacet.query.replay import SEVERAL
 
 __all__ = ["Batch"]
 
@@ -64,12 +66,14 @@ class Batch:
         return len(self.releases)
 
     def to_json(self) -> str:
-        """All releases, by name, as JSON text; each can be verified by itself."""
+        """All releases, by name, as JSON text, which `Release.verify` reads."""
         return json.dumps(
             {
+                "format": SEVERAL,
                 "request": repr(self.request),
                 "spent": repr(self.charge),
                 "remaining": repr(self.remaining),
+                "exact": {"spent": encode(self.charge)},
                 "releases": {
                     name: json.loads(release.to_json())
                     for name, release in zip(self.names, self.releases, strict=True)

@@ -20,8 +20,9 @@ from tacet.query.columns import Key
 from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
 from tacet.query.replay import FORMAT, software
+from tacet.query.several_releases import verify_record
 from tacet.query.together import Place
-from tacet.query.verification import Verification, verify
+from tacet.query.verification import Verification
 
 if TYPE_CHECKING:
     import pandas
@@ -151,9 +152,10 @@ class Release:
     ) -> Verification:
         """Compute question, event and price again from what `to_json` wrote, without the data.
 
-        Gives one line a check, and whether all hold: see `tacet.query.verification.verify`.
+        Also what `Batch.to_json` and `Description.to_json` wrote. Gives one line a check, and
+        whether all hold: see `tacet.query.verification`.
         """
-        return verify(text, ledger=ledger, dataset=dataset)
+        return verify_record(text, ledger=ledger, dataset=dataset)
 
     def __repr__(self) -> str:
         return str(self)  # what a notebook shows is the table

@@ -34,10 +34,22 @@ from tacet.query.restated import rows_of
 from tacet.query.together import Place, Together, weights_of
 from tacet.query.units import Auto, Person, Unit
 
-__all__ = ["FORMAT", "Stated", "question_of", "read_stated", "software", "together_of"]
+__all__ = [
+    "FORMAT",
+    "SEVERAL",
+    "Stated",
+    "parsed",
+    "question_of",
+    "read_stated",
+    "software",
+    "together_of",
+]
 
 FORMAT = "tacet release 1"
 """Stands in every file; another one is refused."""
+
+SEVERAL = "tacet releases 1"
+"""Stands in every file with several releases."""
 
 _MOST_BYTES = 1 << 28
 _LEVELS = Literal["rollup", "cube"] | None
@@ -91,7 +103,7 @@ def read_stated(text: str) -> Stated:
 
     At most 2^28 signs are read, and no name may stand twice in an object.
     """
-    fields = _parsed(text)
+    fields = parsed(text)
     if fields.get("format") != FORMAT:
         raise InvalidParameter(
             "format",
@@ -213,7 +225,8 @@ def _searched(unit: Unit, search: Auto) -> Unit:
     return sought.found(unit.max_rows)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
+    """The object that JSON text holds; InvalidParameter for other text, or a name twice."""
     expected = "the JSON text of a release, as Release.to_json() writes it"
     if not checks.is_text(text) or len(text) > _MOST_BYTES:
         raise InvalidParameter("text", "...", expected=f"{expected}, at most {_MOST_BYTES:,} signs")

@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tacet.privacy.guarantees import Guarantee
+from tacet.query.codec import encode
+from tacet.query.release import Release
+from tacet.query.replay import SEVERAL
 
 __all__ = ["Bar", "ColumnLook", "Description", "Kind", "Told"]
 
@@ -62,7 +66,8 @@ class Description:
 
     people, rows: of the whole table, after bounding. columns: in the table's order. unit: what is
     protected. request: what was allowed; spent: what was charged; remaining: what the account
-    holds afterwards. reproducible: the noise came from a seed and protects nobody.
+    holds afterwards. reproducible: the noise came from a seed and protects nobody. releases: every
+    answer that it is made of, by what was asked.
     """
 
     table: str
@@ -74,21 +79,24 @@ class Description:
     spent: Guarantee
     remaining: Guarantee
     reproducible: bool = False
+    releases: Mapping[str, Release] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
         found = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name not in {"columns", "people", "rows"}
+            if field.name not in {"columns", "people", "rows", "releases"}
         }
         found |= {name: repr(found[name]) for name in ("request", "spent", "remaining")}
         found |= {name: dataclasses.asdict(getattr(self, name)) for name in ("people", "rows")}
         return {**found, "columns": [dataclasses.asdict(column) for column in self.columns]}
 
     def to_json(self) -> str:
-        """The same as JSON text."""
-        return json.dumps(self.to_dict(), indent=2)
+        """The same as JSON text, with a record of every answer, which `Release.verify` reads."""
+        releases = {name: json.loads(one.to_json()) for name, one in self.releases.items()}
+        record = {"exact": {"spent": encode(self.spent)}, "releases": releases}
+        return json.dumps({"format": SEVERAL, **self.to_dict(), **record}, indent=2)
 
     def to_html(self) -> str:
         """A page that stands alone, with a picture of every column it has one of."""

@@ -154,6 +154,7 @@ class _Look:
         self.questions = 2 + len(columns)
         self.remaining = session.remaining
         self.reproducible = False
+        self.releases: dict[str, Release] = {}
 
     def whole(self) -> Description:
         """Votes, ranges, numbers, pictures."""
@@ -187,11 +188,13 @@ class _Look:
             spent=self.budget,
             remaining=self.remaining,
             reproducible=self.reproducible,
+            releases=self.releases,
         )
 
-    def _ask(self, query: Query, budget: Guarantee) -> Release:
+    def _ask(self, about: str, query: Query, budget: Guarantee) -> Release:
         release = self.session.evaluate(query, budget=budget)
         self.remaining, self.reproducible = release.remaining, release.reproducible
+        self.releases[about] = release
         self._say(self.asked + 1)
         return release
 
@@ -209,7 +212,7 @@ class _Look:
                 for kind, sql in _CANDIDATES.items():
                     text = f"TRY_CAST({column.quoted} AS {sql})"
                     asked[f"{kind}{place}"] = count_people(text)
-        answers = self._ask(self.start.agg(**asked), budget).answers
+        answers = self._ask("votes", self.start.agg(**asked), budget).answers
         decided = []
         for place, column in enumerate(self.columns):
             if column.kind is None:
@@ -233,7 +236,7 @@ class _Look:
             elif _needs_range(column):
                 asked[f"range{place}"] = find_bounds(column.sql)
         if asked and budget is not None:
-            answers = self._ask(self.start.agg(**asked), budget).answers
+            answers = self._ask("ranges", self.start.agg(**asked), budget).answers
             for place, column in enumerate(self.columns):
                 if f"range{place}" in asked:
                     ((low, high),) = answers[f"range{place}"].intervals
@@ -255,7 +258,7 @@ class _Look:
                 low, high, _ = ranges[column.name]
                 asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
                 asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
-        return self._ask(self.start.agg(**asked), budget)
+        return self._ask("numbers", self.start.agg(**asked), budget)
 
     def _bars_wanted(self, column: _Column, ranges: Mapping[str, Any]) -> bool:
         if isinstance(column.fact, Categories):
@@ -288,13 +291,14 @@ class _Look:
                 place = f"FLOOR(({value} - ({low!r})) * ({BINS / (high - low)!r}))"
                 value = f"CAST(LEAST(GREATEST({place}, 0), {BINS - 1}) AS INTEGER)"
             query = query.derive(**{name: value})
-        answer = self._ask(query.group_by(name, keys=keys).agg(n=count_people()), budget)
+        query = query.group_by(name, keys=keys).agg(n=count_people())
+        answer = self._ask(f"picture of {column.name}", query, budget)
         return _bars_of(labels, answer.answers["n"])
 
     def _values(self, column: _Column, budget: Guarantee) -> tuple[Bar, ...]:
         """The commonest values of a column of text, themselves found privately."""
         query = self.start.group_by(column.name, keys=private_keys()).agg(n=count_people())
-        release = self._ask(query, budget)
+        release = self._ask(f"picture of {column.name}", query, budget)
         bars = _bars_of([_label(key) for (key,) in release.keys], release.answers["n"])
         return tuple(sorted(bars, key=lambda bar: -bar.count.value)[:_MOST_SHOWN])
 

@@ -1,0 +1,87 @@
+"""A record of several releases: a batch, or a first look; each is computed again by itself.
+
+Releases that were asked together have one charge, and one salt by which that is seen.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tacet.errors import InvalidParameter
+from tacet.ledger.ledger import Ledger
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.codec import decode
+from tacet.query.replay import SEVERAL, parsed, read_stated
+from tacet.query.verification import Check, Verification, verify
+
+__all__ = ["verify_record"]
+
+_MOST = 10_000
+
+
+def verify_record(
+    text: str, *, ledger: Ledger | None = None, dataset: str | None = None
+) -> Verification:
+    """Compute a release, or a record of several, again from its JSON text, without the data.
+
+    text: as `Release.to_json`, `Batch.to_json` or `Description.to_json` wrote it. ledger: where the
+    charges should stand; dataset: in which account, by default in any. Of several releases each is
+    one line where nothing differs, and their charges must add up to what was spent. Raises
+    InvalidParameter for text that is no such record. A release that says something else than what
+    comes out is no error, but a `Check` that differs.
+
+    >>> import pandas as pd
+    >>> import tacet
+    >>> with tacet.Session(
+    ...     {"t": pd.DataFrame({"x": [1, 2]})}, unit=tacet.Row(), budget=tacet.PureDP(1)
+    ... ) as session:
+    ...     query = session.table("t").agg(n=tacet.count())
+    ...     text = session.evaluate([query, query], budget=tacet.PureDP(1)).to_json()
+    >>> [(check.name, check.outcome) for check in verify_record(text).checks]
+    [('0', 'ok'), ('1', 'ok'), ('spent', 'ok')]
+    """
+    fields = parsed(text)
+    if fields.get("format") != SEVERAL:
+        return verify(text, ledger=ledger, dataset=dataset)
+    given = fields.get("releases")
+    if not isinstance(given, dict) or not 1 <= len(given) <= _MOST:
+        raise InvalidParameter("releases", "...", expected=f"an object of 1 to {_MOST:,} releases")
+    checks: list[Check] = []
+    charges: dict[str, Guarantee] = {}
+    for name, release in given.items():
+        one = json.dumps(release)
+        stated = read_stated(one)
+        charges[stated.salt] = stated.charge
+        checks += _told(name, verify(one, ledger=ledger, dataset=dataset))
+    checks.append(_spent(fields, charges))
+    return Verification(checks=tuple(checks))
+
+
+def _told(name: str, found: Verification) -> list[Check]:
+    """One line for a release that holds, else one for each thing that differs."""
+    if found.holds:
+        said = ", ".join(one.name for one in found.checks)
+        return [Check(name=name, outcome="ok", detail=said)]
+    return [
+        Check(name=f"{name}: {one.name}", outcome="differs", detail=one.detail)
+        for one in found.checks
+        if one.outcome == "differs"
+    ]
+
+
+def _spent(fields: Mapping[str, Any], charges: Mapping[str, Guarantee]) -> Check:
+    """That the charges, each question's or batch's once, are what was spent in all."""
+    exact = fields.get("exact")
+    stated = exact.get("spent") if isinstance(exact, dict) else None
+    spent: Guarantee = decode(stated, Guarantee, at="exact.spent")
+    first, *others = charges.values()
+    strange = [one for one in others if type(one) is not type(first)]
+    total = first if strange else sum(others, start=first)
+    if strange or spent != total or repr(spent) != fields.get("spent"):
+        said = f"{spent} is stated, but the charges are {strange[0] if strange else total}"
+        return Check(name="spent", outcome="differs", detail=said)
+    return Check(name="spent", outcome="ok", detail=f"{spent}, in {len(charges):,} charges")
