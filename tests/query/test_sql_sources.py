@@ -21,6 +21,7 @@ def steps(text: str) -> list[str]:
     return [
         step.expression if isinstance(step, Condition) else f"{step.name} = {step.expression}"
         for step in read(text).steps
+        if isinstance(step, Condition | Derived)
     ]
 
 
@@ -131,7 +132,7 @@ def test_names_care_about_capitals_no_more_than_elsewhere() -> None:
         ("WITH a AS (SELECT DISTINCT age FROM t) SELECT COUNT(*) FROM a", "DISTINCT"),
         ("WITH a AS (SELECT age FROM t HAVING age > 1) SELECT COUNT(*) FROM a", "HAVING"),
         ("WITH a AS (SELECT age FROM t, u) SELECT COUNT(*) FROM a", "second table"),
-        ("WITH a AS (SELECT age FROM t UNION SELECT 1) SELECT COUNT(*) FROM a", "sub-select"),
+        ("WITH a AS (SELECT age FROM t UNION SELECT 1) SELECT COUNT(*) FROM a", "UNION ALL"),
         ("WITH a AS (SELECT 1 AS x) SELECT COUNT(*) FROM a", "no FROM"),
         ("WITH a AS (VALUES (1)) SELECT COUNT(*) FROM a", "plain table"),
         ("WITH a(x) AS (SELECT age FROM t) SELECT COUNT(*) FROM a", "unknown form"),

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
@@ -29,9 +29,10 @@ from tacet.query.engines.sources import is_table
 from tacet.query.key_tables import keys_of_table
 from tacet.query.plan import Query, answer_columns
 from tacet.query.private_keys import GivenKeys, PrivateKeys
+from tacet.query.scope import Scope
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked
-from tacet.query.sql.types import Condition, Derived, Group, Item, Select
+from tacet.query.sql.types import Condition, Derived, Group, Item, Joined, Select, Step, United
 from tacet.query.units import Person, Unit
 
 __all__ = ["question", "rows"]
@@ -100,16 +101,73 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
 
 def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
     """The rows that a SELECT is about, as a question without groups and aggregates; see above."""
-    select = parse_select(text, columns_of=lambda table: start(table).scope.names)
+    tables = _Tables(start)
+    select = parse_select(text, columns_of=tables.names)
     _check_names(select)
-    query = start(select.table)
-    for step in select.steps:
-        match step:
-            case Condition(expression=condition):
-                query = query.where(condition)
-            case Derived(name=name, expression=expression):
-                query = query.derive(**{name: expression})
-    return query, select
+    return tables.rows(select.table, select.steps), select
+
+
+class _Tables:
+    """The tables of a session, private ones to begin with, public ones to join."""
+
+    def __init__(self, start: Callable[[str], Query]) -> None:
+        self._start = start
+        self._begun: Query | None = None
+
+    def names(self, table: str) -> tuple[str, ...]:
+        """The columns of a table."""
+        if self._begun is not None and table in self._begun.rows.public:
+            return self._begun.rows.public[table].scope.names
+        self._begun = self._start(table)
+        return self._begun.scope.names
+
+    def rows(self, table: str, steps: Iterable[Step]) -> Query:
+        """The rows of a table after these steps."""
+        query = self._start(table)
+        for step in steps:
+            match step:
+                case Condition(expression=condition):
+                    query = query.where(condition)
+                case Derived(name=name, expression=expression):
+                    query = query.derive(**{name: expression})
+                case Joined():
+                    query = self._joined(query, step)
+                case United(table=other, steps=inner):
+                    query = query.union(self.rows(other, inner))
+        return query
+
+    def _joined(self, query: Query, step: Joined) -> Query:
+        public = query.rows.public.get(step.table)
+        if public is not None and step.steps:
+            raise InvalidParameter(
+                "sql", step.table, expected="a public table by its name alone, without a sub-select"
+            )
+        on = dict(step.on)
+        if public is not None:
+            columns = _readable(public.scope, step)
+            return query.join(step.table, on, how=step.how, columns=columns)
+        other, most = self.rows(step.table, step.steps), _most_rows(query.unit)
+        columns = _readable(other.scope, step)
+        return query.join(other, on, how=step.how, columns=columns, max_rows=most)
+
+
+def _readable(scope: Scope, step: Joined) -> dict[str, str]:
+    """The columns to take along, without those of types that no expression reads."""
+    return {new: old for new, old in step.columns if old in scope.derived or scope.leaves.get(old)}
+
+
+def _most_rows(unit: Unit) -> int | None:
+    """How many rows of a person enter a join from each side, where SQL does not say."""
+    if not isinstance(unit, Person):
+        return None  # such a join is refused
+    if unit.max_rows is not None:
+        return unit.max_rows
+    raise InvalidParameter(
+        "max_rows",
+        None,
+        expected="tacet.Person(..., max_rows=...): a JOIN of private tables takes as many rows of "
+        "a person from each side as she may bring into a question",
+    )
 
 
 def _check_names(select: Select) -> None:

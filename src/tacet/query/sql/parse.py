@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from tacet.query.expressions import refusals
 from tacet.query.expressions.syntax import refuse_lost, statement
 from tacet.query.expressions.tree import Literal, Name, Node, names, text_of
 from tacet.query.sql.aggregates import OFFERED, Aggregates
+from tacet.query.sql.joins import joined, united
 from tacet.query.sql.outputs import Outputs, mark
 from tacet.query.sql.source import (
     Source,
@@ -22,6 +24,7 @@ from tacet.query.sql.source import (
     from_clause,
     given,
     shown_name,
+    taken_by,
     written,
 )
 from tacet.query.sql.types import Computed, Condition, Derived, Group, Item, Select
@@ -29,7 +32,7 @@ from tacet.query.sql.types import Computed, Condition, Derived, Group, Item, Sel
 __all__ = ["parse_select"]
 
 _CLAUSES = {
-    *("expressions", "from", "from_", "with", "with_", "where", "group", "having"),
+    *("expressions", "from", "from_", "joins", "with", "with_", "where", "group", "having"),
     *("order", "limit", "offset"),
 }
 
@@ -69,7 +72,13 @@ def _select(
             text, reason=f"it is a {type(tree).__name__.upper()}", mend="Write one SELECT."
         )
     clauses(text, tree, _CLAUSES)
-    source = from_clause(text, tree, columns_of)
+    source = from_clause(
+        text,
+        tree,
+        columns_of,
+        joined=functools.partial(joined, columns_of=columns_of),
+        united=functools.partial(united, columns_of=columns_of),
+    )
     aggregates = Aggregates(text=text, source=source)
     reading = _Reading(text=text, source=source, aggregates=aggregates)
     return reading.select(tree, {column.casefold() for column in columns_of(source.table)})
@@ -129,7 +138,7 @@ class _Reading:
         keys = self.group_keys(tree.args.get("group"), entries)
         shown = self.shown(keys, entries)
         self.refuse_shadows(keys, shown, where, tree)
-        taken = taken | {step.name.casefold() for step in steps if isinstance(step, Derived)}
+        taken = taken | taken_by(steps)
         columns: dict[str, str] = {}
         for key in keys:
             if isinstance(key, Name):

@@ -8,7 +8,7 @@ question, and its names are looked up here. A name that it does not list can not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -18,17 +18,35 @@ from tacet.query.expressions import places, refusals
 from tacet.query.expressions.reader import Reader
 from tacet.query.expressions.syntax import MOST_CHARACTERS
 from tacet.query.expressions.tree import Name, Node, Operation, text_of
-from tacet.query.sql.types import Condition, Derived
+from tacet.query.sql.types import Condition, Derived, Joined, Step
 
-__all__ = ["Source", "clauses", "free_name", "from_clause", "given", "shown_name", "written"]
+__all__ = [
+    "UNION_ALL",
+    "Source",
+    "clauses",
+    "free_name",
+    "from_clause",
+    "given",
+    "shown_name",
+    "taken_by",
+    "written",
+]
 
 _ROW_WISE = "Write SELECT of columns and row-wise expressions, FROM and WHERE there."
-_CLAUSES = {"expressions", "from", "from_", "where"}
+UNION_ALL = (
+    "Write UNION ALL between two SELECTs that list the same columns, by the same names and in "
+    "the same order."
+)
+"""What may be written between row-wise SELECTs."""
+
+_PLAIN = "Write FROM and the name of one table of the session, or of an entry of WITH."
+_CLAUSES = {"expressions", "from", "from_", "where", "joins"}
 _MOST_SELECTS = 20
+_BEHIND = "\x00"  # between a table and its column; no name holds it
 _MOST_STEPS = 100
 
 _NAMES = {
-    "joins": ("JOIN or a second table", "Join the tables before they enter the session."),
+    "joins": ("JOIN or a second table", "Join tables behind FROM."),
     "having": ("HAVING", _ROW_WISE),
     "group": ("GROUP BY", _ROW_WISE),
     "order": ("ORDER BY", _ROW_WISE),
@@ -69,20 +87,60 @@ class Source:
     name: of the table or sub-select, for messages. columns: by their names without capitals, what
     each means over the table and its derived columns, with the name as it was written. every:
     whether the other columns of the table may be used too. qualifier: what may precede a column.
+    qualified: of several tables, what a column means behind a table's name; ambiguous: the names
+    that mean nothing by themselves, since several tables have them.
     """
 
     text: str
     table: str
     name: str
     qualifier: str
-    steps: tuple[Condition | Derived, ...] = ()
+    steps: tuple[Step, ...] = ()
     columns: Mapping[str, tuple[str, Node]] = field(default_factory=dict)
     every: bool = True
+    qualified: Mapping[tuple[str, str], Node] = field(default_factory=dict)
+    ambiguous: frozenset[str] = frozenset()
 
     @property
     def reader(self) -> Reader:
         """Reads expressions over these columns, before `resolve`."""
+        if self.qualified:
+            return Reader(text=self.text, special=self._behind_a_table)
         return Reader(text=self.text, qualifiers=frozenset({self.qualifier}))
+
+    def look(self, table: str | None, name: str, at: object) -> Node:
+        """What a column means here, behind the name of a table or by itself."""
+        known = self.columns.get(name.casefold())
+        if table and self.qualified:
+            found = self.qualified.get((table.casefold(), name.casefold()))
+            if found is not None:
+                return found
+            name = f"{table}.{name}"
+        elif name.casefold() in self.ambiguous:
+            raise UnsafeExpression(
+                self.text,
+                reason=f"several of its tables have a column {name[:60]!r}",
+                mend=f"Write the table before it: a.{name[:60]}.",
+                place=_place_of_name(self.text, at, name),
+            )
+        elif known is not None:
+            return known[1]
+        elif self.every:
+            return Name(name)
+        listed = [shown for shown, _ in self.columns.values()]
+        raise UnsafeExpression(
+            self.text,
+            reason=f"{name[:60]!r} is no column of {self.name[:60]!r}",
+            mend=refusals.resembling(name, listed)
+            + f"Its columns are {', '.join(listed[:50])}; list others in its SELECT.",
+            place=_place_of_name(self.text, at, name),
+        )
+
+    def _behind_a_table(self, node: exp.Expression) -> Node | None:
+        """A column that is written with its table, under a name that only `resolve` knows."""
+        if not isinstance(node, exp.Column) or given(node) != {"this", "table"}:
+            return None
+        return Name(f"{node.table}{_BEHIND}{node.name}")
 
     def read(self, node: object) -> Node:
         """What an expression over these columns means over the table. Raises UnsafeExpression."""
@@ -99,19 +157,8 @@ class Source:
         """The same with every name looked up; at: where it stands, for messages."""
         match node:
             case Name(name):
-                known = self.columns.get(name.casefold())
-                if known is not None:
-                    return known[1]
-                if self.every:
-                    return node
-                listed = [shown for shown, _ in self.columns.values()]
-                raise UnsafeExpression(
-                    self.text,
-                    reason=f"{name[:60]!r} is no column of {self.name[:60]!r}",
-                    mend=refusals.resembling(name, listed)
-                    + f"Its columns are {', '.join(listed[:50])}; list others in its SELECT.",
-                    place=_place_of_name(self.text, at, name),
-                )
+                table, behind, column = name.rpartition(_BEHIND)
+                return self.look(table if behind else None, column, at)
             case Operation(operands=operands):
                 return replace(node, operands=tuple(self.resolve(x, at) for x in operands))
             case _:
@@ -119,11 +166,19 @@ class Source:
 
 
 def from_clause(
-    text: str, tree: exp.Select, columns_of: Callable[[str], Collection[str]]
+    text: str,
+    tree: exp.Select,
+    columns_of: Callable[[str], Collection[str]],
+    *,
+    joined: Callable[[Source, Source, exp.Join], Source],
+    united: Callable[[Source, Source, exp.Expression], Source],
 ) -> Source:
-    """What the FROM of a SELECT offers, its WITH included. Raises UnsafeExpression."""
+    """What the FROM of a SELECT offers, its WITH included. Raises UnsafeExpression.
+
+    joined, united: how two sources are put together.
+    """
     sources: dict[str, Source] = {}
-    makers = _Sources(text=text, columns_of=columns_of, known=sources)
+    makers = _Sources(text=text, columns_of=columns_of, known=sources, joined=joined, united=united)
     clause = tree.args.get("with_") or tree.args.get("with")
     if clause is not None:
         for common in makers.listed(clause):
@@ -142,6 +197,8 @@ class _Sources:
     text: str
     columns_of: Callable[[str], Collection[str]]
     known: dict[str, Source]
+    joined: Callable[[Source, Source, exp.Join], Source]
+    united: Callable[[Source, Source, exp.Expression], Source]
     level: int = 0
 
     def fault(self, reason: str, mend: str, at: object) -> UnsafeExpression:
@@ -171,12 +228,22 @@ class _Sources:
         return list(clause.expressions)
 
     def of(self, tree: exp.Expression) -> Source:
-        """What the FROM of a SELECT offers."""
+        """What the FROM of a SELECT offers, with all that is joined to it."""
         clause = tree.args.get("from_") or tree.args.get("from")
-        mend = "Write FROM and the name of one table of the session, or of an entry of WITH."
         if not isinstance(clause, exp.From):
-            raise self.fault("it has no FROM", mend, tree)
-        relation = clause.this
+            raise self.fault("it has no FROM", _PLAIN, tree)
+        found = self.relation(clause.this)
+        joins = tree.args.get("joins") or ()
+        if len(joins) > _MOST_SELECTS:
+            raise self.fault(f"it has more than {_MOST_SELECTS} JOINs", "Write fewer.", tree)
+        if joins:
+            self.columns_of(found.table)  # what comes first is a table of people
+        for join in joins:
+            found = self.joined(found, self.relation(join.this), join)
+        return found
+
+    def relation(self, relation: exp.Expression) -> Source:
+        """What a table, an entry of WITH or a sub-select offers."""
         alias = relation.args.get("alias")
         plain_alias = alias is None or given(alias) == {"this"}
         if (
@@ -188,7 +255,7 @@ class _Sources:
         plain = isinstance(relation, exp.Table) and isinstance(relation.this, exp.Identifier)
         if not plain or not plain_alias or not given(relation) <= {"this", "alias"}:
             shown = refusals.fragment(relation)
-            raise self.fault(f"it reads more than a plain table, at {shown!r}", mend, relation)
+            raise self.fault(f"it reads more than a plain table, at {shown!r}", _PLAIN, relation)
         name = relation.this.name
         qualifier = alias.name if alias else name
         if name.casefold() in self.known:
@@ -199,6 +266,12 @@ class _Sources:
         """What a row-wise SELECT offers."""
         while isinstance(tree, exp.Subquery) and given(tree) == {"this"}:
             tree = tree.this
+        if isinstance(tree, exp.Union) and self.level <= _MOST_SELECTS:
+            if given(tree) != {"this", "expression"}:  # without ALL equal rows would be one
+                raise self.fault("it uses another UNION than UNION ALL", UNION_ALL, tree)
+            inner = replace(self, level=self.level + 1)
+            sides = [inner.selected(part, name) for part in (tree.this, tree.expression)]
+            return self.united(sides[0], sides[1], tree)
         if not isinstance(tree, exp.Select):
             shown = refusals.fragment(tree)
             raise self.fault(f"a sub-select is none, at {shown!r}", _ROW_WISE, tree)
@@ -211,7 +284,7 @@ class _Sources:
         if where is not None:
             steps += (Condition(expression=written(self.text, source.read(where.this), where)),)
         all_columns = {column.casefold() for column in self.columns_of(source.table)}
-        taken = all_columns | {step.name.casefold() for step in steps if isinstance(step, Derived)}
+        taken = all_columns | taken_by(steps)
         columns: dict[str, tuple[str, Node]] = {}
         every = False
         stars = any(isinstance(projection, exp.Star) for projection in tree.expressions)
@@ -287,6 +360,13 @@ def written(text: str, node: Node, at: object) -> str:
             place=places.of_node(text, at),
         )
     return found
+
+
+def taken_by(steps: Iterable[Step]) -> set[str]:
+    """The names of columns that steps make, without capitals."""
+    made = {step.name.casefold() for step in steps if isinstance(step, Derived)}
+    joins = (step for step in steps if isinstance(step, Joined))
+    return made | {label.casefold() for step in joins for label, _ in step.columns}
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

@@ -11,8 +11,21 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
-__all__ = ["Aggregate", "Computed", "Condition", "Derived", "Group", "Item", "Ordering", "Select"]
+__all__ = [
+    "Aggregate",
+    "Computed",
+    "Condition",
+    "Derived",
+    "Group",
+    "Item",
+    "Joined",
+    "Ordering",
+    "Select",
+    "Step",
+    "United",
+]
 
 
 class Aggregate(enum.Enum):
@@ -140,6 +153,33 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Columns of another table to put beside these.
+
+    table, steps: the other rows; on: the columns that are compared, here and there; columns: by
+    their names from here on those of the other table that may be taken along.
+    """
+
+    table: str
+    steps: tuple[Step, ...] = ()
+    on: tuple[tuple[str, str], ...]
+    how: Literal["inner", "left"]
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class United:
+    """Other rows to add to these, with the columns that both have."""
+
+    table: str
+    steps: tuple[Step, ...] = ()
+
+
+Step = Condition | Derived | Joined | United
+"""What is done to the rows of a table, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
     """One sort key of the released table, an expression over released columns."""
 
@@ -152,7 +192,7 @@ class Ordering:
 class Select:
     """A SELECT in parts; having, order_by, limit and offset act on the released table alone.
 
-    table: as written. steps: conditions and derived columns, in order, to be given to `parse`.
+    table: the first, as written. steps: what is done to its rows, in order.
     groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
     released table. items: the output columns in order; beside: aggregates that stand only inside
     of computed columns, and are released too. having: which rows of the released table to keep.
@@ -160,7 +200,7 @@ class Select:
     """
 
     table: str
-    steps: tuple[Condition | Derived, ...] = ()
+    steps: tuple[Step, ...] = ()
     groups: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     items: tuple[Item | Group | Computed, ...]
