@@ -13,7 +13,10 @@ with the same exact noise, so that a difference is one of method:
 - ``two means``: the same with values shifted to the middle of the range first (Tumult Analytics);
 - ``one by one``: each quantile by its own exponential mechanism with its share of the budget
   (OpenDP, Tumult Analytics, diffprivlib);
-- ``levels apart``: each level of a hierarchy with its share of the budget, as asked.
+- ``levels apart``: each level of a hierarchy as a question of its own, with an equal share of the
+  budget (Tumult Analytics, SmartNoise SQL, OpenDP's data frames).
+
+`query_peers.py` runs the peers themselves.
 
 Times: one question of one aggregate beside one of twenty, one by one and in a batch; and private
 keys on tables of more and more groups. Medians of interleaved rounds.
@@ -30,11 +33,13 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 import tacet
@@ -174,6 +179,78 @@ def compare(name: str, label: str, found: dict[str, Any], x: Floats, releases: i
             )
 
 
+# ---- tables that add up
+
+SHAPES: dict[str, tuple[Literal["rollup", "cube"], tuple[int, ...]]] = {
+    "rollup of 4, 5": ("rollup", (4, 5)),
+    "rollup of 10, 10": ("rollup", (10, 10)),
+    "rollup of 50, 60": ("rollup", (50, 60)),
+    "cube of 2 by 6": ("cube", (2, 6)),
+    "cube of 2 by 10 by 5": ("cube", (2, 10, 5)),
+    "cube of 10 by 10": ("cube", (10, 10)),
+}
+
+
+def levels(releases: int) -> None:
+    print("\n### Counts at all levels, of 10,000 people: root mean square errors\n")
+    print("| levels | guarantee | tacet | as promised | levels apart | beside tacet, by level |")
+    print("|---|---|---:|---:|---:|---:|")
+    for name, (kind, sizes) in SHAPES.items():
+        frame = pl.DataFrame(
+            {f"c{place}": np.arange(10_000) % size for place, size in enumerate(sizes)}
+        )
+        for label, budget in BUDGETS.items():
+            together, promised, apart = errors_of_levels(frame, kind, sizes, budget, releases)
+            nodes = np.array([len(level) for level in together])
+            means = [np.array([level.mean() for level in part]) for part in (together, apart)]
+            whole = [float(np.sqrt(mean @ nodes / nodes.sum())) for mean in means]
+            ratios = ", ".join(f"{ratio:.2f}" for ratio in np.sqrt(means[1] / means[0]))
+            print(
+                f"| {name} | {label} | {whole[0]:.3g} | {promised:.3g} | {whole[1]:.3g} "
+                f"| {whole[1] / whole[0]:.2f} ({ratios}) |",
+                flush=True,
+            )
+
+
+def errors_of_levels(
+    frame: pl.DataFrame,
+    kind: Literal["rollup", "cube"],
+    sizes: tuple[int, ...],
+    budget: Guarantee,
+    releases: int,
+) -> tuple[list[Floats], float, list[Floats]]:
+    """By level the squared errors of all nodes: fitted; promised in all; and of levels apart."""
+    width = range(len(sizes))
+    subsets: list[tuple[int, ...]] = [tuple(width[:count]) for count in range(len(sizes) + 1)]
+    if kind == "cube":
+        subsets = [s for count in (*width, len(sizes)) for s in combinations(width, count)]
+    with tacet.Session({"t": frame}, unit=tacet.Row(), budget=budget * (4 * releases)) as session:
+        start = session.table("t")
+        names = frame.columns
+        keys = {name: range(size) for name, size in zip(names, sizes, strict=True)}
+        queries, exact = [], []
+        for subset in subsets:
+            own = [names[place] for place in subset]
+            given = {name: keys[name] for name in own}
+            grouped = start.group_by(*own, keys=given) if own else start
+            queries.append(grouped.agg(n=tacet.count()))
+            counts = np.zeros([sizes[place] for place in subset])
+            np.add.at(counts, tuple(frame[name].to_numpy() for name in own), 1)
+            exact.append(counts.ravel() if own else np.array([float(len(frame))]))
+        ends = np.cumsum([len(level) for level in exact])[:-1]
+        fit = start.group_by(*names, keys=keys, margins=kind).agg(n=tacet.count())
+        drawn, apart, promised = [], [], 0.0
+        for _ in range(releases):
+            answer = session.evaluate(fit, budget=budget).answers["n"]
+            drawn.append((np.array(answer.values) - np.concatenate(exact)) ** 2)
+            promised = float(np.sqrt(np.mean(np.square(answer.standard_errors))))
+            share = budget * Fraction(1, len(queries))
+            found = [session.evaluate(query, budget=share).answers["n"].values for query in queries]
+            apart.append((np.concatenate(found) - np.concatenate(exact)) ** 2)
+    both = [np.split(np.mean(part, axis=0), ends) for part in (drawn, apart)]
+    return both[0], promised, both[1]
+
+
 # ---- times
 
 
@@ -276,13 +353,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tables", nargs="+", default=["errors", "batches", "keys"])
+    parser.add_argument("--tables", nargs="+", default=["errors", "levels", "batches", "keys"])
     parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     if "errors" in options.tables:
         errors(options.columns, options.releases)
+    if "levels" in options.tables:
+        levels(options.releases)
     if "batches" in options.tables:
         batches(options.rounds)
     if "keys" in options.tables:
