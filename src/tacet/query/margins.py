@@ -36,12 +36,14 @@ from tacet import checks
 from tacet.errors import InvalidParameter
 from tacet.query.columns import Key
 
-__all__ = ["MARGIN", "Margins", "Places", "check_level_weights", "check_margins"]
+__all__ = ["MARGIN", "LevelWeights", "Margins", "Places", "check_level_weights", "check_margins"]
 
 MARGIN = "margin"
 """The column of a release that names the columns a line is about."""
 
 Places = tuple[int, ...]
+LevelWeights = tuple[Fraction, ...] | Literal["overall"] | None
+"""Parts of the budget by level; "overall": such that all numbers together err least."""
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -55,12 +57,12 @@ class Margins:
     Where keys are found, there are none beforehand; width: the number of columns.
     Levels are named by the places of their columns, coarse to fine: of a rollup (), (0,), (0, 1),
     ...; of a cube all subsets, and then the keys are all combinations. weights: of the levels in
-    the budget, where the caller chose them.
+    the budget, where the caller chose them, or "overall".
     """
 
     kind: Literal["rollup", "cube"]
     keys: tuple[tuple[Key, ...], ...]
-    weights: tuple[Fraction, ...] | None = None
+    weights: LevelWeights = None
     width: int = 0
 
     @cached_property
@@ -223,9 +225,11 @@ def check_margins(kind: object, keys: Sequence[tuple[Key, ...]], *, found: int) 
 
 
 def check_level_weights(
-    weights: object, kind: str | None, columns: int
-) -> tuple[Fraction, ...] | None:
+    weights: object, kind: str | None, columns: int, *, found: int = 0
+) -> LevelWeights:
     """Weights of the levels as exact numbers; InvalidParameter for what are none of these levels.
+
+    found: how many columns have keys that are found.
 
     >>> check_level_weights([1, 1, 4], "rollup", 2)
     (Fraction(1, 1), Fraction(1, 1), Fraction(4, 1))
@@ -233,15 +237,21 @@ def check_level_weights(
     if weights is None:
         return None
     count = 0 if kind is None else len(_levels(kind, columns))
-    expected = f"a positive number for each of the {count} levels, coarse to fine"
+    expected = f"a positive number for each of the {count} levels, coarse to fine, or 'overall'"
     if kind is None:
         raise InvalidParameter("level_weights", weights, expected="it beside margins=")
+    if weights == "overall":
+        if found:
+            raise InvalidParameter(
+                "level_weights", weights, expected="a list: how many keys are found is not known"
+            )
+        return "overall"
     if not isinstance(weights, list | tuple) or len(weights) != count:
         raise InvalidParameter("level_weights", weights, expected=expected)
-    found = tuple(checks.exact("level_weights", weight) for weight in weights)
-    if min(found) <= 0:
+    exact = tuple(checks.exact("level_weights", weight) for weight in weights)
+    if min(exact) <= 0:
         raise InvalidParameter("level_weights", weights, expected=expected)
-    return found
+    return exact
 
 
 def _levels(kind: str, columns: int) -> tuple[Places, ...]:

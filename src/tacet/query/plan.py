@@ -22,7 +22,7 @@ from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
-from tacet.query.margins import MARGIN, Margins, check_level_weights, check_margins
+from tacet.query.margins import MARGIN, LevelWeights, Margins, check_level_weights, check_margins
 from tacet.query.private_keys import GivenKeys, PrivateKeys
 from tacet.query.ranking import Ranking
 from tacet.query.row_steps import RowSteps, check_copies
@@ -53,7 +53,7 @@ class Query(RowSteps):
     keys: tuple[tuple[Key, ...], ...] = ((),)
     private: PrivateKeys | None = None
     margins: Literal["rollup", "cube"] | None = None
-    level_weights: tuple[Fraction, ...] | None = None
+    level_weights: LevelWeights = None
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     asked: Mapping[str, Aggregate] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Query(RowSteps):
         *columns: str,
         keys: GivenKeys = None,
         margins: Literal["rollup", "cube"] | None = None,
-        level_weights: Sequence[Number] | None = None,
+        level_weights: Sequence[Number] | Literal["overall"] | None = None,
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 
@@ -94,7 +94,8 @@ class Query(RowSteps):
         level_weights: beside margins, each level's part of the budget relative to the others', in
         the order of the release: of a rollup coarse to fine; of a cube the total, each column, each
         pair, ... Left out, no level errs more than one asked by itself with an equal part, and all
-        numbers together err as little as can then be.
+        numbers together err as little as can then be. With "overall" they err as little as can be
+        at all, coarse levels more and the finest less.
         """
         self._open("group_by")
         if self.groups:
@@ -104,8 +105,9 @@ class Query(RowSteps):
         if len(set(columns)) < len(columns):
             raise InvalidParameter("group_by", columns, expected="column names that differ")
         groups, listed, private = grouped(self.scope, columns, keys)
-        check_margins(margins, listed, found=sum(group.private for group in groups))
-        parts = check_level_weights(level_weights, margins, len(columns))
+        sought = sum(group.private for group in groups)
+        check_margins(margins, listed, found=sought)
+        parts = check_level_weights(level_weights, margins, len(columns), found=sought)
         return dataclasses.replace(
             self,
             groups=groups,

@@ -53,7 +53,7 @@ SEVERAL = "tacet releases 1"
 
 _MOST_BYTES = 1 << 28
 _LEVELS = Literal["rollup", "cube"] | None
-_WEIGHTS = tuple[Fraction, ...] | None
+_WEIGHTS = tuple[Fraction, ...] | Literal["overall"] | None
 _MOST_STEPS = 1_000
 _DEEPEST = 100
 _PACKAGES = ("numpy", "scipy", "duckdb", "sqlglot")

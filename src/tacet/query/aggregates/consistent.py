@@ -90,7 +90,8 @@ class Consistent(Single):
             _within(reach, cells=len(nodes) if known else reach.cells if level else 1)
             for level, nodes in zip(self.margins.levels, self.margins.nodes, strict=True)
         ]
-        if weights := self.margins.weights:
+        weights = self.margins.weights
+        if isinstance(weights, tuple):
             whole = sum(weights, Fraction(0))
             return self._split(share, reaches, [weight / whole for weight in weights])
         even = Fraction(1, len(reaches))
@@ -103,7 +104,10 @@ class Consistent(Single):
             tuple(len(nodes) for nodes in self.margins.nodes),
             tuple(_units(apart.levels)),
             laplace=isinstance(share, PureDP),
+            limited=weights is None,
         )
+        if weights == "overall":
+            return self._split(share, reaches, chosen)
         best, low, high = apart, 0, _STEPS + 1
         while high - low > 1:
             # All the way, but where nodes have unlike numbers of parts or noise is rounded.

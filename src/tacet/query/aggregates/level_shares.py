@@ -104,17 +104,16 @@ class _Split:
         """Of each level in the mean over all released numbers."""
         return np.asarray(1 / self.cells / (1 / self.cells).sum())
 
-    def solved(self, start: Floats) -> Floats:
+    def solved(self, start: Floats, *, limited: bool) -> Floats:
         """The best shares that a search from here finds; Laplace noise may have several optima."""
         weights = self.weights
-        limits: list[Any] = [
-            {"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones(len(x))},
-            {
-                "type": "ineq",
-                "fun": lambda x: _LIMIT - self.ratios(x),
-                "jac": lambda x: -self.slopes(x),
-            },
-        ]
+        whole = {"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones(len(x))}
+        no_worse = {
+            "type": "ineq",
+            "fun": lambda x: _LIMIT - self.ratios(x),
+            "jac": lambda x: -self.slopes(x),
+        }
+        limits: list[Any] = [whole, no_worse] if limited else [whole]
         found = optimize.minimize(
             lambda x: float(weights @ self.ratios(x)),
             start,
@@ -126,35 +125,41 @@ class _Split:
         )
         return np.asarray(found.x)
 
-    def best(self) -> Floats:
+    def best(self, *, limited: bool) -> Floats:
         """The best shares found from several starts; the even split is always allowed."""
         even = np.full(self.count, 1 / self.count)
         finest = (self.cells == 1) / (self.cells == 1).sum()
         best, least = even, float(self.weights @ self.ratios(even))
         for part in _STARTS:
-            found = self.solved((1 - part) * even + part * finest)
-            if not np.all(np.isfinite(found)) or self.ratios(found).max() > 1:
+            found = self.solved((1 - part) * even + part * finest, limited=limited)
+            if not np.all(np.isfinite(found)):
                 continue
-            value = float(self.weights @ self.ratios(found))
-            if value < least * (1 - _BETTER):
+            ratios = self.ratios(found)
+            value = float(self.weights @ ratios)
+            if value < least * (1 - _BETTER) and not (limited and ratios.max() > 1):
                 best, least = found, value
         return best
 
 
 @functools.lru_cache(maxsize=64)
 def level_shares(
-    levels: tuple[Places, ...], nodes: tuple[int, ...], units: tuple[float, ...], *, laplace: bool
+    levels: tuple[Places, ...],
+    nodes: tuple[int, ...],
+    units: tuple[float, ...],
+    *,
+    laplace: bool,
+    limited: bool = True,
 ) -> tuple[Fraction, ...]:
     """The share of every level, coarse to fine; they add up to 1.
 
     nodes: of each level; units: the variance of each level's noise, relative to one another, for
     the same share; laplace: whether shares are of an epsilon that Laplace noise spends, otherwise
-    of what is inverse to a variance.
+    of what is inverse to a variance; limited: whether no level may err more than asked apart.
 
     >>> [str(share) for share in level_shares(((), (0,)), (1, 100), (1.0, 1.0), laplace=False)]
     ['127/256', '129/256']
     """
-    found = _Split.of(levels, nodes, units, laplace=laplace).best()
+    found = _Split.of(levels, nodes, units, laplace=laplace).best(limited=limited)
     # Coarse levels at their limits are rounded up, so that they stay within.
     steps = [max(math.ceil(share * _GRID - _SLACK), 1) for share in found.tolist()]
     finest = max(_GRID - sum(steps[:-1]), 1)
