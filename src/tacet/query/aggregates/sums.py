@@ -55,11 +55,17 @@ class Clamp:
 
     def sql(self, value: str) -> str:
         """SQL for the clamped integer of a nullable double; total, and NULL for NULL."""
-        low, high = double(self.absolute(self.lower)), double(self.absolute(self.upper))
-        inside = f"greatest(least({value}, {high}), {low})"
-        scaled = f"CAST(round({inside} * {double(2.0**-self.unit_log2)}) AS BIGINT)"
-        whole = f"greatest(least({scaled}, {self.upper}), {self.lower})"
-        return f"CASE WHEN {value} IS NOT NULL THEN {whole} END"
+        # Values between the ends times a power of two do not pass them, nor does what is rounded
+        # then; those beyond are not multiplied, since that could pass the range of doubles.
+        low, high = self.absolute(self.lower), self.absolute(self.upper)
+        scale = 2.0**-self.unit_log2
+        assert low * scale == self.lower
+        assert high * scale == self.upper
+        return (
+            f"CAST(CASE WHEN {value} <= {double(low)} THEN {double(low * scale)} "
+            f"WHEN {value} >= {double(high)} THEN {double(high * scale)} "
+            f"ELSE round({value} * {double(scale)}) END AS BIGINT)"
+        )
 
     def absolute(self, integer: int | Fraction) -> float:
         """An integer of the unit as a number."""
