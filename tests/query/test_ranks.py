@@ -22,7 +22,7 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.errors import EngineFailed, InvalidParameter
 from tacet.query import ranking as rankings
-from tacet.query.aggregates import ranks
+from tacet.query.aggregates import trials
 from tacet.query.aggregates.answers import Counted, Exact
 from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.ranks import rank_losses
@@ -41,7 +41,7 @@ def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees of many levels on grids so small that their law can be written down."""
     monkeypatch.setattr(rankings, "_MOST_POINTS", 3)
     monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 2)
-    monkeypatch.setattr(ranks, "CHILD_BINS_LOG2", 1)
+    monkeypatch.setattr(trials, "CHILD_BINS_LOG2", 1)
 
 
 def law(values: Sequence[float], steps: int, aim: Fraction, factor: Fraction) -> NDArray[Any]:
@@ -100,8 +100,8 @@ def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None
     chances = law(VALUES, STEPS, Fraction(9, 2), Fraction(1))
     made = tacet.median("x", 0, STEPS, steps=STEPS)
     assert pvalue(drawn(made, 1.0, seed=6), chances) > 1e-7
-    for wrong in (lambda *_: True, lambda *_: False):
-        monkeypatch.setattr(ranks, "_accepts", wrong)
+    for heads in (True, False):
+        monkeypatch.setattr(trials, "accepts", lambda x, *_, h=heads: np.full(len(x), h))
         assert pvalue(drawn(made, 1.0, seed=6), chances) < 1e-7
 
 

@@ -22,7 +22,7 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
 from tacet.query import ranking as rankings
-from tacet.query.aggregates import cuts
+from tacet.query.aggregates import cuts, trials
 from tacet.query.aggregates.answers import Assume, Counted, Exact
 from tacet.query.aggregates.cuts import cut_points
 from tacet.query.aggregates.several import Cutting, Quantiles
@@ -147,7 +147,7 @@ def test_cuts_have_their_joint_law(
     if engine:
         monkeypatch.setattr(rankings, "_MOST_POINTS", 1)
         monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 1)
-        monkeypatch.setattr(cuts, "CHILD_BINS_LOG2", 1)
+        monkeypatch.setattr(trials, "CHILD_BINS_LOG2", 1)
     values, points, cells = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 600
     made = tacet.quantiles("x", WANTED[wanted], 0, points - 1, steps=points - 1)
     assert made.ranking.bins < points or not engine

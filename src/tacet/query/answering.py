@@ -95,14 +95,13 @@ class Priced:
             place = None
             if not self.together.single:
                 place = Place(together=self.together, number=number)
+            lines = query.lines
             releases.append(
                 Release(
                     query=query,
                     groups=query.released_groups,
                     keys=tuple(
-                        key
-                        for key in answered[number].query.released_keys
-                        for _ in range(query.lines)
+                        key for key in answered[number].query.released_keys for _ in range(lines)
                     ),
                     answers=answered[number].answers,
                     request=self.request,

@@ -161,15 +161,17 @@ def choose(
 ) -> NDArray[np.int64]:
     """A candidate of each row, with probability proportional to weight e^(factor score).
 
-    weights: finite, 0 or above, not all 0; None where they are equal.
+    weights: finite, 0 or above, not all 0 of a row; of one dimension for all rows, of two for each
+    its own, whole numbers below 2^63; None where they are equal.
     """
-    if weights is not None:
+    if weights is not None and weights.ndim == 1:
         # Candidates of weight 0 leave first, so that none of them can be the best.
         kept = np.flatnonzero(weights)
         if kept.size < weights.size:
             chosen = choose(matrix[:, kept], weights[kept], factor=factor, bits=bits)
             return kept[chosen].astype(np.int64)
-    if matrix.shape[1] < _LONGEST:
+    own = weights is not None and weights.ndim == 2
+    if own or matrix.shape[1] < _LONGEST:
         return _invert(matrix, weights, factor=factor, bits=bits)
     won = [
         leaders(row, factor=factor, noise="gumbel", count=1, bits=bits, weights=weights)[0].index
@@ -191,7 +193,10 @@ def _invert(
     relative = None
     if weights is not None:
         relative = _relative(weights)
-    slack = (candidates + 64) * _ROUNDING
+    own = weights is not None and weights.ndim == 2
+    # The best candidate of a row may weigh little beside others of its own. So errors are counted
+    # by what terms are: e^x for an x to within 2^-51 |x| is off by less than 375 2^-50 of it.
+    slack = (candidates + (464 if own else 64)) * _ROUNDING
     step = max(_CHUNK // candidates, 1)
     for start in range(0, rows, step):
         part = matrix[start : start + step]
@@ -200,17 +205,18 @@ def _invert(
         with np.errstate(under="ignore"):
             np.exp(cumulative, out=cumulative)
             if relative is not None:
-                cumulative *= relative
+                cumulative *= relative[start : start + step] if own else relative
         np.cumsum(cumulative, axis=1, out=cumulative)
         total = cumulative[:, -1]
         goal = np.multiply(words, 2.0**-64) * total
-        reach = slack * np.maximum(total, 1.0)
+        reach = slack * (total if own else np.maximum(total, 1.0))
         low = np.argmax(cumulative > (goal - reach)[:, None], axis=1)
         high = np.argmax(cumulative > (goal + reach)[:, None], axis=1)
         doubtful = (low != high) | (goal + reach >= total)
         for index in np.flatnonzero(doubtful).tolist():
             uniform = LazyUniform(int(words[index]), length=64, bits=bits)
-            low[index] = _invert_exactly(part[index], weights, uniform, factor=factor)
+            given = weights[start + index] if own and weights is not None else weights
+            low[index] = _invert_exactly(part[index], given, uniform, factor=factor)
         chosen[start : start + step] = low
     return chosen
 

@@ -38,8 +38,8 @@ Source: Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429, for single rows; proof 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -47,10 +47,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
-from tacet.mechanisms.selection.exponential import Exponential, choose
-from tacet.query.aggregates.ranks import accepts
+from tacet.mechanisms.selection.exponential import Exponential
 from tacet.query.aggregates.splits import Plan, Split
-from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer, Ranking
+from tacet.query.aggregates.trials import Bins, Draws, settle
+from tacet.query.ranking import Finer, Ranking
 
 __all__ = ["PLACES_LOG2", "cut_points", "mechanism_of"]
 
@@ -60,7 +60,7 @@ PLACES_LOG2 = 16
 """The logarithm of how many places a point of the public grid has."""
 
 _WIDEST = 62  # bits of a loss in int64
-_MOST_ENTRIES = 2_000_000  # cells times bins held at once
+_MOST_ENTRIES = 1_000_000  # cells times bins held at once
 
 
 def mechanism_of(split: Split, *, epsilon: Fraction, moves: Fraction) -> Exponential:
@@ -111,245 +111,143 @@ def _cut(
     bits: RandomBits,
 ) -> dict[Fraction, list[int]]:
     """The same for some cells, of which the first has this number."""
-    factors = {split: mechanism.factor for split, mechanism in mechanisms.items()}
-    lows, sizes = ranking.lows << PLACES_LOG2, ranking.sizes << PLACES_LOG2
-    whole = (Fraction(0), Fraction(1))
-    parts = [
-        {whole: _Part(start=0, lows=lows, sizes=sizes, weights=_scaled(counts, 1 << PLACES_LOG2))}
-        for counts in histogram
-    ]
+    base = _all_bins(histogram, ranking, plan)
+    edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
     found: dict[Fraction, list[int]] = {}
     for level in plan.levels:
-        searches = [
-            _Search.of(cell, part[split.low, split.high], split, factors[split])
-            for split in level
-            for cell, part in enumerate(parts, first)
+        given = [_part(base, edges[split.low], edges[split.high]) for split in level]
+        # A part of no places has nothing to be drawn: the cut is where it begins.
+        open_ = [np.flatnonzero((part.sizes > 0).any(axis=1)) for part in given]
+        draws = [
+            _draws(
+                part.of(lines),
+                split,
+                mechanisms[split],
+                below=edges[split.low].weight,
+                numbers=lines,
+                first=first,
+            )
+            for part, lines, split in zip(given, open_, level, strict=True)
         ]
-        _Round(searches=searches, finer=finer, bits=bits).settle()
-        for search in searches:
-            split = search.split
-            below, above = search.halves()
-            parts[search.cell - first][split.low, split.at] = below
-            parts[search.cell - first][split.at, split.high] = above
-            found.setdefault(split.at, []).append(search.place >> PLACES_LOG2)
+        trials = iter(settle([one for one in draws if len(one.cells)], finer, bits))
+        for split, one in zip(level, draws, strict=True):
+            edge = edges[split.low].copy()
+            for trial in next(trials) if len(one.cells) else []:
+                edge.note(trial)
+            edges[split.at] = edge
+            found[split.at] = (edge.place >> PLACES_LOG2).tolist()
     return found
 
 
-def _scaled(counts: Any, factor: int) -> Any:
-    """Counts times a factor, in 64 bits where their sum fits."""
-    if (int(counts.sum()) * factor).bit_length() > _WIDEST:
-        return counts.astype(object) * factor
-    return counts.astype(np.int64) * factor
+def _all_bins(histogram: Integers, ranking: Ranking, plan: Plan) -> Bins:
+    """All places of every cell; weights are of rows times 2^16, in 64 bits where losses fit."""
+    counts: Any = histogram
+    unit = max(split.share.denominator for level in plan.levels for split in level) << PLACES_LOG2
+    if (int(histogram.sum(axis=1).max(initial=0)) * unit).bit_length() > _WIDEST:
+        counts = histogram.astype(object)
+    weights = counts << PLACES_LOG2
+    return Bins(
+        lows=np.broadcast_to(ranking.lows << PLACES_LOG2, histogram.shape),
+        sizes=np.broadcast_to(ranking.sizes << PLACES_LOG2, histogram.shape),
+        weights=weights,
+        before=np.cumsum(weights, axis=1) - weights,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """What lies between two cuts, by bins, from a place on. weights: of rows, times 2^16."""
+class _Edge:
+    """Where every cell is cut, and the point around the cut; with the weights below all three.
 
-    start: int
-    lows: Integers
-    sizes: Integers
-    weights: Any
-
-
-@dataclass(slots=True, kw_only=True)
-class _Search:
-    """The split of one part, as far as it has come.
-
-    factor: what a unit of loss is worth in the exponent; before: the weight below each bin; aim:
-    the weight to leave below, times the denominator of the share; losses: the least in every bin,
-    times the denominator.
+    place: of the cut; begin, end: the first place of its point, and the first one after it.
     """
 
-    cell: int
-    split: Split
-    factor: Fraction
-    lows: Integers
-    sizes: Integers
-    weights: Any
-    before: Any
-    aim: int
-    losses: Any
-    place: int
-    at: int = -1
-    inside: tuple[int, int] = field(default=(0, 0))
+    place: Integers
+    begin: Integers
+    end: Integers
+    weight: Any
+    begin_weight: Any
+    end_weight: Any
 
     @staticmethod
-    def of(cell: int, part: _Part, split: Split, factor: Fraction) -> _Search:
-        """A search that has not begun."""
-        share, total = split.share, int(part.weights.sum())
-        weights = _scaled(part.weights, 1)
-        if (total * share.denominator).bit_length() > _WIDEST:
-            weights = weights.astype(object)
-        search = _Search(
-            cell=cell,
-            split=split,
-            factor=factor,
-            lows=part.lows,
-            sizes=part.sizes,
-            weights=weights,
-            before=np.cumsum(weights) - weights,
-            aim=total * share.numerator,
-            losses=None,
-            place=part.start,
-        )
-        search.losses = search.least(search.before, weights, part.sizes)
-        return search
-
-    def least(self, before: Any, weights: Any, sizes: Integers) -> Any:
-        """The least loss in bins; of a single place, its loss."""
-        low = before * self.split.share.denominator
-        high = (before + np.where(sizes > 1, weights, 0)) * self.split.share.denominator
-        return np.maximum(np.maximum(low - self.aim, self.aim - high), 0)
-
-    def propose(self, bits: RandomBits) -> None:
-        """A bin and a place of it."""
-        chosen = choose(-self.losses[None], self.sizes, factor=self.factor, bits=bits)
-        self.at = int(chosen[0])
-        self.place = int(self.lows[self.at]) + bits.below(int(self.sizes[self.at]))
-
-    @property
-    def settled(self) -> bool:
-        """Whether every place of the proposed bin has its loss."""
-        return bool(self.weights[self.at] == 0 or self.sizes[self.at] == 1)
-
-    @property
-    def known(self) -> bool:
-        """Whether the proposed bin lies within one point."""
-        low, size = int(self.lows[self.at]), int(self.sizes[self.at])
-        return low >> PLACES_LOG2 == (low + size - 1) >> PLACES_LOG2
-
-    @property
-    def density(self) -> int:
-        """The weight of each place of the proposed bin, which lies within one point."""
-        return int(self.weights[self.at]) // int(self.sizes[self.at])
-
-    def excess(self) -> int:
-        """By how much the loss of the proposed place exceeds the bin's."""
-        below, level = self.inside
-        if self.known:
-            weight = (self.place - int(self.lows[self.at])) * self.density
-        else:
-            weight = (below << PLACES_LOG2) + level * (self.place % (1 << PLACES_LOG2))
-        reached = (int(self.before[self.at]) + weight) * self.split.share.denominator
-        return abs(reached - self.aim) - int(self.losses[self.at])
-
-    def refine(self, lows: Integers, weights: Any) -> None:
-        """Put smaller bins in place of the proposed one."""
-        at, low, size = self.at, int(self.lows[self.at]), int(self.sizes[self.at])
-        sizes = np.diff(np.append(lows, low + size))
-        before = int(self.before[at]) + np.cumsum(weights) - weights
-        self.losses = _replaced(self.losses, at, self.least(before, weights, sizes))
-        self.lows = _replaced(self.lows, at, lows)
-        self.sizes = _replaced(self.sizes, at, sizes)
-        self.weights = _replaced(self.weights, at, weights)
-        self.before = _replaced(self.before, at, before)
-
-    def refine_point(self) -> None:
-        """Smaller bins within one point."""
-        low, size = int(self.lows[self.at]), int(self.sizes[self.at])
-        step = 1 << max((size - 1).bit_length() - CHILD_BINS_LOG2, 0)
-        lows = np.arange(low, low + size, step, dtype=np.int64)
-        sizes = np.diff(np.append(lows, low + size))
-        self.refine(lows, sizes.astype(self.weights.dtype) * self.density)
-
-    def halves(self) -> tuple[_Part, _Part]:
-        """What lies below the accepted place, and what does not."""
-        if not len(self.lows):
-            empty = _Part(start=self.place, lows=self.lows, sizes=self.sizes, weights=self.weights)
-            return empty, empty
-        at, low, size = self.at, int(self.lows[self.at]), int(self.sizes[self.at])
-        weight, density = int(self.weights[at]), self.density
-        if weight == 0 or self.known:
-            ends = [low, self.place, low + size]
-            weights = [(self.place - low) * density, (low + size - self.place) * density]
-        else:
-            below, level = self.inside
-            first = self.place >> PLACES_LOG2 << PLACES_LOG2
-            point = 1 << PLACES_LOG2
-            ends = [low, first, self.place, first + point, low + size]
-            weights = [below * point, (self.place - first) * level]
-            weights += [(first + point - self.place) * level]
-            weights += [weight - sum(weights)]
-        lows = np.concatenate([self.lows[:at], ends[:-1], self.lows[at + 1 :]])
-        sizes = np.concatenate([self.sizes[:at], np.diff(ends), self.sizes[at + 1 :]])
-        inner = np.array(weights, dtype=self.weights.dtype)
-        whole = np.concatenate([self.weights[:at], inner, self.weights[at + 1 :]])
-        left = (lows < self.place) & (sizes > 0)
-        right = (lows >= self.place) & (sizes > 0)
-        start = int(self.lows[0])
-        return (
-            _Part(start=start, lows=lows[left], sizes=sizes[left], weights=whole[left]),
-            _Part(start=self.place, lows=lows[right], sizes=sizes[right], weights=whole[right]),
+    def of(bins: Bins, side: int) -> _Edge:
+        """The first (0) or the last (-1) end of the grid."""
+        place = bins.lows[:, side] - side * bins.sizes[:, side]
+        weight = bins.before[:, side] - side * bins.weights[:, side]
+        return _Edge(
+            place=place,
+            begin=place,
+            end=place,
+            weight=weight,
+            begin_weight=weight,
+            end_weight=weight,
         )
 
+    def copy(self) -> _Edge:
+        """The same in arrays of its own."""
+        names = ("place", "begin", "end", "weight", "begin_weight", "end_weight")
+        return _Edge(**{name: getattr(self, name).copy() for name in names})
 
-def _replaced(values: Any, at: int, by: Any) -> Any:
-    return np.concatenate([values[:at], by, values[at + 1 :]])
+    def note(self, trial: Draws) -> None:
+        """Where a trial's draws were accepted."""
+        lines = np.flatnonzero(trial.accepted)
+        cells, place, level = trial.numbers[lines], trial.places[lines], trial.level[lines]
+        low, _, _, before = (part[lines] for part in trial.chosen)
+        begin = place >> PLACES_LOG2 << PLACES_LOG2
+        # Of a bin within one point the level is known from its own first place on.
+        start = np.where(trial.several[lines], begin, low)
+        reached = before + (trial.below[lines] << PLACES_LOG2) + level * (place - start)
+        self.place[cells], self.begin[cells] = place, begin
+        self.end[cells] = begin + (1 << PLACES_LOG2)
+        self.weight[cells] = reached
+        self.begin_weight[cells] = reached - level * (place - begin)
+        self.end_weight[cells] = reached + level * (begin + (1 << PLACES_LOG2) - place)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Round:
-    """The searches of one level side by side, so that the engine hears of all at once."""
+def _part(base: Bins, start: _Edge, stop: _Edge) -> Bins:
+    """What lies between two cuts: the bins of all, cut off there, and the rest of both points."""
+    low = np.minimum(start.end, stop.place)
+    low_weight = np.where(start.end <= stop.place, start.end_weight, stop.weight)
+    high = np.maximum(stop.begin, low)
+    high_weight = np.where(stop.begin >= low, stop.begin_weight, low_weight)
 
-    searches: Sequence[_Search]
-    finer: Finer | None
-    bits: RandomBits
+    def between(first: Any, inner: Any, last: Any, ends: tuple[Any, Any]) -> Any:
+        cut = np.clip(inner, ends[0][:, None], ends[1][:, None])
+        return np.concatenate([first[:, None], cut, last[:, None]], axis=1)
 
-    def settle(self) -> None:
-        """Propose until every search has accepted a place."""
-        trying = [search for search in self.searches if len(search.lows)]  # the others are points
-        while trying:
-            for search in trying:
-                search.propose(self.bits)
-            trying = [search for search in trying if not search.settled]
-            trying = self._refused(trying)
+    lows = between(start.place, base.lows, high, (low, high))
+    ends = between(low, base.lows + base.sizes, stop.place, (low, high))
+    weights = low_weight, high_weight
+    before = between(start.weight, base.before, high_weight, weights)
+    after = between(low_weight, base.before + base.weights, stop.weight, weights)
+    some = (ends > lows).any(axis=0)
+    return Bins(
+        lows=lows[:, some],
+        sizes=(ends - lows)[:, some],
+        weights=(after - before)[:, some],
+        before=before[:, some],
+    )
 
-    def _refused(self, trying: Iterable[_Search]) -> list[_Search]:
-        """The searches whose place is refused, after their bins were refined."""
-        within: list[_Search] = []
-        across: list[_Search] = []
-        for search in trying:
-            (within if search.known else across).append(search)
-        refused = []
-        for search in within:
-            if not self._accepted(search):
-                search.refine_point()
-                refused.append(search)
-        return refused + (self._asked(across) if across else [])
 
-    def _accepted(self, search: _Search) -> bool:
-        return accepts(search.factor * search.excess(), self.bits)
+def _draws(
+    part: Bins,
+    split: Split,
+    mechanism: Exponential,
+    *,
+    below: Any,
+    numbers: Integers,
+    first: int,
+) -> Draws:
+    """The draws of a cut in the cells of these numbers, counted from the first one.
 
-    def _asked(self, trying: list[_Search]) -> list[_Search]:
-        assert self.finer is not None
-        lows = [int(search.lows[search.at]) >> PLACES_LOG2 for search in trying]
-        sizes = [int(search.sizes[search.at]) >> PLACES_LOG2 for search in trying]
-        shifts = [max((size - 1).bit_length() - CHILD_BINS_LOG2, 0) for size in sizes]
-        found = self.finer(
-            Asked(
-                cells=[search.cell for search in trying],
-                lows=lows,
-                highs=[low + size - 1 for low, size in zip(lows, sizes, strict=True)],
-                shifts=shifts,
-                points=[search.place >> PLACES_LOG2 for search in trying],
-            )
-        )
-        below, level = (np.zeros(len(trying), dtype=np.int64) for _ in range(2))
-        np.add.at(below, found.lines, found.below)
-        np.add.at(level, found.lines, found.level)
-        order = np.argsort(found.lines, kind="stable")
-        ends = np.searchsorted(found.lines[order], np.arange(len(trying) + 1))
-        refused = []
-        for line, search in enumerate(trying):
-            search.inside = int(below[line]), int(level[line])
-            if self._accepted(search):
-                continue
-            step = 1 << shifts[line]
-            places = np.arange(lows[line], lows[line] + sizes[line], step, dtype=np.int64)
-            counts = np.zeros(len(places), dtype=search.weights.dtype)
-            own = order[ends[line] : ends[line + 1]]
-            counts[found.children[own]] = found.counts[own]
-            search.refine(places << PLACES_LOG2, counts << PLACES_LOG2)
-            refused.append(search)
-        return refused
+    below: the weight before the parts of all cells.
+    """
+    share, total = split.share, part.weights.sum(axis=1)
+    return Draws.of(
+        numbers,
+        first + numbers,
+        part,
+        below[numbers] * share.denominator + total * share.numerator,
+        denominator=share.denominator,
+        factor=mechanism.factor,
+        point_log2=PLACES_LOG2,
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,6 +36,17 @@ _DECADES = range(-9, 16)
 _DIGITS = (1, 2, 5)
 
 
+@functools.cache
+def _round_numbers(*, whole: bool) -> tuple[float, ...]:
+    up = [
+        float(digit * Fraction(10) ** decade)
+        for decade in _DECADES
+        if decade >= 0 or not whole
+        for digit in _DIGITS
+    ]
+    return (*(-rung for rung in reversed(up)), 0.0, *up)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBounds(Single):
     """The range of a number column that all but few people keep to, on round numbers."""
@@ -48,14 +60,7 @@ class FoundBounds(Single):
     @property
     def rungs(self) -> tuple[float, ...]:
         """The public numbers that a bound can be: 0 and +-1, 2, 5 times a power of ten."""
-        whole = any(x.kind is Kind.INTEGER for x in self.expressions)
-        up = [
-            float(digit * Fraction(10) ** decade)
-            for decade in _DECADES
-            if decade >= 0 or not whole
-            for digit in _DIGITS
-        ]
-        return (*(-rung for rung in reversed(up)), 0.0, *up)
+        return _round_numbers(whole=any(x.kind is Kind.INTEGER for x in self.expressions))
 
     @property
     def integers(self) -> int:
