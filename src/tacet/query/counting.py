@@ -53,8 +53,9 @@ def finished(
     if isinstance(begun, Tallies):
         return query, begun
     assert rule is not None
-    kept = rule.kept(begun.people, bits=bits)
-    answered, places, parts = _named(query, begun, np.flatnonzero(kept).tolist())
+    # Places are in the order of the keys: which are left out is a function of the chosen ones.
+    kept = np.flatnonzero(rule.kept(begun.people, bits=bits))[: query.most_found]
+    answered, places, parts = _named(query, begun, kept.tolist())
     statement = compile_chosen(query, unit=query.limited, places=places, parts=parts)
     return answered, begun.run(statement, measures=len(query.measures))
 

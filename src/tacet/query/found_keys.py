@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tacet.query.allocation import Allocation
+from tacet.query.columns import MOST_KEYS
 from tacet.query.plan import Query
 from tacet.query.private_keys import KeyRule
 from tacet.query.sensitivity import of_people
@@ -20,13 +21,14 @@ class FoundKeys:
     """Which private keys appear how often.
 
     groups: their columns; part: of the budget; sensitivity: under how many keys one unit counts,
-    and why.
+    and why; most: how many combinations are answered, of more the first in the order of the keys.
     """
 
     groups: tuple[str, ...]
     part: float
     rule: KeyRule
     sensitivity: str
+    most: int
 
     @classmethod
     def of(cls, query: Query, allocation: Allocation) -> Self | None:
@@ -38,6 +40,7 @@ class FoundKeys:
             part=float(query.keys_part),
             rule=allocation.rule,
             sensitivity=of_people(allocation.reach).reason,
+            most=query.most_found,
         )
 
     @property
@@ -57,6 +60,7 @@ class FoundKeys:
         return (
             f"find keys of {self.names} that enough different people have, counted over {rows}",
             f"{self.rule.words()}. Keys may be missing; how many is not known",
+            *self._first,
             f"keys: {self.rule}",
         )
 
@@ -70,7 +74,14 @@ class FoundKeys:
             f"  rule: {self.rule}",
             f"  {self.rule.words()}",
             "  keys may be missing; how many is not known",
+            *(f"  {text}" for text in self._first),
         )
+
+    @property
+    def _first(self) -> tuple[str, ...]:
+        if self.most >= MOST_KEYS:  # more than public keys may be
+            return ()
+        return (f"at most {self.most:,} of the keys that are found are answered, in their order",)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
@@ -80,5 +91,6 @@ class FoundKeys:
             "delta": float(self.rule.delta),
             "rule": str(self.rule),
             "sensitivity": self.sensitivity,
+            "most": self.most,
             "appear": [[float(chance), people] for chance, people in self.rule.chances],
         }

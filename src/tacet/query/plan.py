@@ -251,11 +251,14 @@ class Query(RowSteps):
         labels = [group.label for group in self.groups]
         return Margins(kind=self.margins, keys=self.keys, width=len(labels)).lines(labels)
 
-    def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
-        """The question whose private keys have been found: these are all its keys.
+    @property
+    def most_found(self) -> int:
+        """How many combinations of private keys can be answered; a function of the question."""
+        integers = max((a.integers for a in self.aggregates.values()), default=0)
+        return max(_MOST_BINS // ((integers + 1) * len(self.keys)), 1)
 
-        Raises InvalidParameter where they are too many to be answered, which they tell themselves.
-        """
+    def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
+        """The question whose private keys have been found: these are all its keys."""
         groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
         aggregates = {
             name: one.over(keys) if isinstance(one, Consistent) else one
@@ -263,7 +266,7 @@ class Query(RowSteps):
         }
         return dataclasses.replace(
             self, groups=groups, keys=keys, private=None, aggregates=aggregates
-        ).checked()
+        )
 
     def checked(self) -> Query:
         """The same, if all its integers can be held at once."""
