@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.ledger.ledgers import DURABLE, address
 
 from tacet.errors import InvalidParameter
 from tacet.ledger.opening import open_ledger
@@ -92,6 +93,48 @@ def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, s
     url = repr(f"sqlite:///{tmp_path}/budget.db" if durable else None)
     code = FORK.replace("URL", url)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
+
+
+FORKS_BESIDE_THREADS = """
+import os, threading
+from tacet.ledger.opening import open_ledger
+from tacet.privacy.events import Pure
+from tacet.privacy.guarantees import PureDP
+ledger = open_ledger(URL)
+ledger.open_account("visits", PureDP(1000), {})
+def reserve(times):
+    for _ in range(times):
+        ledger.commit(ledger.reserve("visits", charge=PureDP(1), event=Pure(epsilon=1),
+            request=PureDP(1), plan_digest="", salt=b"", analyst=None, purpose=None,
+            reproducible=False))
+threads = [threading.Thread(target=reserve, args=(40,)) for _ in range(3)]
+for thread in threads:
+    thread.start()
+children = []
+for _ in range(8):
+    child = os.fork()
+    if child == 0:
+        reserve(5)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+for thread in threads:
+    thread.join()
+assert ledger.spent("visits") == PureDP(3 * 40 + 8 * 5)
+assert ledger.verify("visits") == 2 * (3 * 40 + 8 * 5)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("kind", DURABLE)
+def test_forks_in_the_middle_of_threads_share_one_budget(tmp_path: Path, kind: str) -> None:
+    code = FORKS_BESIDE_THREADS.replace("URL", repr(address(kind, tmp_path)))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_memory_needs_no_database_package() -> None:

@@ -86,7 +86,8 @@ def test_what_was_acknowledged_survives_any_loss_of_what_came_after(
 ) -> None:
     chance = random.Random(5)
     found = []
-    for number, cut in enumerate(cuts(image)):
+    every = 1 if tail == "missing" else 3
+    for number, cut in enumerate([*cuts(image)][::every]):
         rest = {
             "missing": b"",
             "zeros": bytes(len(image.log) - cut),
@@ -98,7 +99,8 @@ def test_what_was_acknowledged_survives_any_loss_of_what_came_after(
         durable = sum(size <= cut for size in image.acknowledged[1:])
         assert count == durable, cut
         found.append(count)
-    assert set(found) == set(range(ENTRIES + 1))
+    assert len(set(found)) > ENTRIES / 2
+    assert tail != "missing" or set(found) == set(range(ENTRIES + 1))
 
 
 def test_power_lost_while_the_log_is_copied_into_the_file(image: Image, tmp_path: Path) -> None:

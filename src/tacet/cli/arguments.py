@@ -140,7 +140,7 @@ LedgerUrl = Annotated[
     typer.Option(
         "--ledger",
         metavar="URL",
-        help="Where the spend is kept, such as sqlite:///budget.db.",
+        help="Where the spend is kept: sqlite:///budget.db or postgresql://user@host/database.",
         show_default=False,
     ),
 ]
