@@ -8,9 +8,11 @@ needs a Spark of its own are slow.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import hashlib
+import logging
 import math
 import random
 from collections import Counter
@@ -34,8 +36,9 @@ from tacet.errors import (
     UnsupportedConstruct,
 )
 from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.compile import Statement
 from tacet.query.counting import first_statement
-from tacet.query.engines.spark_local import quietly
+from tacet.query.engines.spark_local import quietly, unlogged
 from tacet.query.plan import Query
 from tacet.query.units import Person, Unit
 
@@ -71,6 +74,9 @@ UNITS: Mapping[str, Unit] = {
     "two columns": Person(("who", "org"), max_rows=1_000),
     "an expression": Person("lower(org) || 'x'", max_rows=1_000),
 }
+
+
+WIDE = pa.decimal128(38, 0)
 
 
 def grouped(query: Query) -> Query:
@@ -333,13 +339,44 @@ def lose_everything(spark: Any) -> int:
     return min(len(cached), len(files))
 
 
+def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
+    """PySpark itself logs the message of a failed conversion, value and all."""
+    from pyspark.logger import PySparkLogger
+
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addHandler(handler)
+    table = pa.table({"who": [1], "x": [9_000_000_000_000_000_777]})
+    with opened_on("spark", table) as session, quietly():
+        frame = session._engine._spark.sql("SELECT CAST(x AS DECIMAL(3, 0)) AS y FROM source0")  # type: ignore[attr-defined]
+        for silence, told in ((contextlib.nullcontext(), True), (unlogged(), False)):
+            logged.clear()
+            with silence, pytest.raises(Exception, match="777"):
+                frame.collect()
+            assert any("777" in message for message in logged) is told
+        broken = Statement(
+            keys=None,
+            bounded="SELECT x + x AS y, 0::UTINYINT AS cell FROM source0",
+            counts="SELECT cell, max(y)::VARCHAR AS a0 FROM bounded GROUP BY cell",
+            rankings=(),
+            finer=(),
+            histograms=(),
+            ladders=(),
+        )
+        with pytest.raises(EngineFailed):
+            session._engine.run(broken, measures=1)
+        assert not logged
+    logger.removeHandler(handler)
+
+
 def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
     path = tmp_path / "secret Smith.parquet"
     pyarrow.parquet.write_table(TABLE, path)
     with opened_on("spark", str(path), unit=LOOSE) as session:
         query = session.table("t").agg(s=tacet.sum("x", 0, 1))
         whole = path.read_bytes()
-        stat = path.stat()
         damaged = bytearray(whole)
         damaged[4:400] = b"\xff" * 396
         path.write_bytes(bytes(damaged))
@@ -352,7 +389,6 @@ def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
         assert failed.value.__cause__ is None
         assert failed.value.__context__ is None
         assert session.spent == tacet.ApproxDP(1, 0)
-        del stat
 
 
 # ---- several tables ---------------------------------------------------------------------------
@@ -401,6 +437,9 @@ def test_sources_of_every_type_count_the_same(tmp_path: Path) -> None:
             "key": pa.array([drawn.choice(["01", "1", "é", None]) for _ in range(rows)]),
             "day": pa.array(days, pa.date32()),
             "cost": pa.array(numbers, pa.decimal128(18, 3)),
+            "wide": pa.array(
+                [decimal.Decimal(drawn.randrange(-(10**37), 10**19)) for _ in range(rows)], WIDE
+            ),
             "at": pa.array(moments, pa.timestamp("us")),
             "zoned": pa.array(moments, pa.timestamp("us", tz="America/New_York")),
             "small": pa.array([drawn.choice([None, -128, 127]) for _ in range(rows)], pa.int8()),
@@ -418,6 +457,8 @@ def test_sources_of_every_type_count_the_same(tmp_path: Path) -> None:
             .agg(
                 cost=tacet.sum("cost", -(10**6), 10**6),
                 hours=tacet.sum("hour", 0, 24),
+                wide=tacet.sum("wide", -(10**38), 0),
+                wides=tacet.count_distinct("CAST(wide AS DOUBLE)"),
                 small=tacet.mean("small", -200, 200),
                 single=tacet.variance("single", 0, 1),
                 days=tacet.count_distinct("day"),

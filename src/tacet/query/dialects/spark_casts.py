@@ -157,10 +157,22 @@ def _huge(x: str, target: str) -> str:
     return f"transform(array({x}), h -> {joined('h')})[0]"
 
 
-def _decimal_to_double(x: str, target: str) -> str:
-    """As DuckDB divides: at once where the digits are below 2^53, else by whole part and rest."""
+def _wide_to_double(x: str, target: str) -> str:
+    """A whole decimal of more than 18 digits as DuckDB makes it: of two halves of 64 bits.
+
+    The halves of numbers below 0 are rounded by themselves, so that it is not the next double.
+    """
     del target
-    return f"CAST({x} AS DOUBLE)"
+
+    def joined(v: str) -> str:
+        rest, unit = f"({v} % 18446744073709551616BD)", "18446744073709551616BD"
+        low = f"({rest} + CASE WHEN {rest} < 0 THEN {unit} ELSE 0BD END)"
+        high = f"({v} DIV {unit} - CASE WHEN {rest} < 0 THEN 1 ELSE 0 END)"
+        halves = f"CAST({high} AS DOUBLE) * 18446744073709551616D + CAST({low} AS DOUBLE)"
+        near = f"{v} < 0 AND {v} >= -18446744073709551616BD"
+        return f"(CASE WHEN {near} THEN - CAST(- {v} - 1 AS DOUBLE) - 1D ELSE {halves} END)"
+
+    return bound(f"CAST({x} AS DECIMAL(38,0))", joined)
 
 
 def _text_to_double(x: str, target: str) -> str:
@@ -338,7 +350,8 @@ _FROM = {
     ("BIGINT", "DOUBLE"): _plain,
     ("HUGEINT", "DOUBLE"): _plain,
     ("HASH", "DOUBLE"): _plain,
-    ("DECIMAL", "DOUBLE"): _decimal_to_double,
+    ("DECIMAL", "DOUBLE"): _plain,
+    ("WIDE", "DOUBLE"): _wide_to_double,
     ("BOOLEAN", "DOUBLE"): _plain,
     ("TEXT", "DOUBLE"): _text_to_double,
     **{("DOUBLE", name): _near for name in _ENDS},
@@ -349,6 +362,7 @@ _FROM = {
     ("BIGINT", "TEXT"): _plain,
     ("HUGEINT", "TEXT"): _plain,
     ("DECIMAL", "TEXT"): _plain,
+    ("WIDE", "TEXT"): _plain,
     ("BOOLEAN", "TEXT"): _plain,
     ("DATE", "TEXT"): _text_of("DATE"),
     ("TIMESTAMP", "TEXT"): _text_of("TIMESTAMP"),

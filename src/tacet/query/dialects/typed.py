@@ -27,8 +27,9 @@ class Untranslatable(Exception):
 class Typed:
     """SQL of the other engine that binds as tightly as an atom, and what it holds.
 
-    type: DOUBLE, BIGINT, HUGEINT, DECIMAL, TEXT, BOOLEAN, DATE, TIMESTAMP, HASH (64 bits without a
-    sign), NULL, or STRUCT with the types of its fields.
+    type: DOUBLE, BIGINT, HUGEINT, DECIMAL, WIDE (a decimal of more than 18 digits, all of them
+    whole), TEXT, BOOLEAN, DATE, TIMESTAMP, HASH (64 bits without a sign), NULL, or STRUCT with the
+    types of its fields.
     """
 
     sql: str

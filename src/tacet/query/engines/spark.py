@@ -19,9 +19,8 @@ from tacet.query.compile import Found, Statement, compile_chosen
 from tacet.query.dialects.spark import Table
 from tacet.query.dialects.typed import Untranslatable
 from tacet.query.engines.protocol import Keyed, Tallies
-from tacet.query.engines.reading import guarded
 from tacet.query.engines.sources import Fingerprint
-from tacet.query.engines.spark_asking import Asking, KeyedRows, check_statement
+from tacet.query.engines.spark_asking import Asking, KeyedRows, check_statement, guarded
 from tacet.query.engines.spark_local import local_spark, quietly
 from tacet.query.engines.spark_sources import opened
 from tacet.query.plan import Query

@@ -8,8 +8,8 @@ is a function of the table and the salt alone (no random function, no order of p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,13 @@ from tacet.query.columns import Key
 from tacet.query.compile import Found, KeyTable, Statement
 from tacet.query.dialects.spark import Table, Translated, translate
 from tacet.query.engines.protocol import Climbed, Tallies
-from tacet.query.engines.reading import guarded
-from tacet.query.engines.spark_local import quietly
+from tacet.query.engines.reading import guarded as guarded_alone
+from tacet.query.engines.spark_local import quietly, unlogged
 from tacet.query.ranking import Asked, Refined
 
-__all__ = ["Asking", "KeyedRows", "check_statement"]
+__all__ = ["Asking", "KeyedRows", "check_statement", "guarded"]
+
+T = TypeVar("T")
 
 _ARROW = {
     "DOUBLE": "float64",
@@ -31,6 +33,12 @@ _ARROW = {
     "BOOLEAN": "bool_",
     "DATE": "date32",
 }
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """What the work gives; whatever it raises leaves as EngineFailed, and is told to no log."""
+    with unlogged():
+        return guarded_alone(work)
 
 
 class Asking:

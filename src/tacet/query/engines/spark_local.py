@@ -10,6 +10,7 @@ tell of rows.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import stat
@@ -24,7 +25,7 @@ from typing import Any
 from tacet.errors import MissingExtra
 from tacet.extras import require
 
-__all__ = ["local_spark", "quietly"]
+__all__ = ["local_spark", "quietly", "unlogged"]
 
 _LOCK = threading.Lock()
 _LOGGING = "rootLogger.level = off\n"
@@ -37,6 +38,37 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+class _Unlogged(logging.Filter):
+    """Lets nothing through while this thread runs a question: PySpark logs messages with values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depths: dict[int, int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread not in self.depths
+
+
+_UNLOGGED = _Unlogged()
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Without what PySpark's own loggers write of a failure: its text may show a row."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_UNLOGGED)  # a second time has no effect
+    thread, depths = threading.get_ident(), _UNLOGGED.depths
+    depths[thread] = depths.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        depths[thread] -= 1
+        if not depths[thread]:
+            del depths[thread]
 
 
 def local_spark(
@@ -58,13 +90,13 @@ def local_spark(
         folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _find_java(Path(folder))
-        logging = Path(folder, "log4j2.properties")
-        logging.write_text(_LOGGING)
+        settled = Path(folder, "log4j2.properties")
+        settled.write_text(_LOGGING)
         options = {
             "spark.driver.memory": memory,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging} "
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{settled} "
             f"-Duser.timezone=UTC -Dderby.system.home={folder} -XX:+UseSerialGC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

@@ -19,7 +19,7 @@ from tacet.query.dialects.spark import Table
 from tacet.query.dialects.spark_values import quoted
 from tacet.query.engines.frames import columns_of
 from tacet.query.engines.sources import CsvFile, DatabaseTable, Fingerprint, Frame, Parquet, locate
-from tacet.query.engines.spark_local import quietly
+from tacet.query.engines.spark_local import quietly, unlogged
 
 __all__ = ["OpenedTable", "opened"]
 
@@ -50,7 +50,7 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Ope
     """
     failed: str | None = None
     try:
-        with quietly():
+        with quietly(), unlogged():
             frame, files, empty = _frame(spark, name, source, caller)
             return _registered(frame, view, files=files, empty_is_null=empty)
     except TacetError:
@@ -241,7 +241,8 @@ def _read(kind: str, column: str) -> tuple[str, str | None, str]:
     if kind in _PLAIN:
         return _PLAIN[kind], _PLAIN[kind], column
     if kind.startswith("decimal"):
-        return kind.upper(), "DECIMAL", column
+        wide = kind.endswith(",0)") and int(kind[8:-3]) > 18
+        return kind.upper(), "WIDE" if wide else "DECIMAL", column
     if kind.startswith(("string", "varchar", "char")):
         # By code point; what is not UTF-8 is NULL.
         plain = (
