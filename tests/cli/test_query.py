@@ -277,7 +277,7 @@ def test_a_question_is_tried_out_on_a_public_table(run: Run, visits: str, tmp_pa
     table = tmp_path / "old.csv"
     table.write_text("person,age\n" + "1,130\n" * 20 + "2,30\n")
     sql = "SELECT COUNT(*) AS n, SUM(age) AS s FROM visits"
-    asked = ("query", visits, *PERSON, *FACTS[:2], "--epsilon", CHEAP, "--public", str(table))
+    asked = ("query", visits, *PERSON, *FACTS[:2], "--epsilon", CHEAP, "--assuming", str(table))
     ran = run(*asked, "--explain", "--json", sql)
     found = json.loads(ran.out)["rehearsal"]["columns"]
     assert (found["n"]["free"], found["s"]["free"]) == ([21], [pytest.approx(2630, rel=1e-6)])

@@ -130,10 +130,10 @@ def query(
             "spends nothing.",
         ),
     ] = False,
-    public: Annotated[
+    assuming: Annotated[
         str | None,
         typer.Option(
-            "--public",
+            "--assuming",
             metavar="FILE",
             help="Beside --explain: a public or synthetic table with the same columns, on which "
             "the question is tried out with and without its limits and bounds.",
@@ -187,10 +187,10 @@ def query(
             table=table,
             private=tuple(private or ()),
             request=price.guarantee("--epsilon, --rho, --mu"),
-            public=public,
+            assuming=assuming,
         )
-        if public is not None and not explain:
-            raise InvalidParameter("--public", public, expected="it beside --explain")
+        if assuming is not None and not explain:
+            raise InvalidParameter("--assuming", assuming, expected="it beside --explain")
         kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
         account = account_of(ledger, kept_only, budget)
         hint = question.file.look()

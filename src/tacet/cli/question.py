@@ -29,7 +29,7 @@ class Question:
 
     file: the data; sql: the SELECT; keys: the public values of group columns as written; table: a
     file that holds them all; private: the group columns whose values are found; request: what the
-    answer may cost; public: a file on which an explanation tries the question out.
+    answer may cost; assuming: a public file on which an explanation tries it out.
     """
 
     file: DataFile
@@ -40,7 +40,7 @@ class Question:
     request: Guarantee
     table: str | None = None
     private: tuple[str, ...] = ()
-    public: str | None = None
+    assuming: str | None = None
 
     def session(self, **account: Any) -> Session:
         """A session over the file; account: its budget, dataset, ledger and so on.
@@ -55,7 +55,7 @@ class Question:
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
         query, _ = session.read_sql(self.sql, keys=self._keys(session))
-        return session.explain(query, budget=self.request, assuming=self.public)
+        return session.explain(query, budget=self.request, assuming=self.assuming)
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""
