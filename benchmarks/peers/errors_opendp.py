@@ -2,8 +2,9 @@
 
 Data frames count, add up, average and choose quantiles from candidates, each of several quantiles
 by a mechanism of its own. There is no variance for a table whose size is private: the framework's
-needs a known size, so that the table is resized first to a public guess, here the true one, which
-is as good as it can be. Several quantiles and hierarchies also come from a noisy tree of counts.
+needs a known size, so that the table is resized first, to a noisy count with half of the budget, or
+to the true size, which is then public. Several quantiles and hierarchies also come from a noisy
+tree of counts.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -90,26 +91,48 @@ def histogram(question: Question) -> Answers:
     return found.astype(float).tolist()
 
 
-def calibrated(transformation: dp.Transformation, question: Question) -> dp.Measurement:
-    """The transformation with the least noise that keeps the budget."""
+def calibrated(
+    transformation: dp.Transformation, question: Question, *, parts: int = 1
+) -> dp.Measurement:
+    """The transformation with the least noise that keeps its part of the budget."""
     if question.pure:
         return dp.binary_search_chain(
-            lambda scale: transformation >> dp.m.then_laplace(scale), d_in=1, d_out=EPSILON
+            lambda scale: transformation >> dp.m.then_laplace(scale), d_in=1, d_out=EPSILON / parts
         )
     return dp.binary_search_chain(
-        lambda scale: transformation >> dp.m.then_gaussian(scale), d_in=1, d_out=RHO
+        lambda scale: transformation >> dp.m.then_gaussian(scale), d_in=1, d_out=RHO / parts
     )
 
 
-def variance(question: Question) -> Answers:
-    values = [float(x) for x in question.load()]
+def resized_variance(question: Question, size: int, *, parts: int) -> dp.Measurement:
+    """The variance of a table that is brought to this public size first."""
     low, high = float(question.lower), float(question.upper)
     domain = dp.vector_domain(dp.atom_domain(bounds=(low, high), nan=False))
     resized = dp.t.make_resize(
-        domain, dp.symmetric_distance(), size=len(values), constant=(low + high) / 2
+        domain, dp.symmetric_distance(), size=size, constant=(low + high) / 2
     )
-    release = calibrated(resized >> dp.t.then_variance(ddof=1), question)
+    return calibrated(resized >> dp.t.then_variance(ddof=1), question, parts=parts)
+
+
+def variance_of_public_size(question: Question) -> Answers:
+    values = [float(x) for x in question.load()]
+    release = resized_variance(question, len(values), parts=1)
     return [[release(values)] for _ in range(question.groups)]
+
+
+def variance_of_noisy_size(question: Question) -> Answers:
+    """Half of the budget for the size, half for the variance."""
+    values = [float(x) for x in question.load()]
+    space = dp.vector_domain(dp.atom_domain(T=float)), dp.symmetric_distance()
+    count = calibrated(dp.t.make_count(*space), question, parts=2)
+    releases: dict[int, dp.Measurement] = {}
+    found = []
+    for _ in range(question.groups):
+        size = max(count(values), 2)
+        if size not in releases:
+            releases[size] = resized_variance(question, size, parts=2)
+        found.append([releases[size](values)])
+    return found
 
 
 def counts_of_tree(question: Question, leaves: int, branches: int) -> dp.Transformation:
@@ -183,7 +206,8 @@ if __name__ == "__main__":
         "count/data frame": count,
         "sum/data frame": total,
         "mean/data frame": mean,
-        "variance/resized": variance,
+        "variance/resized": variance_of_noisy_size,
+        "variance/resized, n public": variance_of_public_size,
         "median/data frame": quantiles,
         "quartiles/data frame": quantiles,
         "deciles/data frame": quantiles,
