@@ -113,7 +113,7 @@ SELECTS = {
         "more than a plain table",
     ),
     "an unknown table": ("SELECT COUNT(*) FROM u", InvalidParameter, "tables: t"),
-    "a join": ("SELECT COUNT(*) FROM t JOIN t AS u USING (id)", UnsafeExpression, "cannot be used"),
+    "a join": ("SELECT COUNT(*) FROM t CROSS JOIN t AS u", UnsafeExpression, "cannot be used"),
     "having": (
         "SELECT COUNT(*) AS n FROM t HAVING COUNT(age) > 1",
         UnsafeExpression,
