@@ -61,7 +61,7 @@ def check(url: str, log: Path) -> dict[str, int]:
     with closing(open_ledger(url)) as ledger:
         entries = ledger.entries(DATASET)
         assert ledger.verify(DATASET) == len(entries)
-        spent = ledger.spent(DATASET)
+        spent, budget = ledger.spent(DATASET), ledger.account(DATASET).budget
     reserved = Counter(entry.salt for entry in entries if entry.state == "reserved")
     answered = {entry.salt for entry in entries if entry.state == "committed"}
     charges = [guarantee_from_json(e.charge) for e in entries if e.state == "reserved"]
@@ -71,7 +71,7 @@ def check(url: str, log: Path) -> dict[str, int]:
     if said[_TRIED]:
         assert set(reserved) <= said[_TRIED]  # no charge that nobody asked for
     assert spent == sum(charges, start=PureDP(0))
-    assert spent <= BUDGET
+    assert spent <= budget
     if url.startswith("sqlite:///"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -81,7 +81,8 @@ def check(url: str, log: Path) -> dict[str, int]:
 def random_kills(url: str, log: Path, *, kills: int, writers: int, seed: int) -> dict[str, Any]:
     """Keep so many writers running, kill one after the other, and check at the end."""
     chance = random.Random(seed)
-    open_ledger(url).open_account(DATASET, BUDGET, _TERMS)
+    # Room for two questions in three kills or so: the last third is fought for what is left.
+    open_ledger(url).open_account(DATASET, PureDP(Fraction(kills, 100)), _TERMS)
     note = _notes(log)
     running = [_forked(lambda: _spend_on(url, note)) for _ in range(writers)]
     for _ in range(kills):
