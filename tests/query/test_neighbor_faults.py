@@ -30,7 +30,7 @@ from tacet.query import compile as compiler
 from tacet.query.aggregates import distinct, quantiles, ranks, splits
 from tacet.query.aggregates.sums import Clamp
 from tacet.query.bounding import bound_rows
-from tacet.query.sensitivity import of_counts, of_ranks
+from tacet.query.sensitivity import Sensitivity, of_counts, of_ranks
 from tacet.query.sqltext import double
 from tacet.query.units import Person, Reach
 
@@ -122,13 +122,13 @@ def _distance_to_the_lower_rank_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _one_row_of_a_part(patch: pytest.MonkeyPatch) -> None:
-    right = splits._moves
+    right = splits.moves_of
 
-    def wrong(level: Any, reach: Reach) -> Fraction:
+    def wrong(level: Any, reach: Reach) -> Sensitivity:
         less = Reach.within(max_rows=reach.rows - 1, cells=reach.cells, replaced=reach.replaced)
         return right(level, less)
 
-    patch.setattr(splits, "_moves", wrong)
+    patch.setattr(splits, "moves_of", wrong)
 
 
 def _distinct_values_of_one_row(patch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from tests.query.test_sensitivity import tables
 import tacet
 from tacet.bits import SeededBits
 from tacet.query.aggregates.answers import Counted, Exact
-from tacet.query.aggregates.quantiles import Quantile, Selection
+from tacet.query.aggregates.quantiles import Quantile, Selection, rank_error
 from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.units import Reach
 
@@ -45,7 +45,7 @@ def laws(selection: Selection, made: Quantile, counts: Counts) -> list[Floats]:
     """For each draw the logarithms of its law, cells by points, of a stack of histograms."""
     draws = [(0, selection.point)]
     if selection.end is not None:
-        reach = math.floor(made._rank_error(selection.end, miss=0.025)) + 1
+        reach = math.floor(rank_error(made, made.q, selection.end, miss=0.025)) + 1
         draws += [(-reach, selection.end), (reach, selection.end)]
     flat = counts.reshape(-1, counts.shape[-1])
     return [

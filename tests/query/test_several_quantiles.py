@@ -19,14 +19,16 @@ from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
 
 import tacet
+from tacet.accounting.charges import charge
 from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
+from tacet.privacy import events
 from tacet.query import ranking as rankings
 from tacet.query.aggregates import cuts, trials
 from tacet.query.aggregates.answers import Assume, Counted, Exact
 from tacet.query.aggregates.cuts import cut_points
 from tacet.query.aggregates.several import Cutting, Quantiles
-from tacet.query.aggregates.splits import Plan, plan_for
+from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
 from tacet.query.ranking import Ranking
 from tacet.query.units import Reach
 
@@ -355,3 +357,106 @@ def test_a_plan_is_a_function_of_public_numbers() -> None:
     assert plans[0] == plans[1]
     assert isinstance(plans[0], Plan)
     assert plans[0].moves[0] >= 6
+
+
+# ---- many groups, and intervals ------------------------------------------------------------------
+
+
+def test_the_rows_of_a_unit_move_the_parts_of_a_level_no_further_than_told() -> None:
+    """All ways to lay rows that come and that leave into the parts of two cells, in both norms."""
+    low, middle, high = Fraction(0), Fraction(2, 5), Fraction(1)
+    level = (
+        Split(at=Fraction(1, 10), low=low, high=middle),
+        Split(at=Fraction(3, 5), low=middle, high=high),
+    )
+    for replaced, rows in ((False, 3), (True, 2)):
+        reach = Reach.within(max_rows=rows, cells=2, replaced=replaced)
+        told = moves_of(level, reach.split(2))
+        ways = [way for way in itertools.product(range(rows + 1), repeat=4) if sum(way) <= rows]
+        attained: Any = [0, 0]
+        for come, leave in itertools.product(ways, ways if replaced else [(0,) * 4]):
+            sums = [Fraction(0), Fraction(0)]
+            for part, (k, gone) in enumerate(zip(come, leave, strict=True)):
+                split = level[part % 2]
+                ends = (split.share, split.share - 1)
+                moved = max(abs(k * x - gone * y) for x in ends for y in ends) / split.steepness
+                sums = [sums[0] + moved, sums[1] + moved**2]
+            attained = [max(pair) for pair in zip(attained, sums, strict=True)]
+        assert attained[0] <= told.l1
+        assert attained[1] <= told.l2_squared
+        assert attained[1] > told.l2_squared / 2
+
+
+@pytest.mark.parametrize("share", [tacet.ZCDP(1), tacet.GDP(1)], ids=str)
+def test_where_groups_share_people_cuts_are_paid_for_group_by_group(share: Any) -> None:
+    """A person with a row in each of 100 groups: by squares 10 rows, all in one group 100."""
+    spread = Reach.within(max_groups=100, max_rows_per_group=1, cells=100, replaced=False)
+    together = Reach.within(max_rows=100, cells=1, replaced=False)
+    wanted = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
+    apart, alone = (Cutting.within(share, reach, wanted) for reach in (spread, together))
+    for q in wanted:
+        assert apart.deviations[q] < 0.13 * alone.deviations[q]
+    unit = type(share)(10**3)
+    assert charge(apart.event, share, unit) <= share
+    once = Reach.within(max_rows=1, cells=1, replaced=False)
+    assert Cutting.within(share, once, wanted).event == events.compose(
+        [events.Exponential(epsilon=e) for e in Cutting.within(share, once, wanted).epsilons]
+    )
+
+
+@pytest.mark.statistical
+def test_intervals_cover_quantiles_and_their_range() -> None:
+    """300 cells of 400 rows: each interval by at least 95 %, false alarm below 1e-7 a check."""
+    cells, values = 300, np.random.default_rng(5).gamma(2, 20, 400).round(1)
+    table = {
+        "id": np.arange(cells * 400),
+        "cell": np.repeat(np.arange(cells), 400),
+        "x": np.tile(values, cells),
+    }
+    wanted = [0.25, 0.5, 0.75]
+    asked = ask(
+        table,
+        {
+            "q": tacet.quantiles("x", wanted, 0, 300, steps=3_000, interval=0.6),
+            "r": tacet.iqr("x", 0, 300, steps=3_000, interval=0.6),
+        },
+        budget=tacet.ZCDP(8),
+        seed=12,
+        cells=cells,
+    )
+    truths = {
+        f"q_{round(100 * q)}": float(np.quantile(values, q, method="inverted_cdf")) for q in wanted
+    }
+    truths["r"] = truths["q_75"] - truths["q_25"]
+    least = stats.binom.ppf(1e-7, cells, 0.95)
+    for name, truth in truths.items():
+        answer = asked.release.answers[name]
+        assert asked.covered(name, truth).sum() >= least
+        width = np.array(answer.upper, dtype=float) - np.array(answer.lower, dtype=float)
+        assert width.min() >= 0
+        assert np.median(width) < 0.9 * truth
+        assert not asked.covered(name, truth + 60).any()
+
+
+def test_intervals_may_be_asked_of_nothing_and_with_next_to_no_budget() -> None:
+    table = {"id": [1], "cell": [0], "x": [5.0]}
+    for budget in (tacet.PureDP(1), tacet.PureDP("1e-12")):
+        asked = ask(
+            table,
+            {
+                "q": tacet.quantiles("x", [0.1, 0.9], 0, 10, interval=0.5),
+                "r": tacet.iqr("x", 0, 10, interval=0.5),
+            },
+            budget=budget,
+            seed=1,
+            cells=2,
+        )
+        for name in ("q_10", "q_90", "r"):
+            answer = asked.release.answers[name]
+            ends = zip(answer.lower, answer.upper, strict=True)
+            assert all(0 <= low <= high <= 10 for low, high in ends)  # type: ignore[operator]
+    for interval in (1, -0.1, float("nan")):
+        with pytest.raises(InvalidParameter, match="interval"):
+            tacet.quantiles("x", [0.1], 0, 1, interval=interval)
+        with pytest.raises(InvalidParameter, match="interval"):
+            tacet.iqr("x", 0, 1, interval=interval)

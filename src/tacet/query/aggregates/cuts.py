@@ -63,10 +63,14 @@ _WIDEST = 62  # bits of a loss in int64
 _MOST_ENTRIES = 1_000_000  # cells times bins held at once
 
 
-def mechanism_of(split: Split, *, epsilon: Fraction, moves: Fraction) -> Exponential:
-    """The mechanism of a split, for losses times 2^16 and the denominator of its share."""
+def mechanism_of(split: Split, even: Exponential) -> Exponential:
+    """The mechanism of a split, for losses times 2^16 and the denominator of its share.
+
+    even: that of a split of steepness 1, for losses in rows.
+    """
     unit = split.share.denominator << PLACES_LOG2
-    return Exponential(epsilon=epsilon, sensitivity=moves * split.steepness * unit)
+    sensitivity = Fraction(even.sensitivity) * split.steepness * unit
+    return Exponential(epsilon=even.epsilon, sensitivity=sensitivity)
 
 
 def cut_points(

@@ -25,7 +25,7 @@ from tacet.query.ranking import Ranking
 from tacet.query.scope import Scope
 from tacet.query.sqltext import double
 
-__all__ = ["Graded", "given", "without_errors"]
+__all__ = ["Graded", "given", "interval_share", "without_errors"]
 
 _STEPS = 2**20
 _MOST_STEPS = 2**40
@@ -113,6 +113,14 @@ def given(
     if steps is not None and checks.positive_integer(steps=steps) > _MOST_STEPS:
         raise InvalidParameter("steps", steps, expected=f"at most 2^40 = {_MOST_STEPS:,} steps")
     return {"lower": low, "upper": high, "steps": steps, "weight": weight_of(weight)}
+
+
+def interval_share(interval: Number) -> Fraction:
+    """The share of an aggregate's budget that buys an interval, checked."""
+    share = checks.exact("interval", interval)
+    if not 0 <= share < 1:
+        raise InvalidParameter("interval", interval, expected="a share from 0 to below 1")
+    return share
 
 
 def without_errors(values: list[float], *, limits: tuple[float, float]) -> Answer:

@@ -26,6 +26,7 @@ bound grows with the logarithm of the number of points: a coarser grid gives nar
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,16 +42,16 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.query.aggregates.aggregate import Single
-from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from tacet.query.aggregates.answers import Answer, Assume, Counted, Exact, Forecast
 from tacet.query.aggregates.arguments import CONFIDENCE
-from tacet.query.aggregates.graded import Graded, given, without_errors
+from tacet.query.aggregates.graded import Graded, given, interval_share, without_errors
 from tacet.query.aggregates.ranks import draw_points, rank_losses
 from tacet.query.draws import draws_for
 from tacet.query.noise import Share
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
-__all__ = ["Quantile", "Selection", "median", "quantile"]
+__all__ = ["Quantile", "Selection", "ends_about", "median", "quantile", "rank_error"]
 
 _MOST_RANKS = 2**40  # more than any table has rows
 _MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
@@ -108,51 +109,20 @@ class Quantile(Graded, Single):
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
         (counted,) = exact.rankings
-        low, high, _ = self.grid
-        reach: int | None = None
-        if noise.end is not None:
-            error = self._rank_error(noise.end, miss=0.025)
-            reach = math.floor(error) + 1 if error < _MOST_RANKS else None
-        aims = [(0, noise.point)]
-        if noise.end is not None and reach is not None:
-            aims += [(-reach, noise.end), (reach, noise.end)]
-        drawn = [
-            self.values_at(
-                draw_points(
-                    counted.counts,
-                    counted.finer,
-                    ranking=self.ranking,
-                    q=self.q,
-                    shift=shift,
-                    mechanism=mechanism,
-                    bits=bits,
-                )
-            )
-            for shift, mechanism in aims
-        ]
-        values = drawn[0].tolist()
-        if noise.end is None:
-            return without_errors(values, limits=(low, high))
-        nothing = [None] * len(values)
-        if reach is None:  # with so much noise nothing is known but the range
-            ends = [low] * len(values), [high] * len(values)
-            return Answer(
-                values=values,
-                standard_errors=nothing,
-                lower=ends[0],
-                upper=ends[1],
-                limits=(low, high),
-            )
-        # A grid point stands for all values half a step around it.
-        half = self.step / 2
-        lower, upper = drawn[1] - half, drawn[2] + half
-        return Answer(
-            values=values,
-            standard_errors=nothing,
-            lower=np.maximum(np.minimum(lower, upper), low).tolist(),
-            upper=np.minimum(np.maximum(lower, upper), high).tolist(),
-            limits=(low, high),
+        points = draw_points(
+            counted.counts,
+            counted.finer,
+            ranking=self.ranking,
+            q=self.q,
+            shift=0,
+            mechanism=noise.point,
+            bits=bits,
         )
+        found = without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
+        if noise.end is None:
+            return found
+        lower, upper = ends_about(self, counted, self.q, noise.end, miss=0.025, bits=bits)
+        return dataclasses.replace(found, lower=lower.tolist(), upper=upper.tolist())
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
@@ -168,7 +138,7 @@ class Quantile(Graded, Single):
             sensitivity=of_ranks(reach, quantile=self.q).reason,
             standard_error=error,
             assumed_rows=None if error is None or assume is None else assume.rows,
-            rank_error=self._rank_error(noise.point, miss=1 - float(CONFIDENCE)),
+            rank_error=rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE)),
             notes=tuple(notes),
         )
 
@@ -187,14 +157,53 @@ class Quantile(Graded, Single):
         grid = low + np.arange(steps + 1) * ((high - low) / steps)
         return float(np.sqrt(np.sum(chances * (grid - truth) ** 2)))
 
-    def _rank_error(self, mechanism: Exponential, *, miss: float) -> float:
-        """The number of ranks that the mechanism's error passes with probability at most `miss`.
 
-        Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
-        (steps + 1) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
-        """
-        steps = self.grid[2]
-        return math.log((steps + 1) / miss) / float(mechanism.factor) / self.q.denominator
+def rank_error(made: Graded, q: Fraction, mechanism: Exponential, *, miss: float) -> float:
+    """The number of ranks that a draw's error passes with probability at most `miss`.
+
+    Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
+    (steps + 1) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
+    """
+    _, _, steps = made.grid
+    return math.log((steps + 1) / miss) / float(mechanism.factor) / q.denominator
+
+
+def ends_about(
+    made: Graded,
+    counted: Counted,
+    q: Fraction,
+    end: Exponential,
+    *,
+    miss: float,
+    bits: RandomBits,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Numbers that the q-quantile of each cell is above and below, but for `miss` each.
+
+    end: the mechanism of each of the two draws, for losses times the denominator of q.
+    """
+    low, high, _ = made.grid
+    error, cells = rank_error(made, q, end, miss=miss), len(counted.counts)
+    if error >= _MOST_RANKS:  # with so much noise nothing is known but the range
+        return np.full(cells, low), np.full(cells, high)
+    reach = math.floor(error) + 1
+    first, last = (
+        made.values_at(
+            draw_points(
+                counted.counts,
+                counted.finer,
+                ranking=made.ranking,
+                q=q,
+                shift=shift,
+                mechanism=end,
+                bits=bits,
+            )
+        )
+        for shift in (-reach, reach)
+    )
+    # A grid point stands for all values half a step around it.
+    first, last = first - made.step / 2, last + made.step / 2
+    lower, upper = np.minimum(first, last), np.maximum(first, last)
+    return np.maximum(lower, low), np.minimum(upper, high)
 
 
 def quantile(
@@ -219,13 +228,11 @@ def quantile(
     >>> quantile("income", 0.9, 0, 500_000).q
     Fraction(9, 10)
     """
-    part, share = checks.exact("q", q), checks.exact("interval", interval)
+    part, share = checks.exact("q", q), interval_share(interval)
     if not 0 <= part <= 1:
         raise InvalidParameter("q", q, expected="a number from 0 to 1")
     if part.denominator > 10**6:
         raise InvalidParameter("q", q, expected="a number with at most six decimals")
-    if not 0 <= share < 1:
-        raise InvalidParameter("interval", interval, expected="a share from 0 to below 1")
     return Quantile(
         column=column, q=part, interval=share, **given(lower, upper, steps=steps, weight=weight)
     )

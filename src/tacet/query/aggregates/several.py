@@ -13,8 +13,9 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,11 @@ from tacet.privacy.guarantees import PureDP
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import CONFIDENCE
 from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
-from tacet.query.aggregates.graded import Graded, given, without_errors
-from tacet.query.aggregates.splits import Plan, Split, plan_for
-from tacet.query.noise import Noise, Share, selection_epsilon
+from tacet.query.aggregates.graded import Graded, given, interval_share, without_errors
+from tacet.query.aggregates.quantiles import ends_about
+from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
+from tacet.query.draws import Draws, draws_for
+from tacet.query.noise import Noise, Share
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
@@ -45,28 +48,52 @@ _QUARTILES = (Fraction(1, 4), Fraction(3, 4))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutting:
-    """The cuts of all levels. mechanisms: of each split; epsilons: by level."""
+    """The cuts of all levels, and where bought the ends of intervals.
+
+    levels: what draws of each level are made by, for splits of steepness 1, and what those of all
+    cells cost; mechanisms: of each split; ends: of each wanted quantile, of either end.
+    """
 
     plan: Plan
-    epsilons: tuple[Fraction, ...]
+    levels: tuple[Draws, ...]
     mechanisms: Mapping[Split, Exponential]
+    ends: Mapping[Fraction, Draws] = field(default_factory=dict)
 
     @staticmethod
-    def within(share: Share, reach: Reach, wanted: Sequence[Fraction]) -> Cutting:
-        """The cuts of the least expected error within a share."""
+    def within(
+        share: Share, reach: Reach, wanted: Sequence[Fraction], *, interval: Fraction = Fraction(0)
+    ) -> Cutting:
+        """The cuts of the least expected error within a share; interval: the part for intervals."""
         plan = plan_for(wanted, reach, squares=not isinstance(share, PureDP))
-        epsilons = tuple(selection_epsilon(share * part) for part in plan.parts)
+        levels = tuple(
+            draws_for(
+                share * (part * (1 - interval)), reach.split(len(level)), partial(moves_of, level)
+            )
+            for level, part in zip(plan.levels, plan.parts, strict=True)
+        )
         mechanisms = {
-            split: mechanism_of(split, epsilon=epsilon, moves=moves)
-            for level, epsilon, moves in zip(plan.levels, epsilons, plan.moves, strict=True)
+            split: mechanism_of(split, draws.mechanism)
+            for level, draws in zip(plan.levels, levels, strict=True)
             for split in level
         }
-        return Cutting(plan=plan, epsilons=epsilons, mechanisms=mechanisms)
+        ends = {}
+        if interval:
+            each = share * (interval / (2 * len(wanted)))
+            for q in wanted:
+                moves = partial(of_ranks, quantile=q)
+                ends[q] = draws_for(each, reach, moves, unit=q.denominator)
+        return Cutting(plan=plan, levels=levels, mechanisms=mechanisms, ends=ends)
+
+    @property
+    def epsilons(self) -> tuple[Fraction, ...]:
+        """Of the draws of each level."""
+        return tuple(Fraction(draws.mechanism.epsilon) for draws in self.levels)
 
     @property
     def event(self) -> events.Event:
-        """What all cuts of all cells together cost."""
-        return events.compose([events.Exponential(epsilon=epsilon) for epsilon in self.epsilons])
+        """What all draws of all cells together cost."""
+        both = [draws.event for draws in self.ends.values() for _ in range(2)]
+        return events.compose([*(draws.event for draws in self.levels), *both])
 
     @property
     def loudness(self) -> float:
@@ -180,7 +207,39 @@ class Cut(Graded):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles(Cut):
+class Bracketed(Cut):
+    """Several quantiles, with an interval for each where it is bought.
+
+    interval: the share of this aggregate's budget that buys intervals, 0 for none.
+    """
+
+    interval: Fraction
+
+    def noise(self, share: Share, reach: Reach) -> Noise:
+        """The cuts and the ends of intervals within the share."""
+        return Cutting.within(share, reach, self.wanted, interval=self.interval)
+
+    def ends(
+        self, exact: Exact, noise: Cutting, bits: RandomBits, *, miss: float
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Of every wanted quantile, cell by cell, numbers below and above it but for `miss`."""
+        (counted,) = exact.rankings
+        return [
+            ends_about(self, counted, q, draws.mechanism, miss=miss, bits=bits)
+            for q, draws in noise.ends.items()
+        ]
+
+    def forecast(self, noise: Cutting, reach: Reach, assume: Assume | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        found = Cut.forecast(self, noise, reach, assume)
+        if self.interval:
+            return found
+        note = "no intervals: write interval=0.5 to spend half of this share on them"
+        return dataclasses.replace(found, notes=(*found.notes, note))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles(Bracketed):
     """Several quantiles of a number column, each an answer."""
 
     @property
@@ -191,15 +250,20 @@ class Quantiles(Cut):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """One grid point a cell, for each quantile."""
         drawn = self.drawn(exact, noise, bits)
-        low, high, _ = self.grid
-        return {
-            part: without_errors(values, limits=(low, high))
+        found = {
+            part: without_errors(values, limits=self.grid[:2])
             for part, values in zip(self.parts, drawn, strict=True)
         }
+        ends = self.ends(exact, noise, bits, miss=0.025)
+        for part, (lower, upper) in zip(self.parts, ends, strict=False):
+            found[part] = dataclasses.replace(
+                found[part], lower=lower.tolist(), upper=upper.tolist()
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread(Cut):
+class Spread(Bracketed):
     """The distance between the two quartiles of a number column."""
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
@@ -208,6 +272,12 @@ class Spread(Cut):
         low, high, _ = self.grid
         found = [above - below for below, above in zip(first, third, strict=True)]
         answer = without_errors(found, limits=(0.0, high - low))
+        if noise.ends:
+            # Four ends, of which one or more misses with probability 5 % at most.
+            (a, b), (c, d) = self.ends(exact, noise, bits, miss=0.0125)
+            answer = dataclasses.replace(
+                answer, lower=np.maximum(c - b, 0).tolist(), upper=np.maximum(d - a, 0).tolist()
+            )
         return {"": dataclasses.replace(answer, beside={"from": first, "to": third})}
 
     def error_of(self, errors: Sequence[float]) -> float:
@@ -227,20 +297,25 @@ def quantiles(
     upper: Number | None = None,
     *,
     steps: int | None = None,
+    interval: Number = 0,
     weight: Number = 1,
 ) -> Quantiles:
     """Find several quantiles of a number column at once, with less noise than one by one.
 
     q: at most 100 numbers from 0 to 1, at least a millionth apart. The answers stand under the
     name of the aggregate and the quantile in percent: `income=tacet.quantiles("income", [0.25,
-    0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. Bounds, steps
-    and weight as in `quantile`.
+    0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval for each of them; 0 for
+    none. Bounds, steps and weight as in `quantile`.
 
     >>> quantiles("income", [0.9, 0.1], 0, 500_000).parts
     ('_10', '_90')
     """
     return Quantiles(
-        column=column, wanted=_wanted(q), **given(lower, upper, steps=steps, weight=weight)
+        column=column,
+        wanted=_wanted(q),
+        interval=interval_share(interval),
+        **given(lower, upper, steps=steps, weight=weight),
     )
 
 
@@ -250,18 +325,23 @@ def iqr(
     upper: Number | None = None,
     *,
     steps: int | None = None,
+    interval: Number = 0,
     weight: Number = 1,
 ) -> Spread:
     """Find the interquartile range of a number column: the distance between its quartiles.
 
-    The quartiles themselves are released beside it, as its `from` and `to`. Bounds, steps and
-    weight as in `quantile`.
+    The quartiles themselves are released beside it, as its `from` and `to`. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval of the range; 0 for
+    none. Bounds, steps and weight as in `quantile`.
 
     >>> iqr("age", 0, 120).column
     'age'
     """
     return Spread(
-        column=column, wanted=_QUARTILES, **given(lower, upper, steps=steps, weight=weight)
+        column=column,
+        wanted=_QUARTILES,
+        interval=interval_share(interval),
+        **given(lower, upper, steps=steps, weight=weight),
     )
 
 

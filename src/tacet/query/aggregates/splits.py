@@ -35,10 +35,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tacet.query.sensitivity import of_ranks
+from tacet.query.sensitivity import Sensitivity, of_ranks
 from tacet.query.units import Reach
 
-__all__ = ["Plan", "Split", "plan_for"]
+__all__ = ["Plan", "Split", "moves_of", "plan_for"]
 
 _PARTS_LOG2 = 20  # a level's part of the budget is a multiple of 2^-20
 _LEAST = Fraction(1, 4)  # of an even share, that every level gets: errors are small only then
@@ -147,7 +147,7 @@ def _tree(wanted: Sequence[Fraction], *, helped: int, choose: _Choice) -> Levels
 
 
 def _planned(levels: Levels, wanted: Sequence[Fraction], reach: Reach, *, squares: bool) -> Plan:
-    moves = tuple(_moves(level, reach) for level in levels)
+    moves = tuple(moves_of(level, reach.split(len(level))).l1 for level in levels)
     inherited = _inherited(levels)
     errors = {q: inherited[q] for q in wanted}
     parts = _parts(_weights(levels, moves, errors), power=1 / 2 if squares else 1 / 3)
@@ -196,15 +196,21 @@ def _parts(weights: Sequence[float], *, power: float) -> tuple[Fraction, ...]:
     return (*parts[:-1], 1 - sum(parts[:-1], Fraction(0)))
 
 
-def _moves(level: Sequence[Split], reach: Reach) -> Fraction:
-    r"""How many rows of steepness 1 one unit's rows come to, over all parts of a level and cells.
+def moves_of(level: Sequence[Split], reach: Reach) -> Sensitivity:
+    r"""How many rows of steepness 1 one unit's rows come to, in the parts of a level in all cells.
+
+    reach: into these parts, of all cells.
 
     Statement   Let a part move by k x - k' y, where k rows come to it and k' leave it, x and y
         between u - 1 and u. Divided by the part's steepness its losses move by at most
-        max(k, k') + c min(k, k'), c = min(u, 1 - u) / max(u, 1 - u), which grows with c. So the sum
-        over parts and cells is at most what it is if all parts have the greatest c of the level,
-        and that is `of_ranks` with as many cells as there are parts.
+        max(k, k') + c min(k, k'), c = min(u, 1 - u) / max(u, 1 - u), which grows with c. So sums
+        over parts and cells, of these numbers and of their squares, are at most what they are if
+        all parts have the greatest c of the level, and that is `of_ranks`. They are convex in the
+        rows of each part, so that rows that lie in several parts by shares reach no further.
     Bound       upper; attained where all splits of a level have one steepness.
     """
     evenest = min(level, key=lambda split: split.steepness)
-    return of_ranks(reach.split(len(level)), quantile=evenest.share).l1 / evenest.steepness
+    found, unit = of_ranks(reach, quantile=evenest.share), evenest.steepness
+    return Sensitivity(
+        l1=found.l1 / unit, l2_squared=found.l2_squared / unit**2, reason=found.reason
+    )
