@@ -96,8 +96,9 @@ def _rounding_after_clamping(patch: pytest.MonkeyPatch) -> None:
 def _a_replaced_person_counts_once(patch: pytest.MonkeyPatch) -> None:
     right = Reach.of
 
-    def wrong(unit: Any, *, cells: int) -> Reach:
-        return Reach.within(max_rows=right(unit, cells=cells).rows, cells=cells, replaced=False)
+    def wrong(unit: Any, *, cells: int, most: int | None = None) -> Reach:
+        rows = right(unit, cells=cells, most=most).rows
+        return Reach.within(max_rows=rows, cells=cells, replaced=False)
 
     patch.setattr(Reach, "of", staticmethod(wrong))
 

@@ -422,16 +422,29 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150)
-@given(path=st.sampled_from(list(leaves(STATED))), value=JSON)
-def test_whatever_stands_anywhere_is_a_report_or_a_named_error(
-    path: tuple[Any, ...], value: Any
-) -> None:
+def check_anything_somewhere(path: tuple[Any, ...], value: Any) -> None:
     text = changed(path, lambda _: value)
     with contextlib.suppress(InvalidParameter):
         found = Release.verify(text, ledger=LEDGER)
         assert found.to_dict()["holds"] is found.holds
         assert str(found)
+
+
+@settings(max_examples=30)
+@given(path=st.sampled_from(list(leaves(STATED))), value=JSON)
+def test_whatever_stands_anywhere_is_a_report_or_a_named_error(
+    path: tuple[Any, ...], value: Any
+) -> None:
+    check_anything_somewhere(path, value)
+
+
+@pytest.mark.slow
+@settings(max_examples=600)
+@given(path=st.sampled_from(list(leaves(STATED))), value=JSON)
+def test_whatever_stands_anywhere_is_a_report_or_a_named_error_at_length(
+    path: tuple[Any, ...], value: Any
+) -> None:
+    check_anything_somewhere(path, value)
 
 
 @settings(max_examples=40)
