@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from tacet.query.dialects.spark_casts import TYPES
 from tacet.query.dialects.spark_values import Sources, Values, quoted, window
-from tacet.query.dialects.typed import Typed, Untranslatable
+from tacet.query.dialects.typed import Typed, Untranslatable, given
 
 __all__ = ["Table", "Translated", "translate"]
 
@@ -55,6 +55,16 @@ def translate(
 
 
 _Columns = Mapping[str, Typed]
+_SAID: Mapping[type, set[str]] = {
+    exp.Select: {
+        *("expressions", "from_", "joins", "where", "group", "having", "windows", "with_"),
+    },
+    exp.Union: {"this", "expression", "with_", "distinct"},
+    exp.Subquery: {"this", "alias"},
+    exp.CTE: {"this", "alias", "materialized"},
+    exp.Table: {"this", "db", "alias"},
+    exp.Join: {"this", "on", "using", "kind", "side"},
+}
 _JOINS = {
     ("", ""): " JOIN ",
     ("", "LEFT"): " LEFT JOIN ",
@@ -72,6 +82,7 @@ class _Reading:
 
     def query(self, node: object, known: Mapping[str, _Columns]) -> tuple[str, _Columns]:
         """A SELECT or a UNION ALL; known: what WITH has named so far."""
+        self._check(node)
         match node:
             case exp.Subquery():
                 return self.query(node.this, known)
@@ -88,6 +99,15 @@ class _Reading:
         second, _ = self.query(node.args["expression"], known)
         return f"{head}({first}) UNION ALL ({second})", columns
 
+    def _check(self, node: object) -> None:
+        """Raise Untranslatable for what is not a part of a statement, or says more than is read."""
+        if not isinstance(node, exp.Expression) or type(node) not in _SAID:
+            raise Untranslatable(type(node).__name__.upper())
+        more = {"distinct", "limit"} if self.public and isinstance(node, exp.Select) else set()
+        beyond = given(node) - _SAID[type(node)] - more
+        if beyond:
+            raise Untranslatable(", ".join(sorted(name.upper() for name in beyond)))
+
     def _named(
         self, node: exp.Expression, known: Mapping[str, _Columns]
     ) -> tuple[str, Mapping[str, _Columns]]:
@@ -96,6 +116,7 @@ class _Reading:
             return "", known
         parts, known = [], dict(known)
         for one in named.expressions:
+            self._check(one)
             text, columns = self.query(one.this, known)
             known[one.alias] = columns
             parts.append(f"{quoted(one.alias)} AS ({text})")
@@ -109,6 +130,7 @@ class _Reading:
         relations = [(name, columns)]
         for join in node.args.get("joins") or ():
             joined, name, columns = self._relation(join.this, known)
+            self._check(join)
             kind, side = (str(join.args.get(part) or "").upper() for part in ("kind", "side"))
             if (kind, side) not in _JOINS or join.args.get("method"):
                 raise Untranslatable("this JOIN")
@@ -139,9 +161,6 @@ class _Reading:
             query += f" WINDOW {listed}"
         if self.public and node.args.get("limit"):
             query += f" LIMIT {int(node.args['limit'].expression.name)}"
-        beyond = ("order", "offset", "qualify") + (() if self.public else ("distinct", "limit"))
-        if any(node.args.get(part) for part in beyond):
-            raise Untranslatable("DISTINCT, ORDER BY and LIMIT of a statement")
         return query, {name: Typed(quoted(name), value.type) for name, value in items}
 
     def _items(self, node: exp.Select, writer: Values) -> list[tuple[str, Typed]]:
@@ -181,7 +200,10 @@ class _Reading:
     def _relation(
         self, node: exp.Expression, known: Mapping[str, _Columns]
     ) -> tuple[str, str | None, _Columns]:
+        self._check(node)
         alias = node.alias or None
+        if alias is not None and given(node.args["alias"]) != {"this"}:
+            raise Untranslatable("names of columns beside that of a table")
         as_alias = f" AS {quoted(alias)}" if alias else ""
         if isinstance(node, exp.Table):
             name = node.name
@@ -192,8 +214,8 @@ class _Reading:
             table = self.tables[name]
             columns = {c: Typed(quoted(c), kind) for c, kind in table.columns.items()}
             return f"{quoted(table.view)} AS {quoted(alias or name)}", alias or name, columns
-        text, given = self.query(node, known)
-        return f"({text}){as_alias}", alias, given
+        text, selected = self.query(node, known)
+        return f"({text}){as_alias}", alias, selected
 
     def _lists(self, node: exp.Select) -> tuple[str, _Columns]:
         """SELECT unnest($1::BIGINT[]) AS a, ...: lists of one length, side by side."""

@@ -13,12 +13,19 @@ from tacet.query.dialects.spark_casts import CASTS
 from tacet.query.dialects.spark_moments import ANONYMOUS, INTERVALS, MOMENTS
 from tacet.query.dialects.spark_numbers import NUMBERS
 from tacet.query.dialects.spark_texts import TEXTS, literal
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, united
+from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, given, united
 
 __all__ = ["Sources", "Values", "quoted"]
 
 _SALT_PARTS = 2
-_BOUND = "tacet_bound_value"
+_PARTS = {
+    *("this", "expression", "expressions", "table", "is_string", "to", "ifs", "default"),
+    *("low", "high", "decimals", "substr", "start", "length", "delimiter", "part_index"),
+    *("replacement", "fill_pattern", "is_left", "position", "unit", "alias", "over", "order"),
+    *("partition_by", "big_int", "value_constructor", "ignore_nulls", "safe", "coalesce", "typed"),
+    *("date_part_boundary", "scale"),
+}
+"""What may be said in a node: what is written again, or follows from DuckDB's dialect."""
 
 
 def quoted(name: str) -> str:
@@ -56,7 +63,7 @@ class Values:
     def value(self, node: object) -> Typed:
         """A part with its type; Untranslatable, naming what has no equal."""
         write = _WRITERS.get(type(node))
-        if write is None or not isinstance(node, exp.Expression):
+        if write is None or not isinstance(node, exp.Expression) or not given(node) <= _PARTS:
             raise Untranslatable(type(node).__name__.upper())
         return write(self, node)
 
@@ -149,6 +156,8 @@ def _coalesce(writer: Writer, node: exp.Expression) -> Typed:
 
 def _collated(writer: Writer, node: exp.Expression) -> Typed:
     """By code point: what every text is to Spark where nothing else is said, as here."""
+    if node.args["expression"].name != "C":
+        raise Untranslatable("COLLATE")
     return writer.value(node.this)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-__all__ = ["Typed", "Untranslatable", "Writer", "Writing", "bound", "united"]
+__all__ = ["Typed", "Untranslatable", "Writer", "Writing", "bound", "given", "united"]
 
 _SHORT = 120
 
@@ -47,6 +47,11 @@ class Writer(Protocol):
 
 Writing = Callable[[Writer, exp.Expression], Typed]
 """How one kind of node is translated."""
+
+
+def given(node: exp.Expression) -> set[str]:
+    """The parts of a node that say something."""
+    return {name for name, part in node.args.items() if part not in (None, False, [])}
 
 
 def bound(value: str, body: Callable[[str], str], *, name: str = "x") -> str:

@@ -24,8 +24,8 @@ def open_engine(
         from tacet.query.engines.duckdb import DuckDB
 
         return DuckDB(tables, memory_limit=memory_limit, threads=threads)
-    session = None if engine == "spark" else engine
-    if session is not None and not type(session).__module__.startswith("pyspark."):
+    session = None if isinstance(engine, str) and engine == "spark" else engine
+    if engine != "spark" and not type(engine).__module__.startswith("pyspark."):
         raise InvalidParameter("engine", engine, expected="'duckdb', 'spark' or a SparkSession")
     from tacet.query.engines.spark import Spark
 

