@@ -13,7 +13,7 @@ from tacet.query.aggregates.answers import Assume
 from tacet.query.opening import check_assumption, check_question
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
-from tacet.query.scope import Scope
+from tacet.query.rows import Rows
 from tacet.query.select import question, rows
 from tacet.query.sql.types import Select
 from tacet.query.targets import split_for
@@ -42,7 +42,7 @@ def read_asked(
     *,
     keys: GivenKeys,
     start: Callable[[str], Query],
-    scopes: Mapping[str, Scope],
+    starts: Mapping[str, Rows],
     unit: Unit,
     account: Guarantee,
 ) -> Asked:
@@ -56,7 +56,7 @@ def read_asked(
 
     def read(one: object) -> tuple[Query, Select | None]:
         if not isinstance(one, str):
-            return check_question(one, scopes, unit), None
+            return check_question(one, starts, unit), None
         own = keys
         if several and keys is not None:
             names = rows(one, start=start)[1].group_names

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from tacet.query.sqltext import double
 from tacet.query.units import Person
 
-__all__ = ["Steps", "bound_rows", "limits_in_words", "salt_for", "steps_of"]
+__all__ = ["Steps", "bound_rows", "limits_in_words", "salt_for", "salted_hash", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,9 @@ def bound_rows(
     content = ", ".join([*columns, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:
-        order = f"{_hash(own, salt=salt_for('groups', salt), by=unit.hash)}, {', '.join(cell)}"
+        order = (
+            f"{salted_hash(own, salt=salt_for('groups', salt), by=unit.hash)}, {', '.join(cell)}"
+        )
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
@@ -185,10 +187,10 @@ def _sample(
 
 def _start(columns: Sequence[str], *, salt: int, by: str) -> str:
     """SQL of the first 20 bits of a hash, of which u is made."""
-    return f"({_hash(columns, salt=salt, by=by)} >> {_BITS[by] - 20})"
+    return f"({salted_hash(columns, salt=salt, by=by)} >> {_BITS[by] - 20})"
 
 
-def _hash(columns: Sequence[str], *, salt: int, by: str) -> str:
+def salted_hash(columns: Sequence[str], *, salt: int, by: str) -> str:
     """SQL of a hash; by: the engine's own, or the first 60 bits of MD5 of one text."""
     if by == "md5":
         parts = "".join(f" || {_plain(f'CAST({column} AS VARCHAR)')}" for column in columns)

@@ -18,7 +18,7 @@ from tacet.query.private_keys import PrivateKeys
 from tacet.query.scope import Scope
 from tacet.query.sqltext import identifier
 
-__all__ = ["Group", "grouped"]
+__all__ = ["Group", "grouped", "public_column"]
 
 _MOST_BESIDE = 1_000  # cells for each private key
 _FOUND = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
@@ -98,7 +98,7 @@ def grouped(
             column = _private_column(scope, name)
         else:
             place = public.index(name)
-            column = _public_column(scope, name, [key[place] for key in listed])
+            column = public_column(scope, name, [key[place] for key in listed])
         groups.append(Group(label=name, column=column, private=name in found))
     return tuple(groups), listed, private
 
@@ -171,7 +171,8 @@ def _private_column(scope: Scope, name: str) -> Column:
     )
 
 
-def _public_column(scope: Scope, name: str, keys: Sequence[Key]) -> Column:
+def public_column(scope: Scope, name: str, keys: Sequence[Key]) -> Column:
+    """The reading of a column that these keys fit; InvalidParameter where there is none."""
     kinds = key_kinds(keys)
     readings = scope.column(name, argument="group_by")
     for column in readings:

@@ -21,7 +21,7 @@ from tacet.query.rows import MOST_COPIES, How, Lookup, Matched, Pair, Rows, Unit
 from tacet.query.scope import INTEGERS, Identity, Leaf, Scope
 from tacet.query.sqltext import identifier
 
-__all__ = ["Columns", "On", "looked_up", "matched", "united"]
+__all__ = ["Columns", "On", "common_type", "looked_up", "matched", "united"]
 
 On = str | Sequence[str] | Mapping[str, str] | None
 """Columns to compare: by one name in both tables, or {left: right}."""
@@ -137,12 +137,15 @@ def _together(
 ) -> Rows:
     """Rows over both sides; people are told apart by what the two have in common."""
     ids: dict[str, Identity] = {}
+    tables = source.left.scope.table, source.right.scope.table
     pairs = zip(source.left.scope.ids.items(), source.right.scope.ids.values(), strict=True)
     for index, ((name, one), two) in enumerate(pairs):
         column = Column(f"u{index}", Kind.TEXT)
         leaf = Leaf(sql=identifier(column.name), column=column, label="")
         sql = identifier(column.name)
-        ids[name] = Identity(sql=sql, leaves=(leaf,), type=_common(name, one, two, source))
+        ids[name] = Identity(
+            sql=sql, leaves=(leaf,), type=common_type(name, one.type, two.type, tables)
+        )
     scope = Scope(table=table, types={}, leaves=leaves, ids=ids, derived={}, facts=facts)
     found = Rows(source=source, scope=scope, public=rows.public)
     if len(found.tables) > _MOST_TABLES:
@@ -152,19 +155,18 @@ def _together(
     return found.checked("join", table)
 
 
-def _common(name: str, one: Identity, two: Identity, source: Matched | United) -> str:
+def common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
     """The type in which people of two tables are compared; InvalidParameter where there is none."""
     wide = INTEGERS - {"UHUGEINT"}
-    if one.type != two.type and {one.type, two.type} <= wide:
+    if one != two and {one, two} <= wide:
         return "HUGEINT"
-    if one.type == two.type != "DECIMAL":
-        return one.type
-    left, right = source.left.scope.table, source.right.scope.table
+    if one == two != "DECIMAL" or (one == two and tables[0] == tables[1]):
+        return one
     raise InvalidParameter(
         "id",
         name,
-        expected=f"ids of one type: they are {_in_words(one.type)} in {left!r} and "
-        f"{_in_words(two.type)} in {right!r}. Write the id as an expression that gives the same "
+        expected=f"ids of one type: they are {_in_words(one)} in {tables[0]!r} and "
+        f"{_in_words(two)} in {tables[1]!r}. Write the id as an expression that gives the same "
         f"type, such as tacet.Person('CAST({name} AS VARCHAR)', max_rows=...)",
     )
 

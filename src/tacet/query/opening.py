@@ -43,6 +43,7 @@ __all__ = [
     "public_of",
     "scope_of",
     "scopes_of",
+    "starts_of",
 ]
 
 
@@ -184,15 +185,24 @@ def public_of(
     }
 
 
-def begin(
-    name: str, scopes: Mapping[str, Scope], *, public: Mapping[str, Public], unit: Unit
-) -> Query:
+def starts_of(
+    engine: Engine, scopes: Mapping[str, Scope], public: Iterable[str]
+) -> dict[str, Rows]:
+    """By name the rows of every private table, with all public tables beside them."""
+    beside = public_of(engine, scopes, public)
+    return {
+        name: Rows(source=Table(name=name, scope=scope), scope=scope, public=beside)
+        for name, scope in scopes.items()
+        if name not in beside
+    }
+
+
+def begin(name: str, starts: Mapping[str, Rows], *, unit: Unit) -> Query:
     """A question about one table; InvalidParameter where there is none of that name."""
-    if not checks.is_text(name) or name not in scopes:
-        known = ", ".join(scopes)
+    if not checks.is_text(name) or name not in starts:
+        known = ", ".join(starts)
         raise InvalidParameter("table", name, expected=f"one of the session's tables: {known}")
-    rows = Rows(source=Table(name=name, scope=scopes[name]), scope=scopes[name], public=public)
-    return Query(rows=rows, unit=unit.in_table(name))
+    return Query(rows=starts[name], unit=unit.in_table(name))
 
 
 def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
@@ -232,17 +242,27 @@ def check_assumption(assuming: object, *queries: Query) -> None:
             )
 
 
-def check_question(query: object, scopes: Mapping[str, Scope], unit: Unit) -> Query:
+def check_question(query: object, starts: Mapping[str, Rows], unit: Unit) -> Query:
     """A question that was begun with a session of these tables, and ended with `agg`."""
     if not isinstance(query, Query) or not query.aggregates:
         raise InvalidParameter(
             "query", query, expected="session.table(...)....agg(n=tacet.count(), ...)"
         )
-    known = all(table.scope is scopes.get(table.name) for table in query.rows.tables) and all(
-        step.public.scope is scopes.get(step.table) for step in query.rows.lookups
-    )
-    if not known or query.unit != unit.in_table(query.rows.tables[0].name):
+    first = query.rows.tables[0].name
+    if not _begun_here(query.rows, starts) or query.unit != unit.in_table(first):
         raise InvalidParameter(
             "query", query.table, expected="a question begun with this session's table(...)"
         )
     return query
+
+
+def _begun_here(rows: Rows, starts: Mapping[str, Rows]) -> bool:
+    """Whether all tables are these, each after the steps that it begins with."""
+    for table, base in zip(rows.tables, rows.bases, strict=True):
+        start = starts.get(table.name)
+        if start is None or table.scope is not start.tables[0].scope:
+            return False
+        if base.steps[: len(start.steps)] != start.steps:
+            return False
+    public = next(iter(starts.values())).public
+    return all(step.public is public.get(step.table) for step in rows.lookups)

@@ -6,9 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tacet.query.bounding import bound_rows, salt_for
+from tacet.query.bounding import bound_rows, salt_for, salted_hash
+from tacet.query.columns import Key
 from tacet.query.public import join_key
-from tacet.query.rows import Derive, Explode, Filter, Lookup, Matched, Pair, Rows, Table, United
+from tacet.query.rows import (
+    Derive,
+    Explode,
+    Filter,
+    Lookup,
+    Matched,
+    Pair,
+    Part,
+    Rows,
+    Table,
+    United,
+)
 from tacet.query.sqltext import identifier, literal
 from tacet.query.units import Hash, Person
 
@@ -37,6 +49,8 @@ def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: 
                 parts = f"string_split({expression.sql}, {literal(step.separator)})"
                 parts = f"unnest(list_slice({parts}, 1, {step.most}))"
                 text = f"SELECT *, {parts} AS {identifier(name)} FROM ({text})"
+            case Part():
+                text = _parted(text, rows, step, scan=scan, by=by)
             case Lookup():
                 text = _looked_up(text, step, wanted, scan)
     return text
@@ -53,6 +67,54 @@ def _source(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: H
     if isinstance(rows.source, Matched):
         return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by)
     return _united(rows, rows.source, sides, needed_here)
+
+
+def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> str:
+    """The rows with this key of the people who are bound to it.
+
+    Whom is decided from all tables that are parted, with the salt of the split alone.
+    """
+    inside = f"SELECT * FROM ({text}) WHERE {_one_of(step.column.name, [step.key])}"
+    if not rows.identities:
+        return inside
+    ids = [f"p{index}" for index in range(len(rows.identities))]
+    named, present = ", ".join(ids), " AND ".join(f"{name} IS NOT NULL" for name in ids)
+    parts = []
+    for member, column in step.members:
+        own = relation(member, {column.name}, scan=scan, salt=step.salt, by=by)
+        listed = _typed(member, step.types, "p")
+        parts.append(
+            f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
+            f"WHERE {_one_of(column.name, step.keys)}"
+        )
+    order = salted_hash([*ids, "part"], salt=salt_for("parts", step.salt), by=by)
+    turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
+    bound = (
+        f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT DISTINCT {named}, part "
+        f"FROM ({' UNION ALL '.join(parts)}) WHERE {present})) WHERE turn <= {step.max_parts} AND "
+        f"{_one_of('part', [step.key])}"
+    )
+    same = [
+        f"{sql.rpartition(' AS ')[0]} = bound.{name}"
+        for sql, name in zip(_typed(rows, step.types, "p"), ids, strict=True)
+    ]
+    joined = f"({inside}) AS here SEMI JOIN ({bound}) AS bound ON {' AND '.join(same)}"
+    return f"SELECT here.* FROM {joined}"
+
+
+def _one_of(name: str, keys: Sequence[Key]) -> str:
+    """SQL: whether a column has one of these keys."""
+    listed = ", ".join(literal(key) for key in keys if key is not None)
+    parts = [f"{identifier(name)} IN ({listed})"] if listed else []
+    return f"({' OR '.join([*parts, *[f'{identifier(name)} IS NULL'] * (None in keys)])})"
+
+
+def _typed(rows: Rows, types: Sequence[str], prefix: str) -> list[str]:
+    """What names a person, in these types."""
+    return [
+        f"{one.sql if one.type == kind else f'{one.sql}::{kind}'} AS {prefix}{index}"
+        for index, (one, kind) in enumerate(zip(rows.identities, types, strict=True))
+    ]
 
 
 def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -> str:
@@ -133,9 +195,4 @@ def _united(rows: Rows, source: United, sides: Sequence[str], needed: set[str]) 
 
 def _ids(rows: Rows, side: Rows) -> list[str]:
     """What names a person on one side, in the type in which both are compared."""
-    found = []
-    pairs = zip(rows.identities, side.identities, strict=True)
-    for index, (here, there) in enumerate(pairs):
-        sql = there.sql if here.type == there.type else f"{there.sql}::{here.type}"
-        found.append(f"{sql} AS u{index}")
-    return found
+    return _typed(side, [here.type for here in rows.identities], "u")

@@ -5,23 +5,27 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tacet import checks
 from tacet.errors import InvalidParameter
 from tacet.query.codec import decode
-from tacet.query.columns import Fact
+from tacet.query.columns import Fact, Key, check_keys
+from tacet.query.groups import public_column
 from tacet.query.joins import looked_up, matched, united
 from tacet.query.opening import scope_of
 from tacet.query.public import ranged
-from tacet.query.rows import MOST_COPIES, How, Rows, Table
+from tacet.query.rows import MOST_COPIES, How, Part, Rows, Table
 from tacet.query.scope import Leaf, Scope
 from tacet.query.units import Person, Row, Unit
 
 __all__ = ["rows_of"]
 
 _MOST_STEPS = 1_000
+_SALT = re.compile("[0-9a-f]{32}")
 _DEEPEST = 20
 _SOURCES: tuple[set[str], ...] = ({"table", "columns"}, {"join", "of"}, {"union", "of"})
 
@@ -103,11 +107,33 @@ def _stepped(rows: Rows, step: Mapping[str, Any], *, at: str) -> Rows:
                 most=decode(rest["most"], int, at=f"{at}.most"),
                 into=None if same and into in rows.scope else into,
             )
+        case {"part": str(label), **rest}:
+            return _part(rows, label, rest, at)
         case {"lookup": str(table), **rest}:
             return _looked_up(rows, table, rest, at)
         case _:
             pass
     raise InvalidParameter(at, sorted(step), expected="where, derive, explode or lookup")
+
+
+def _part(rows: Rows, label: str, stated: Mapping[str, Any], at: str) -> Rows:
+    _fields(stated, {"key", "keys", "max_parts", "salt"}, at)
+    salt = decode(stated["salt"], str, at=f"{at}.salt")
+    if not _SALT.fullmatch(salt):
+        raise InvalidParameter(f"{at}.salt", salt, expected="32 hex digits")
+    key = decode(stated["key"], Key, at=f"{at}.key")
+    keys = check_keys(f"{at}.keys", decode(stated["keys"], tuple[Key, ...], at=f"{at}.keys"))
+    if not isinstance(rows.source, Table) or key not in keys:
+        raise InvalidParameter(at, "...", expected="one of its keys, of the rows of a table")
+    step = Part(
+        label=label,
+        column=public_column(rows.scope, label, keys),
+        key=key,
+        keys=keys,
+        max_parts=int(checks.positive_integer(max_parts=stated["max_parts"])),
+        salt=int(salt, 16),
+    )
+    return dataclasses.replace(rows, steps=(*rows.steps, step))
 
 
 def _looked_up(rows: Rows, table: str, stated: Mapping[str, Any], at: str) -> Rows:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.query.columns import Key
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.public import Public
 from tacet.query.scope import Identity, Leaf, Scope
@@ -30,6 +31,7 @@ __all__ = [
     "Lookup",
     "Matched",
     "Pair",
+    "Part",
     "Rows",
     "Source",
     "Step",
@@ -103,7 +105,27 @@ class Lookup:
     leaves: Mapping[str, tuple[Leaf, ...]] = field(compare=False, repr=False)
 
 
-Step = Filter | Derive | Explode | Lookup
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Keep one part of the people: the rows with this key of those who are bound to it.
+
+    label, column: what tells parts apart, as the caller wrote it and as it is read. keys: of all
+    parts; max_parts: to how many of them a person is bound at most, drawn with the salt of 128 bits
+    among those that she has rows in. members: the rows of all tables that are parted, before this
+    step, and the column there; types: of ids, in which people are one.
+    """
+
+    label: str
+    column: Column
+    key: Key
+    keys: tuple[Key, ...]
+    max_parts: int
+    salt: int
+    members: tuple[tuple[Rows, Column], ...] = field(compare=False, repr=False, default=())
+    types: tuple[str, ...] = field(compare=False, repr=False, default=())
+
+
+Step = Filter | Derive | Explode | Lookup | Part
 """What is done to rows, one by one."""
 
 
@@ -171,6 +193,13 @@ class Rows:
                 return ()
             case Matched(left=left, right=right) | United(left=left, right=right):
                 return (left, right)
+
+    @property
+    def bases(self) -> tuple[Rows, ...]:
+        """The rows that begin with a private table, each as often as it is used."""
+        if isinstance(self.source, Table):
+            return (self,)
+        return tuple(base for side in self.sides for base in side.bases)
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
@@ -281,6 +310,8 @@ class Rows:
         for step in self.steps:
             if isinstance(step, Lookup):
                 found |= {pair.left.name for pair in step.pairs}
+            elif isinstance(step, Part):
+                found.add(step.column.name)
             else:
                 found |= step.expression.columns
         return frozenset(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tacet.query.bounding import limits_in_words
-from tacet.query.rows import Derive, Explode, Filter, Lookup, Matched, Pair, Rows, Step, Table
+from tacet.query.rows import Derive, Explode, Filter, Lookup, Matched, Pair, Part, Rows, Step, Table
 from tacet.query.units import Person, Unit
 
 __all__ = ["lines_of", "shown"]
@@ -92,6 +92,12 @@ def _line(step: Step) -> str:
                 f"split {expression.text} at {step.separator!r} into {label}, a row for each of "
                 f"its first {step.most:,} parts"
             )
+        case Part(label=label, key=key, keys=keys, max_parts=most):
+            parts = "1 part" if most == 1 else f"{most:,} parts"
+            return (
+                f"keep the rows of the part where {label} is {key!r}, one of {len(keys):,}: of "
+                f"people who are bound to it, each to at most {parts}, the same for every question"
+            )
         case Lookup(table=table):
             on = " and ".join(map(_pair, step.pairs))
             rest = "rows that meet none go" if step.how == "inner" else "rows that meet none stay"
@@ -123,6 +129,8 @@ def _step(step: Step) -> str:
         case Explode(label=label, expression=expression):
             text, sign = expression.text, step.separator
             return f"explode({text!r}, separator={sign!r}, most={step.most}, into={label!r})"
+        case Part(label=label, key=key):
+            return f"part({label!r}, {key!r})"
         case Lookup(table=table, how=how):
             on = ", ".join(map(_pair, step.pairs))
             return f"join({table!r}, {on}{'' if how == 'inner' else ', how=' + repr(how)})"

@@ -1,8 +1,7 @@
 """The session: tables, a unit and a budget. `evaluate` is the one door to the data.
 
-The order is the guarantee: the plan is checked, its price computed and compared with the sources'
-fingerprints; the charge is reserved, durably; only then does the engine run; the charge is
-committed; noise is added; the release leaves. A crash anywhere leaves the charge spent.
+The order is the guarantee: the plan is checked, its price computed, the charge reserved, durably;
+only then does the engine run; the charge is committed, noise is added, the release leaves.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,13 +9,13 @@ committed; noise is added; the release leaves. A crash anywhere leaves the charg
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn, Self, overload
 
 from tacet.accounting.charges import request_price
+from tacet.accounting.filters.additive import Filter
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
@@ -29,8 +28,7 @@ from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
 from tacet.query.asked import Asked, read_asked
 from tacet.query.batch import Batch
-from tacet.query.columns import Bounds, Fact
-from tacet.query.counting import begun
+from tacet.query.columns import Bounds, Fact, Key
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
 from tacet.query.engines.opening import open_engine
@@ -46,14 +44,17 @@ from tacet.query.opening import (
     check_options,
     check_tables,
     found_unit,
-    public_of,
     scopes_of,
+    starts_of,
 )
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
 from tacet.query.rehearsal import Supposed, numbers_of
 from tacet.query.release import Release
+from tacet.query.rows import Rows
 from tacet.query.select import question
+from tacet.query.spending import answered
+from tacet.query.splitting import PartLedger, Split, parted
 from tacet.query.sql.types import Select
 from tacet.query.targets import least_budget
 from tacet.query.together import Several, Together, check_single
@@ -114,14 +115,14 @@ class Session:
         check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
+        self._above: tuple[Session, ...] = ()  # of which it is a part
         self._bits: RandomBits = SecureBits() if bits is None else bits
-        self._analyst, self._purpose = analyst, purpose
+        self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = open_engine(engine, every, memory_limit, threads)
         try:
-            self._known = scopes_of(self._engine, unit, columns or {}, public=public)
-            self._scopes = {name: self._known[name] for name in tables}
-            self._public = public_of(self._engine, self._known, public)
+            known = scopes_of(self._engine, unit, columns or {}, public=public)
+            self._starts = starts_of(self._engine, known, public)
             self._owns_ledger = ledger is None or isinstance(ledger, str)
             self._ledger = (
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
@@ -152,6 +153,11 @@ class Session:
         return self._ledger.remaining(self._dataset)
 
     @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
     def durable(self) -> bool:
         """Whether anything remembers the spend once this process is gone."""
         return self._ledger.durable
@@ -159,11 +165,11 @@ class Session:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
-        return tuple(self._scopes)
+        return tuple(self._starts)
 
     def table(self, name: str) -> Query:
         """Begin a question about one table."""
-        return begin(name, self._scopes, public=self._public, unit=self.unit)
+        return begin(name, self._starts, unit=self.unit)
 
     @overload
     def explain(
@@ -331,10 +337,34 @@ class Session:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
         return question(text, start=self.table, keys=keys)
 
+    def split(
+        self, column: str, *, keys: Iterable[Key], budget: Guarantee, max_parts: int = 1
+    ) -> dict[Key, Session]:
+        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
+
+        Every person is bound, once for all questions, to at most `max_parts` of the parts that she
+        has rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
+        together are debited as they grow. See docs/tables.md. Raises InvalidParameter, WrongUnit.
+        """
+        self._may_spend()
+        Filter(self._budget).admits(budget)  # refuses one of another unit
+        salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
+        found = parted(self._starts, self.unit, column, keys=keys, max_parts=max_parts, salt=salt)
+        split = Split(self._ledger, self._dataset, self._budget, self.unit.neighbors, max_parts)
+        return {key: self._part(starts, split, key, budget) for key, starts in found.items()}
+
+    def _part(self, starts: dict[str, Rows], split: Split, key: Key, budget: Guarantee) -> Session:
+        part = object.__new__(Session)
+        vars(part).update(vars(self), _owns_ledger=False, _ledger=PartLedger(split, key, budget))
+        part.unit, part._budget = self.unit.in_part, budget
+        part._starts, part._above = starts, (*self._above, self)
+        return part
+
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""
         self._closed = True
-        self._engine.close()
+        if not self._above:
+            self._engine.close()
         if self._owns_ledger:
             self._ledger.close()
 
@@ -350,51 +380,22 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Session({', '.join(self._scopes)}; protects {self.unit}; left {self.remaining})"
+        return f"Session({', '.join(self._starts)}; protects {self.unit}; left {self.remaining})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
     def _asked(self, *given: Any, keys: GivenKeys) -> Asked:
-        account = self._budget
-        return read_asked(
-            *given,
-            keys=keys,
-            start=self.table,
-            scopes=self._known,
-            unit=self.unit,
-            account=account,
-        )
+        rest: Any = {"keys": keys, "unit": self.unit, "account": self._budget}
+        return read_asked(*given, start=self.table, starts=self._starts, **rest)
 
     def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:
-        """The answers to all questions, or none: the order is the guarantee."""
+        """The answers to all questions, or none."""
         priced = Priced.of(together, budget, self._budget)
         self._may_spend()
-        self._engine.check_sources()
-        salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
-        statements = priced.statements(self._engine, salt=salt)
-        reservation = self._ledger.reserve(
-            self._dataset,
-            charge=priced.charge,
-            event=priced.event,
-            request=budget,
-            plan_digest=together.digest(),
-            salt=salt.to_bytes(16, "big"),
-            analyst=self._analyst,
-            purpose=self._purpose,
-            reproducible=not self._bits.secure,
-        )
-        with ExitStack() as kept:
-            counted = [
-                kept.enter_context(closing(begun(self._engine, scan.query, statement)))
-                for scan, statement in zip(priced.scans, statements, strict=True)
-            ]
-            self._engine.check_sources()
-            self._ledger.commit(reservation)
-            answers = priced.answers(counted, self._bits)
-        return priced.releases(
-            answers, remaining=self.remaining, salt=salt, reproducible=not self._bits.secure
-        )
+        ledger, dataset, notes = self._ledger, self._dataset, self._notes
+        return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)
 
     def _may_spend(self) -> None:
-        check_alive(closed=self._closed, copied=not self.durable and os.getpid() != self._process)
+        closed = self._closed or any(above.closed for above in self._above)
+        check_alive(closed=closed, copied=not self.durable and os.getpid() != self._process)

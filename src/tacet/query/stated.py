@@ -9,7 +9,18 @@ from typing import Any
 
 from tacet.query.codec import encode
 from tacet.query.public import Public
-from tacet.query.rows import Derive, Explode, Filter, Lookup, Matched, Rows, Step, Table, United
+from tacet.query.rows import (
+    Derive,
+    Explode,
+    Filter,
+    Lookup,
+    Matched,
+    Part,
+    Rows,
+    Step,
+    Table,
+    United,
+)
 from tacet.query.scope import Scope
 
 __all__ = ["stated_rows"]
@@ -64,6 +75,14 @@ def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
                 "into": label,
                 "separator": step.separator,
                 "most": step.most,
+            }
+        case Part():
+            return {
+                "part": step.label,
+                "key": encode(step.key),
+                "keys": encode(step.keys),
+                "max_parts": step.max_parts,
+                "salt": f"{step.salt:032x}",
             }
         case Lookup(table=table, public=public):
             names = {

@@ -154,6 +154,11 @@ class Person:
         groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
         return self._but(max_groups=groups)
 
+    @property
+    def in_part(self) -> Person:
+        """The unit of a part of the people, which she may leave or join, also when replaced."""
+        return self._but(neighbors=AddRemove)
+
     def in_table(self, table: str, tables: Collection[str] = ()) -> Person:
         """The unit as one table names it.
 
@@ -231,6 +236,11 @@ class Row:
     def terms(self) -> str:
         """The unit as a term of an account."""
         return str(self)
+
+    @property
+    def in_part(self) -> Row:
+        """The unit of a part of the rows, which it may leave or join, also when replaced."""
+        return Row()
 
     def in_table(self, table: str, tables: Collection[str] = ()) -> Row:
         """The unit as one table names it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -264,10 +264,13 @@ def _in_ledger(stated: Stated, ledger: Ledger, dataset: str | None) -> list[Chec
 def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Account) -> Check:
     """That the entry debits this charge for this question, and that it was answered."""
     place = f"entry {entry.sequence} of account {entry.dataset!r}"
+    debited = guarantee_from_json(entry.charge)
+    # Of a split only what the largest spends grow by is debited.
+    parted = _of_a_part(stated.query)
     pairs = {
         "digest": (stated.digest, entry.plan_digest),
         "event": (stated.event, json.loads(entry.event)),
-        "charge": (stated.charge, guarantee_from_json(entry.charge)),
+        "charge": (stated.charge, stated.charge if parted else debited),
         "request": (stated.request, guarantee_from_json(entry.request)),
         "reproducible": (stated.reproducible, entry.reproducible),
     }
@@ -279,7 +282,16 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
     committed = [e for e in entries if e.state == "committed" and e.reservation == entry.sequence]
     if not committed:
         return _differs("entry", f"{place} was never answered")
+    if parted:
+        said = f"{place}, of {entry.time}: the split that it is of owed {debited} more for it"
+        return _ok("entry", f"{said}; same digest, salt, event and request")
     return _ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
+
+
+def _of_a_part(rows: Mapping[str, Any]) -> bool:
+    """Whether rows are those of a sub-session; the question has been put together before."""
+    own = any("part" in step for step in rows.get("steps", ()))
+    return own or any(map(_of_a_part, rows.get("of", ())))
 
 
 def _chain(ledger: Ledger, name: str) -> Check:

@@ -1,0 +1,59 @@
+"""Asking a priced question: reserved, read, committed, answered. The order is the promise.
+
+A crash anywhere leaves the charge spent.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+
+from tacet.bits import RandomBits
+from tacet.ledger.ledger import Ledger
+from tacet.query.answering import Priced
+from tacet.query.counting import begun
+from tacet.query.engines.protocol import Engine
+from tacet.query.release import Release
+
+__all__ = ["answered"]
+
+
+def answered(
+    priced: Priced,
+    engine: Engine,
+    ledger: Ledger,
+    dataset: str,
+    *,
+    bits: RandomBits,
+    notes: Mapping[str, str | None],
+) -> tuple[Release, ...]:
+    """The answers to all questions, or none; notes: who asks, and what for.
+
+    Raises as `Session.evaluate` does.
+    """
+    engine.check_sources()
+    salt = int.from_bytes(bits.words(2).tobytes(), "little")
+    statements = priced.statements(engine, salt=salt)
+    reservation = ledger.reserve(
+        dataset,
+        charge=priced.charge,
+        event=priced.event,
+        request=priced.request,
+        plan_digest=priced.together.digest(),
+        salt=salt.to_bytes(16, "big"),
+        analyst=notes["analyst"],
+        purpose=notes["purpose"],
+        reproducible=not bits.secure,
+    )
+    with ExitStack() as kept:
+        counted = [
+            kept.enter_context(closing(begun(engine, scan.query, statement)))
+            for scan, statement in zip(priced.scans, statements, strict=True)
+        ]
+        engine.check_sources()
+        ledger.commit(reservation)
+        answers = priced.answers(counted, bits)
+    remaining = ledger.remaining(dataset)
+    return priced.releases(answers, remaining=remaining, salt=salt, reproducible=not bits.secure)
