@@ -146,3 +146,20 @@ def test_a_table_without_rows_says_nothing(session: tacet.Session) -> None:
     found = tried(session, query, assuming=NOBODY)
     assert found.assume is None
     assert found.trials["n"].bias == (0,)
+
+
+def test_where_no_key_is_found_there_is_nothing_to_compare(session: tacet.Session) -> None:
+    query = session.table("t").group_by("sex", keys=tacet.private_keys()).agg(n=tacet.count())
+    found = tried(session, query, budget=tacet.ApproxDP("0.01", "1e-6"))
+    assert (found.keys, dict(found.trials)) == ((), {})
+    assert "nothing to compare" in found.words[-1]
+
+
+def test_tables_that_add_up_are_tried_out(session: tacet.Session) -> None:
+    start = session.table("t").group_by("sex", keys=["F", "M"], margins="rollup")
+    found = tried(session, start.agg(n=tacet.count()))
+    free = PUBLIC.groupby("sex").size()
+    assert found.trials["n"].free == pytest.approx((300, free["F"], free["M"]))
+    assert found.trials["n"].bounded[0] == pytest.approx(
+        PUBLIC.groupby("id").size().clip(upper=4).sum()
+    )

@@ -140,6 +140,8 @@ def rehearsed(query: Query, allocation: Allocation, source: object) -> Rehearsal
         asked = _asked_of(query, table)
         if asked.private is not None:
             asked = _with_found_keys(asked, allocation, table)
+        if not asked.keys:
+            return Rehearsal(keys=(), trials={}, assume=None)
         unit = asked.limited if query.private is None else query.limited
         held = _Held(asked, table)
         limited, noisy = _answers(asked, unit, table, allocation)

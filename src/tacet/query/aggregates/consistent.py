@@ -32,6 +32,7 @@ from tacet.query.units import Reach, Unit
 __all__ = ["Consistent", "LevelNoise", "consistent"]
 
 _STEPS = 32  # of the way from the even split to the best
+_LEAST = 1e-200
 _ROUNDING = 1 + 1e-9  # of variances in doubles
 _NORMAL, _LAPLACE = 1.95997, 2.11830  # 95% quantiles over the standard deviation
 
@@ -98,7 +99,7 @@ class Consistent(Single):
         apart = self._split(share, reaches, [even] * len(reaches))
         if not known:
             return apart
-        limits = [level.standard_deviation**2 * _ROUNDING for level in apart.levels]
+        limits = [_square(level) * _ROUNDING for level in apart.levels]
         chosen = level_shares(
             self.margins.levels,
             tuple(len(nodes) for nodes in self.margins.nodes),
@@ -133,7 +134,7 @@ class Consistent(Single):
 
     def _variances(self, noise: LevelNoise) -> list[NDArray[np.float64]]:
         """Of the released numbers of each level."""
-        squares = [level.standard_deviation**2 for level in noise.levels]
+        squares = [_square(level) for level in noise.levels]
         return self.margins.fitted_variances(squares)
 
     def release(self, exact: Exact, noise: LevelNoise, bits: RandomBits) -> Answer:
@@ -143,7 +144,7 @@ class Consistent(Single):
             np.array([float(value) for value in level.release(values, bits=bits)])
             for level, values in zip(noise.levels, sums, strict=True)
         ]
-        variances = [level.standard_deviation**2 for level in noise.levels]
+        variances = [_square(level) for level in noise.levels]
         values = np.concatenate(self.margins.fitted(measured, variances))
         errors = np.sqrt(np.concatenate(self._variances(noise)))
         width = errors * (_LAPLACE if noise.levels[0].laplace else _NORMAL)
@@ -204,6 +205,11 @@ def _within(reach: Reach, *, cells: int) -> Reach:
         cells=cells,
         replaced=reach.replaced,
     )
+
+
+def _square(level: AdditiveNoise) -> float:
+    """The variance of a level; above zero, so that numbers without noise can be weighed too."""
+    return max(level.standard_deviation**2, _LEAST)
 
 
 def _units(levels: Sequence[AdditiveNoise]) -> list[float]:
