@@ -74,15 +74,16 @@ def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> st
 
     Whom is decided from all tables that are parted, with the salt of the split alone.
     """
-    inside = f"SELECT * FROM ({text}) WHERE {_one_of(step.column.name, [step.key])}"
+    inside = f"FROM ({text}) WHERE {_one_of(step.column.name, [step.key])}"
     if not rows.identities:
-        return inside
-    ids = [f"p{index}" for index in range(len(rows.identities))]
+        return f"SELECT * {inside}"
+    prefix = f"p{rows.steps.index(step)}_"  # there may be parts of parts
+    ids = [f"{prefix}{index}" for index in range(len(rows.identities))]
     named, present = ", ".join(ids), " AND ".join(f"{name} IS NOT NULL" for name in ids)
     parts = []
     for member, column in step.members:
         own = relation(member, {column.name}, scan=scan, salt=step.salt, by=by)
-        listed = _typed(member, step.types, "p")
+        listed = _typed(member, step.types, prefix)
         parts.append(
             f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
             f"WHERE {_one_of(column.name, step.keys)}"
@@ -90,16 +91,13 @@ def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> st
     order = salted_hash([*ids, "part"], salt=salt_for("parts", step.salt), by=by)
     turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
     bound = (
-        f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT DISTINCT {named}, part "
-        f"FROM ({' UNION ALL '.join(parts)}) WHERE {present})) WHERE turn <= {step.max_parts} AND "
-        f"{_one_of('part', [step.key])}"
+        f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT {named}, part FROM "
+        f"({' UNION ALL '.join(parts)}) WHERE {present} GROUP BY {named}, part)) "
+        f"WHERE turn <= {step.max_parts} AND {_one_of('part', [step.key])}"
     )
-    same = [
-        f"{sql.rpartition(' AS ')[0]} = bound.{name}"
-        for sql, name in zip(_typed(rows, step.types, "p"), ids, strict=True)
-    ]
-    joined = f"({inside}) AS here SEMI JOIN ({bound}) AS bound ON {' AND '.join(same)}"
-    return f"SELECT here.* FROM {joined}"
+    own_ids = ", ".join(_typed(rows, step.types, prefix))
+    here = f"(SELECT *, {own_ids} {inside}) AS here"
+    return f"SELECT * FROM {here} SEMI JOIN ({bound}) AS bound USING ({named})"
 
 
 def _one_of(name: str, keys: Sequence[Key]) -> str:
