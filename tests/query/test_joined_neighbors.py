@@ -95,7 +95,7 @@ WORST: Mapping[str, tuple[Way, int]] = {
 }
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize("name", WORST)
 def test_some_row_moves_a_count_as_far_as_told(name: str, neighbors: Neighbors) -> None:
     way, rows = WORST[name]

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.query.neighbor_joins import OF_PEOPLE, PUBLIC, Way
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter
@@ -89,15 +90,20 @@ REFUSED: dict[str, tuple[Callable[[Query, Query], Query], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refusals_name_the_mend_and_cost_nothing(name: str) -> None:
-    build, words = REFUSED[name]
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tacet.Session]:
     with session_of() as session:
-        with pytest.raises(InvalidParameter) as caught:
-            build(session.table("visits"), session.table("labs"))
-        assert words in str(caught.value), str(caught.value)
-        assert caught.value.argument in str(caught.value)
-        assert session.remaining == tacet.PureDP(10)
+        yield session
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_name_the_mend_and_cost_nothing(name: str, shared: tacet.Session) -> None:
+    build, words = REFUSED[name]
+    with pytest.raises(InvalidParameter) as caught:
+        build(shared.table("visits"), shared.table("labs"))
+    assert words in str(caught.value), str(caught.value)
+    assert caught.value.argument in str(caught.value)
+    assert shared.remaining == tacet.PureDP(10)
 
 
 def test_ids_of_two_types_are_refused() -> None:
@@ -198,7 +204,7 @@ def test_explain_says_how_many_rows_one_unit_has() -> None:
         assert "one unit brings at most 6 rows" in public
 
 
-@pytest.mark.parametrize("name", OF_PEOPLE)
+@pytest.mark.parametrize("name", mostly_slow(reversed(list(OF_PEOPLE)), quick=4))
 def test_a_release_over_several_tables_is_verified(name: str) -> None:
     way: Way = OF_PEOPLE[name]
     columns = {"pair": [0] * 4, "who": [1, 1, 2, 3], "x": [1.0, -2.0, 3.0, None]}

@@ -79,7 +79,7 @@ def counted(session: tacet.Session, query: Query) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("outer", [False, True])
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", mostly_slow(VALUES, quick=2))
 def test_a_join_with_a_public_table(kind: str, outer: bool) -> None:
     source = random.Random(len(kind) + outer)
     for size in (0, 1, 8, 30):
@@ -159,7 +159,7 @@ IDS: Mapping[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("outer", [False, True])
-@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("kind", mostly_slow(IDS, quick=2))
 def test_a_join_on_the_person(kind: str, outer: bool) -> None:
     type_, make = IDS[kind]
     source = random.Random(len(kind))
@@ -285,7 +285,7 @@ def test_texts_in_parts(separator: str, most: int) -> None:
         assert session.table("t").explode("tags", most=most).rows.most == most
 
 
-@pytest.mark.parametrize("seed", mostly_slow(range(12), quick=2))
+@pytest.mark.parametrize("seed", mostly_slow(range(12)))
 def test_what_is_public_bounds_and_lists_its_columns(seed: int) -> None:
     source = random.Random(seed)
     numbers = [source.choice([None, math.nan, math.inf, -3.5, 2.0, 8.0]) for _ in range(9)] + [1.0]

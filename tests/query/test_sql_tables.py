@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -155,14 +155,19 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refusals_name_the_mend(name: str) -> None:
-    text, words = REFUSED[name]
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tacet.Session]:
     with session_of() as session:
-        with pytest.raises((UnsafeExpression, InvalidParameter)) as caught:
-            session.sql(text, budget=tacet.PureDP(1))
-        assert words in str(caught.value), str(caught.value)
-        assert session.remaining == tacet.PureDP(10)
+        yield session
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_name_the_mend(name: str, shared: tacet.Session) -> None:
+    text, words = REFUSED[name]
+    with pytest.raises((UnsafeExpression, InvalidParameter)) as caught:
+        shared.sql(text, budget=tacet.PureDP(1))
+    assert words in str(caught.value), str(caught.value)
+    assert shared.remaining == tacet.PureDP(10)
 
 
 def test_a_join_of_people_needs_a_bound_on_their_rows() -> None:
