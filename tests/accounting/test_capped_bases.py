@@ -15,8 +15,11 @@ from tests.accounting.test_capped_sums import by_hits, relative_width, steps
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.pld import capped
 from tacet.accounting.pld.capped_bases import base_apart
+from tacet.accounting.pld.capped_laws import piece_above, piece_below
 from tacet.accounting.pld.capped_masses import Grid
+from tacet.accounting.pld.capped_plans import Planner
 from tacet.accounting.pld.convolution import Side, Sum, Tilted, Window, cumulant_of, total
+from tacet.accounting.pld.powers import raised
 from tacet.accounting.pld.sampled_cells import SampledGaussian
 
 mp.mp.dps = 30
@@ -66,19 +69,85 @@ def gathered(step: SampledGaussian, high: float, count: int, epsilon: float) -> 
 
 @pytest.mark.parametrize(("rate", "noise", "h"), [(0.1, 2.0, 0.2), (0.2, 1.5, 0.4)])
 def test_smallest_losses_apart_lie_above(rate: float, noise: float, h: float) -> None:
-    step, count, high = SampledGaussian(rate, 1 / noise), 3, 4.5
-    low = float(step.places(np.array([h]))[0])
-    grid = Grid(step=h, tilt=2.0, remove=True, most=1 << 16)
-    assert base_apart(step, 1, grid, low=low, high=high, nodes=1 << 12) is None
-    laws = base_apart(step, count, grid, low=low, high=high, nodes=1 << 12)
-    assert laws is not None
-    window = Window(first=-64, size=1 << 10, tilt=2.0, higher=5.0, lower=0.5)
-    found = total(laws, step=Fraction(h), window=window, side=1)
+    step, count, tilt, high = SampledGaussian(rate, 1 / noise), 3, 2.0, 4.5
+    grid = Grid(step=h, tilt=tilt, remove=True, most=1 << 16)
+    assert base_apart(step, count, grid, high=high, nodes=1 << 12, side=-1) is None
+    apart = base_apart(step, count, grid, high=high, nodes=1 << 12, side=1)
+    assert apart is not None
+    window = Window(first=-64, size=1 << 10, tilt=tilt, higher=5.0, lower=0.5)
+    found = total(apart.laws, step=Fraction(h), window=window, side=1)
     for epsilon in (-0.3, 0.0, 0.05, 0.2, 0.7, 1.5):
         below = gathered(step, high, count, epsilon)
-        above = found.delta_above(epsilon - count * step.base)
+        above = found.delta_above(epsilon - float(apart.offset) - count * step.base)
         assert below <= above * (1 + 1e-9)
         assert above < 1.7 * below + 0.01  # three steps on a coarse grid
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "count", "h", "tilt"),
+    [
+        (1e-5, 1.0, 2_000_000, 2e-4, 3.0),
+        (1e-6, 1.5, 5_000_001, 1e-5, 200.0),
+    ],
+)
+def test_two_stages_meet_one(rate: float, noise: float, count: int, h: float, tilt: float) -> None:
+    """All outputs below a place: in two stages, with rare ones beside, and on one fine grid."""
+    step, high = SampledGaussian(rate, 1 / noise), 5.5
+    grid = Grid(step=h, tilt=tilt, remove=True, most=1 << 20)
+    bottom, top, higher, lower = Planner.of_pieces(step, [((-math.inf, high), count)]).reach(tilt)
+    nodes = 1 << 19
+    fine = Grid(step=(top - bottom) / (nodes - 256), tilt=tilt, remove=True, most=1 << 22)
+    one_below = piece_below(step, fine, low=-math.inf, high=high)
+    one_above = piece_above(step, fine, low=-math.inf, high=high)
+    assert one_below is not None
+    assert one_above is not None
+
+    def summed(laws: list[tuple[Tilted, int]], lack: float, width: float, side: Side) -> Sum:
+        first = math.floor((bottom - count * step.base - lack) / width) - 128
+        size = 1 << math.ceil(math.log2((top - bottom) / width + 256))
+        window = Window(first=first, size=size, tilt=tilt, higher=higher, lower=lower)
+        return total(laws, step=Fraction(width), window=window, side=side)
+
+    lacks = {1: 0.0, -1: count * one_below[1]}
+    known = {
+        1: summed([(one_above, count)], 0.0, fine.step, 1),
+        -1: summed([(one_below[0], count)], lacks[-1], fine.step, -1),
+    }
+    for epsilon in (0.0, math.sqrt(count) * rate, 3 * math.sqrt(count) * rate):
+        ends = {}
+        for side in (1, -1):
+            sign: Side = 1 if side > 0 else -1
+            apart = base_apart(step, count, grid, high=high, nodes=1 << 18, side=sign)
+            assert apart is not None
+            found = summed(apart.laws, float(apart.offset), h, sign)
+            start = epsilon - count * step.base
+            for name, one, lack in (
+                ("apart", found, float(apart.offset)),
+                ("fine", known[side], lacks[side]),
+            ):
+                at = one.delta_above if side > 0 else one.delta_below
+                ends[name, side] = at(start - lack)
+            ends["apart", side] *= math.exp(apart.exponent)
+        assert ends["fine", -1] <= ends["apart", 1]
+        assert ends["apart", -1] <= ends["fine", 1]
+        assert ends["apart", 1] - ends["apart", -1] <= 0.05 * ends["fine", 1]
+
+
+@pytest.mark.parametrize("count", [5_000, 10**6, 10**10])
+def test_powers_about_their_middle(count: int) -> None:
+    """Low frequencies of a smooth law: the exact power, far more narrowly than by squaring."""
+    size = 1 << 11
+    places = np.arange(size)
+    law = np.exp(-0.5 * ((places - 300.3) / 7) ** 2) + 1e-9 * np.exp(-places / 300)
+    law /= law.sum()
+    found = raised(law, count, rounding=8 * 2.0**-53 * 12, height=0.0)
+    plain = 8 * 2.0**-53 * 12 * count
+    for k in (0, 1, 3, 40, size // 2):
+        z = mp.expjpi(-mp.mpf(2 * k) / size)
+        value = mp.fsum(mp.mpf(float(law[j])) * z**j for j in range(size)) / z**found.place
+        truth = value**count * mp.exp(-count * mp.mpf(found.height))
+        assert abs(mp.mpc(complex(found.power[k])) - truth) <= found.errors[k]
+        assert found.errors[k] < 0.2 * plain
 
 
 @pytest.mark.parametrize(
@@ -114,3 +183,27 @@ def test_small_losses_of_many_steps_beside_large_ones(
     known = contour.epsilon_interval(steps(rate, noise, count), delta=delta)
     assert known.lower <= found.upper
     assert found.lower <= known.upper
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "noise", "count", "delta"),
+    [(1.1e-8, 1.81, 77_000_000, 1.5e-135), (2.9e-8, 1.45, 240_000_000, 2.2e-144)],
+)
+def test_rare_large_losses_of_very_many_steps(
+    rate: float, noise: float, count: int, delta: float
+) -> None:
+    """Where contours tell little: narrow, and within what they tell of a removed unit."""
+    found = capped.epsilon_interval(steps(rate, noise, count), delta=delta)
+    assert relative_width(found) < 1e-4
+    known = contour.epsilon_interval(steps(rate, noise, count), delta=delta, directions="remove")
+    assert known.lower <= found.lower
+    assert found.upper <= known.upper
+
+
+@pytest.mark.slow
+def test_where_the_sum_serves_no_upper_end_the_lower_one_is_kept() -> None:
+    rate, noise, count = 0.008932, 0.1041, 3_686_797
+    found = capped.epsilon_interval(steps(rate, noise, count), delta=3.651e-241)
+    one = 0.5 / noise**2 + math.log(rate)  # of a hit
+    assert found.lower > 0.9 * count * rate * one

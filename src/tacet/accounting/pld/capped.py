@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from tacet import checks
+from tacet.accounting.pld.capped_adding import delta_of_added, epsilon_of_added
 from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
 from tacet.accounting.pld.capped_jumps import jump_cases, likely_by_one
 from tacet.accounting.pld.capped_laws import CappedLaw, law_above, law_below
@@ -44,7 +45,7 @@ _WORTH = {_GRIDS[0]: 0.2, _GRIDS[1]: 2e-3, _GRIDS[2]: 0.0}
 _LEFT_OUT = 25.0
 _MOST_EPSILON = 2**20
 _FARTHEST, _LEAST_GOAL = 1e15, -690.0
-_MOST_PARTS, _MOST_COPIES = 3, 10**10
+_MOST_PARTS, _MOST_COPIES, _LIMIT, _MOST_HITS = 3, 10**12, 10**10, 10**6
 _LEAST_RATE, _LEAST_MEAN, _MOST_MEAN = Fraction(1, 10**12), Fraction(1, 10**6), 100
 _LEAST_DELTA = Fraction(1, 10**300)
 
@@ -91,11 +92,13 @@ def epsilon_interval(
             below = [part.rounded(-1) for part in steps]
             return Interval(epsilon_below(below, delta=_float(goal, 1)), math.inf)
         found = _epsilon(steps, goal, remove=True)
-        if found.upper - found.lower > _NEEDED * found.upper:
+        if found.upper == math.inf or found.upper - found.lower > _NEEDED * found.upper:
             below = [part.rounded(-1) for part in steps]
             least = epsilon_below(below, delta=_float(goal, 1))
             found = Interval(min(max(found.lower, least), found.upper), found.upper)
         most = _most(steps)  # no loss of an added unit is larger
+        if most > found.lower:
+            most = min(most, epsilon_of_added(composition, goal))
         other = _epsilon(steps, goal, remove=False, high=most, idle=found.lower)
     return _worse(found, other)
 
@@ -126,13 +129,18 @@ def delta_interval(
             return Interval(least, 1.0)
         found = _delta(steps, number, remove=True)
         high = 0.0 if _most(steps) <= _float(number, -1) else 1.0
+        if high > found.lower:
+            high = min(high, delta_of_added(composition, number))
         other = _delta(steps, number, remove=False, high=high, idle=found.lower)
     return _worse(found, other)
 
 
 def _many(steps: Sequence[Sampled]) -> bool:
     """Whether there are too many for a sum: only where it lies above is told then."""
-    return any(step.count > _MOST_COPIES for step in steps)
+    return any(
+        step.count > _MOST_COPIES or (step.count > _LIMIT and step.count * step.rate > _MOST_HITS)
+        for step in steps
+    )
 
 
 def _worse(found: Interval, other: Interval) -> Interval:

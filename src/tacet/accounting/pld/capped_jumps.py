@@ -14,12 +14,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacet.accounting.pld.capped_bases import base_apart
+from tacet.accounting.pld.capped_bases import Apart, base_apart
 from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
 from tacet.accounting.pld.capped_laws import law_above, law_below, piece_above, piece_below
 from tacet.accounting.pld.capped_masses import Grid, tail_at
 from tacet.accounting.pld.capped_plans import Plan, Planner
-from tacet.accounting.pld.convolution import Side, Tilted, Window, total
+from tacet.accounting.pld.convolution import Side, Sum, Window, total
 from tacet.accounting.pld.sampled_cells import SampledGaussian
 
 __all__ = ["JumpCases", "jump_cases", "likely_by_one"]
@@ -35,6 +35,8 @@ _FAR, _HALVINGS = 40.0, 40
 _UNTILTED = Grid(step=1.0, tilt=0.0, remove=True, most=1)
 _LEFT_OUT, _RARE = -25.0, -16.0
 _SURELY, _GAIN = 2, 0.7
+_BEYOND, _BLURRED = (1 << 14, 1 << 17, 1 << 19), -14.0
+_NOTHING = 1e-12  # of delta: a share whose lower side is not looked for
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ class JumpCases:
     def __init__(self, splits: dict[int, _Split], *, near: float, goal: float) -> None:
         self._splits = splits
         self._near = near
+        self._least = _NOTHING * _exp(goal)
         self._numbers = [
             _Number(
                 jumps,
@@ -125,7 +128,7 @@ class JumpCases:
     def _lay(self, number: _Number) -> None:
         for side in (1, -1):
             plan = number.plans[side]
-            if plan is None:
+            if plan is None or (side < 0 and self._at(number, 1, self._near) < self._least):
                 continue
             found = _case(
                 self._splits[side], number.jumps, plan, nodes=_GRIDS[number.level], side=side
@@ -187,17 +190,20 @@ def _place(step: SampledGaussian, count: int, goal: float) -> float:
 def _split(
     step: SampledGaussian, count: int, plan: Plan, *, near: float, goal: float, side: Side
 ) -> _Split | None:
-    nodes = _GRIDS[1]
     # outputs so rare that it matters nothing what they lose
     top = min(plan.tops[0], step.offset_at(_place(step, count, goal + _RARE)))
-    grid = Grid(step=top / nodes, tilt=plan.tilt, remove=True, most=4 * nodes)
-    law = (law_above if side > 0 else law_below)(step, grid, top=top)
-    if law is None:
-        return None
-    laws = [(law, count)]
-    beyond = Case(
-        None, Fraction(0), 0.0, apart_of(laws, side), blur_of(laws, plan.slope, side), side
-    )
+    found = None
+    for nodes in _BEYOND:
+        grid = Grid(step=top / nodes, tilt=plan.tilt, remove=True, most=4 * nodes)
+        found = (law_above if side > 0 else law_below)(step, grid, top=top)
+        if found is None:
+            return None
+        blur = blur_of([(found, count)], plan.slope, side)
+        if side < 0 or blur[0] + blur[1] * near < goal + _BLURRED:
+            break
+    assert found is not None
+    law = found
+    beyond = Case(None, Fraction(0), 0.0, apart_of([(law, count)], side), blur, side)
     start = _start(step, count, near)
     if not start < law.place - 0.1:
         return None
@@ -233,22 +239,23 @@ def _planned(split: _Split, jumps: int, *, near: float, goal: float) -> Plan | N
 def _case(split: _Split, jumps: int, plan: Plan, *, nodes: int, side: Side) -> Case | None:
     h = plan.width / (nodes - 2 * _MARGIN)
     grid = Grid(step=h, tilt=plan.tilt, remove=True, most=4 * nodes)
-    laws: list[tuple[Tilted, int]] = []
-    step, offset, slack = split.step, Fraction(0), 0.0
-    for low, high, count in (
-        (-math.inf, split.low, split.count - jumps),
-        (split.low, split.high, jumps),
-    ):
-        if not count:
-            continue
-        piece = _piece(step, count, grid, ends=(low, high), nodes=nodes, side=side)
-        if piece is None:
+    step, count = split.step, split.count
+    base = _base(split, count - jumps, grid, nodes=nodes, side=side)
+    if base is None:
+        return None
+    laws = base.laws
+    offset, slack = base.offset + count * Fraction(step.base), base.slack
+    if jumps:
+        ends = split.low, split.high
+        if side > 0:
+            jump = piece_above(step, grid, low=ends[0], high=ends[1])
+        else:
+            below = piece_below(step, grid, low=ends[0], high=ends[1])
+            jump = below[0] if below is not None else None
+        if jump is None:
             return None
-        laws += piece[0]
-        origin = piece[1]
-        base = step.base + origin
-        offset += count * Fraction(base)
-        slack += count * 16 * _U * (abs(step.base) + origin) * (1 + 4 * _U)
+        laws = [*laws, (jump, jumps)]
+    slack += count * 16 * _U * abs(step.base) * (1 + 4 * _U)
     start = (plan.low - float(offset)) / h
     if not abs(start) < _FARTHEST:
         return None
@@ -262,33 +269,41 @@ def _case(split: _Split, jumps: int, plan: Plan, *, nodes: int, side: Side) -> C
         lower=max(plan.lower, plan.tilt - steep),
     )
     found = total(laws, step=Fraction(h), window=window, side=side)
-    log = _log_choose(split.count, jumps)
+    log = _log_choose(count, jumps) + base.exponent
     log += side * 8 * _U * (1 + abs(log))
-    found = replace(found, exponent=found.exponent + log)
+    # the terms are at most twice as many as tilted masses of 1
+    found = replace(
+        found, exponent=found.exponent + log, noise=found.noise + 2 * base.missed * _mass(found)
+    )
     return Case(found, offset, slack, (0.0, -math.inf), (-math.inf, 0.0), side)
 
 
-def _piece(
-    step: SampledGaussian,
-    count: int,
-    grid: Grid,
-    *,
-    ends: tuple[float, float],
-    nodes: int,
-    side: Side,
-) -> tuple[list[tuple[Tilted, int]], float] | None:
-    """Laws of the offsets of so many outputs between two places, and what node 0 stands for."""
-    low, high = ends
-    if side < 0:
-        below = piece_below(step, grid, low=low, high=high)
-        return None if below is None else ([(below[0], count)], below[1])
-    if low == -math.inf:
-        first = float(step.places(np.array([grid.step]))[0])
-        apart = base_apart(step, count, grid, low=first, high=high, nodes=nodes)
-        if apart is not None:
-            return apart, 0.0
-    above = piece_above(step, grid, low=low, high=high)
-    return None if above is None else ([(above, count)], 0.0)
+def _mass(found: Sum) -> float:
+    """A bound of the tilted mass of a sum."""
+    log, error = found.cumulant(found.window.tilt)
+    return _exp(log + error - found.exponent) * (1 + 1e-9)
+
+
+def _base(split: _Split, count: int, grid: Grid, *, nodes: int, side: Side) -> Apart | None:
+    """So many outputs that are no jumps; the slack is of what nodes lack beside the step's base."""
+    step = split.step
+    if not count:
+        return Apart(laws=[])
+    apart = base_apart(step, count, grid, high=split.low, nodes=nodes, side=side)
+    if apart is not None:
+        return apart
+    if side > 0:
+        above = piece_above(step, grid, low=-math.inf, high=split.low)
+        return None if above is None else Apart(laws=[(above, count)])
+    below = piece_below(step, grid, low=-math.inf, high=split.low)
+    if below is None:
+        return None
+    law, origin = below
+    return Apart(
+        laws=[(law, count)],
+        offset=count * Fraction(origin),
+        slack=count * 16 * _U * origin * (1 + 4 * _U),
+    )
 
 
 def _log_choose(count: int, number: int) -> float:

@@ -79,11 +79,26 @@ def settled_sum(found: Sum, *, step: Fraction, side: Side) -> Tilted:
         first=moved.first,
         values=moved.values,
         height=found.exponent,
-        cumulant=_spread(found.cumulant, step=step, side=side),
+        cumulant=_least(
+            _spread(found.cumulant, step=step, side=side),
+            cumulant_of(
+                moved.first, moved.values, height=found.exponent, step=step, tilt=window.tilt
+            ),
+        ),
         infinity=found.infinity,
         drift=drift,
         noise=noise,
     )
+
+
+def _least(first: Cumulant, second: Cumulant) -> Cumulant:
+    """The lesser bound: that of the law, or of the values, as all else is in the noise."""
+
+    def at(order: float) -> tuple[float, float]:
+        one, other = first(order), second(order)
+        return one if one[0] + one[1] <= other[0] + other[1] else other
+
+    return at
 
 
 def _spread(cumulant: Cumulant, *, step: Fraction, side: Side) -> Cumulant:
