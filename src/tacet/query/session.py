@@ -9,13 +9,12 @@ only then does the engine run; the charge is committed, noise is added, the rele
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn, Self, overload
 
 from tacet.accounting.charges import request_price
-from tacet.accounting.filters.additive import Filter
 from tacet.bits import RandomBits, SecureBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
@@ -28,7 +27,7 @@ from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
 from tacet.query.asked import Asked, read_asked
 from tacet.query.batch import Batch
-from tacet.query.columns import Bounds, Fact, Key
+from tacet.query.columns import Bounds, Fact
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
 from tacet.query.engines.opening import open_engine
@@ -39,7 +38,6 @@ from tacet.query.opening import (
     account_name,
     begin,
     check_affordable,
-    check_alive,
     check_notes,
     check_options,
     check_tables,
@@ -51,11 +49,10 @@ from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
 from tacet.query.rehearsal import Supposed, numbers_of
 from tacet.query.release import Release
-from tacet.query.rows import Rows
 from tacet.query.select import question
 from tacet.query.spending import answered
-from tacet.query.splitting import PartLedger, Split, parted
 from tacet.query.sql.types import Select
+from tacet.query.subsessions import SubSessions
 from tacet.query.targets import least_budget
 from tacet.query.together import Several, Together, check_single
 from tacet.query.units import Person, Unit
@@ -64,7 +61,7 @@ from tacet.query.wishes import budgets_of, targets_of
 __all__ = ["Session"]
 
 
-class Session:
+class Session(SubSessions):
     """Private answers about tables of people, within one budget.
 
     tables: names to sources: a path to .csv or .tsv (also .gz), .parquet (globs too) or
@@ -74,8 +71,9 @@ class Session:
     left out where the ledger already knows the data set. columns: public facts about columns:
     `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with. dataset:
     the account's name in the ledger. ledger: None for this process's memory, or
-    "sqlite:///file.db". analyst, purpose: noted with every entry. bits: `SeededBits` in tests only.
-    engine: "duckdb", "spark" or a SparkSession (docs/engines.md). memory_limit, threads: of it.
+    "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
+    `SeededBits` in tests only. engine: "duckdb", "spark" or a SparkSession (docs/engines.md).
+    memory_limit, threads: of it.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
     copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
@@ -115,7 +113,6 @@ class Session:
         check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
-        self._above: tuple[Session, ...] = ()  # of which it is a part
         self._bits: RandomBits = SecureBits() if bits is None else bits
         self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
@@ -151,11 +148,6 @@ class Session:
     def remaining(self) -> Guarantee:
         """What is left."""
         return self._ledger.remaining(self._dataset)
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
 
     @property
     def durable(self) -> bool:
@@ -337,29 +329,6 @@ class Session:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
         return question(text, start=self.table, keys=keys)
 
-    def split(
-        self, column: str, *, keys: Iterable[Key], budget: Guarantee, max_parts: int = 1
-    ) -> dict[Key, Session]:
-        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
-
-        Every person is bound, once for all questions, to at most `max_parts` of the parts that she
-        has rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
-        together are debited as they grow. See docs/tables.md. Raises InvalidParameter, WrongUnit.
-        """
-        self._may_spend()
-        Filter(self._budget).admits(budget)  # refuses one of another unit
-        salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
-        found = parted(self._starts, self.unit, column, keys=keys, max_parts=max_parts, salt=salt)
-        split = Split(self._ledger, self._dataset, self._budget, self.unit.neighbors, max_parts)
-        return {key: self._part(starts, split, key, budget) for key, starts in found.items()}
-
-    def _part(self, starts: dict[str, Rows], split: Split, key: Key, budget: Guarantee) -> Session:
-        part = object.__new__(Session)
-        vars(part).update(vars(self), _owns_ledger=False, _ledger=PartLedger(split, key, budget))
-        part.unit, part._budget = self.unit.in_part, budget
-        part._starts, part._above = starts, (*self._above, self)
-        return part
-
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""
         self._closed = True
@@ -395,7 +364,3 @@ class Session:
         self._may_spend()
         ledger, dataset, notes = self._ledger, self._dataset, self._notes
         return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)
-
-    def _may_spend(self) -> None:
-        closed = self._closed or any(above.closed for above in self._above)
-        check_alive(closed=closed, copied=not self.durable and os.getpid() != self._process)

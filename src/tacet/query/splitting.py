@@ -23,6 +23,7 @@ from tacet.ledger.entries import Reservation
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.privacy.neighbors import Neighbors
+from tacet.query.analysts import AnalystLedger
 from tacet.query.columns import Key, check_keys
 from tacet.query.groups import public_column
 from tacet.query.joins import common_type
@@ -106,7 +107,7 @@ class Split:
 
     def __init__(
         self,
-        ledger: Ledger | PartLedger,
+        ledger: Ledger | AnalystLedger | PartLedger,
         dataset: str,
         account: Guarantee,
         neighbors: Neighbors,

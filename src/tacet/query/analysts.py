@@ -1,0 +1,71 @@
+"""Sub-sessions of analysts or projects: limits of their own below the budget of a data set."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacet.errors import InvalidParameter
+from tacet.ledger.entries import Reservation
+from tacet.ledger.ledger import Ledger
+from tacet.privacy.guarantees import Guarantee
+
+__all__ = ["AnalystLedger"]
+
+
+class AnalystLedger:
+    """The sub-account of one analyst, debited together with the account of the data set."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self._ledger, self._name = ledger, name
+
+    @classmethod
+    def opened(
+        cls, ledger: object, dataset: str, name: str, budget: Guarantee | None
+    ) -> tuple[AnalystLedger, Guarantee]:
+        """The sub-account of this name, new or known to the ledger, and its limit.
+
+        Raises InvalidParameter for a new one without a budget, and below a part or another
+        analyst; LedgerMismatch and WrongUnit as `Ledger.open_sub_account`.
+        """
+        if not isinstance(ledger, Ledger):
+            raise InvalidParameter(
+                "name",
+                name,
+                expected="a session that is no part and no analyst's: begin with "
+                "session.for_analyst(...), which can be split",
+            )
+        if budget is None:
+            known = ledger.sub_accounts(dataset)
+            if name not in known:
+                raise InvalidParameter(
+                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
+                )
+            budget = known[name]
+        ledger.open_sub_account(dataset, name, budget)
+        return cls(ledger, name), budget
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is spent outlives the process."""
+        return self._ledger.durable
+
+    def reserve(self, dataset: str, **asked: Any) -> Reservation:
+        """Debit the data set and the analyst in one transaction; as `Ledger.reserve`."""
+        return self._ledger.reserve(dataset, sub_account=self._name, **asked)
+
+    def commit(self, reservation: Reservation) -> None:
+        """Note that the reserved question was computed."""
+        self._ledger.commit(reservation)
+
+    def spent(self, dataset: str) -> Guarantee:
+        """What the analyst has spent."""
+        return self._ledger.spent(dataset, self._name)
+
+    def remaining(self, dataset: str) -> Guarantee:
+        """What is left of the analyst's own limit; the data set may have less."""
+        return self._ledger.remaining(dataset, self._name)
+
+    def close(self) -> None:
+        """Nothing: the ledger stays open."""

@@ -1,0 +1,129 @@
+"""Sub-sessions of analysts: limits of their own, below one budget that all of them share."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tacet
+from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from tacet.ledger.opening import open_ledger
+
+TABLE = pa.table({"id": [1, 1, 2, 3], "part": ["a", "b", "a", "b"]})
+TENTH = tacet.PureDP("0.1")
+
+
+def opened(**options: Any) -> tacet.Session:
+    return tacet.Session(
+        {"t": TABLE},
+        unit=tacet.Person("id", max_rows=2),
+        **{"budget": tacet.PureDP(1), **options},
+    )
+
+
+def ask(session: tacet.Session, budget: tacet.PureDP = TENTH) -> None:
+    session.evaluate(session.table("t").agg(n=tacet.count()), budget=budget)
+
+
+def test_both_are_debited_and_the_smaller_limit_ends_it() -> None:
+    with opened() as session:
+        ana = session.for_analyst("ana", tacet.PureDP("0.2"))
+        bob = session.for_analyst("bob", tacet.PureDP(1))  # promised more than there is together
+        ask(ana)
+        ask(bob, tacet.PureDP("0.7"))
+        assert ana.spent == TENTH
+        assert ana.remaining == TENTH
+        assert session.spent == tacet.PureDP("0.8")
+        with pytest.raises(BudgetExceeded, match="ana"):
+            ask(ana, tacet.PureDP("0.15"))
+        ask(ana)
+        with pytest.raises(BudgetExceeded):
+            ask(bob, tacet.PureDP("0.2"))  # more than the whole has left, and he has it
+        assert bob.remaining == tacet.PureDP("0.3")
+        assert session.remaining == TENTH
+
+
+def test_limits_and_names_are_kept(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/budget.db"
+    with opened(ledger=address, dataset="d", analyst="lead", purpose="report") as session:
+        ask(session.for_analyst("ana", tacet.PureDP("0.5")))
+        ask(session)
+    with opened(ledger=address, dataset="d", budget=None) as session:
+        ana = session.for_analyst("ana")
+        assert ana.budget == tacet.PureDP("0.5")
+        assert ana.spent == TENTH
+        with pytest.raises(LedgerMismatch, match="ana"):
+            session.for_analyst("ana", tacet.PureDP("0.6"))
+    ledger = open_ledger(address)
+    noted = [(e.analyst, e.purpose) for e in ledger.entries("d") if e.state == "reserved"]
+    assert noted == [("ana", "report"), ("lead", "report")]
+    ledger.close()
+
+
+def test_many_threads_of_many_analysts_never_overspend() -> None:
+    with opened() as session:
+        analysts = [session.for_analyst(f"a{n}", tacet.PureDP("0.3")) for n in range(5)]
+        answered: list[int] = []
+
+        def work(number: int) -> None:
+            for _ in range(4):
+                try:
+                    ask(analysts[number])
+                except BudgetExceeded:
+                    continue
+                answered.append(number)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(answered) == 10
+        assert max(answered.count(number) for number in range(5)) <= 3
+        assert session.remaining == tacet.PureDP(0)
+
+
+def test_parts_of_an_analyst_are_debited_to_her() -> None:
+    with opened() as session:
+        ana = session.for_analyst("ana", tacet.PureDP("0.2"))
+        parts = ana.split("part", keys=["a", "b"], budget=tacet.PureDP(1))
+        ask(parts["a"])
+        ask(parts["b"])  # nobody is in both
+        assert ana.spent == session.spent == TENTH
+        with pytest.raises(BudgetExceeded, match="ana"):
+            ask(parts["a"], tacet.PureDP("0.2"))
+
+
+def test_it_ends_with_its_session() -> None:
+    session = opened()
+    ana = session.for_analyst("ana", TENTH)
+    ana.close()
+    ask(session)  # goes on
+    bob = session.for_analyst("bob", TENTH)
+    session.close()
+    with pytest.raises(InvalidParameter, match="closed"):
+        ask(bob)
+
+
+def test_bad_limits_are_refused() -> None:
+    with opened() as session:
+        with pytest.raises(InvalidParameter, match="'ana', who has none yet"):
+            session.for_analyst("ana")
+        with pytest.raises(WrongUnit):
+            session.for_analyst("ana", tacet.ZCDP(1))
+        for name in ("", "a\x00b", 3):
+            with pytest.raises(InvalidParameter, match="name"):
+                session.for_analyst(name, TENTH)  # type: ignore[arg-type]
+        ana = session.for_analyst("ana", TENTH)
+        with pytest.raises(InvalidParameter, match="no part and no analyst's"):
+            ana.for_analyst("bob", TENTH)
+        part = session.split("part", keys=["a"], budget=TENTH)["a"]
+        with pytest.raises(InvalidParameter, match="no part and no analyst's"):
+            part.for_analyst("bob", TENTH)
+        assert session.spent == tacet.PureDP(0)
