@@ -121,7 +121,7 @@ SELECTS = {
     ),
     "no bounds": ("SELECT AVG(pay) FROM t", MissingBound, "tacet.Bounds(0, 100)"),
     "no keys": ("SELECT name, COUNT(*) FROM t GROUP BY name", InvalidParameter, "Categories"),
-    "values of no column": ("SELECT COUNT(DISTINCT nam) FROM t", InvalidParameter, "'name'"),
+    "values of no column": ("SELECT COUNT(DISTINCT names) FROM t", InvalidParameter, "'name'"),
     "columns that hide one another": (
         "SELECT COUNT(*) AS n, COUNT(age) AS n_se FROM t",
         InvalidParameter,
