@@ -1,6 +1,7 @@
 """Grouped queries under differential privacy: seconds, memory and errors of tacet and its peers.
 
     python benchmarks/query.py --data 1m 10m --query totals median
+    python benchmarks/query.py --data 100m --tools tacet duckdb --rounds 1
     python benchmarks/query.py --data narrow --query totals sums median --repetitions 20 --rounds 1
 
 Every tool answers the same question on the same Parquet file: each person keeps at most five rows
@@ -204,7 +205,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", nargs="+", default=["1m"], choices=["1m", "10m", "narrow"])
+    parser.add_argument(
+        "--data", nargs="+", default=["1m"], choices=["1m", "10m", "100m", "narrow"]
+    )
     parser.add_argument("--query", nargs="+", default=["totals", "median"])
     parser.add_argument("--guarantee", choices=["pure", "zcdp"], default="pure")
     parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=list(TOOLS))

@@ -162,6 +162,10 @@ class DuckDB:
             "TimeZone": "'UTC'",
             "temp_directory": literal(self._folder),
             "temp_file_encryption": "true",
+            # Without the extension httpfs, which is not in the package, the engine refuses to
+            # encrypt (and so to spill), because it does not vouch for its generator of keys. The
+            # folder is private in any case.
+            "force_mbedtls_unsafe": "'true'",
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
