@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tacet
@@ -432,6 +432,8 @@ def check_anything_somewhere(path: tuple[Any, ...], value: Any) -> None:
 
 @settings(max_examples=30)
 @given(path=st.sampled_from(list(leaves(STATED))), value=JSON)
+@example(path=("query", "steps"), value=None)
+@example(path=("query", "steps"), value=[None, {"of": [3]}])
 def test_whatever_stands_anywhere_is_a_report_or_a_named_error(
     path: tuple[Any, ...], value: Any
 ) -> None:

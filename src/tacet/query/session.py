@@ -105,7 +105,7 @@ class Session(SubSessions):
         purpose: str | None = None,
         bits: RandomBits | None = None,
         engine: Any = "duckdb",
-        memory_limit: str = "2GB",
+        memory_limit: str = "1.5GB",
         threads: int | None = None,
     ) -> None:
         check_tables(tables, public)

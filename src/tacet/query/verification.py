@@ -288,10 +288,14 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
     return _ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
 
 
-def _of_a_part(rows: Mapping[str, Any]) -> bool:
-    """Whether rows are those of a sub-session; the question has been put together before."""
-    own = any("part" in step for step in rows.get("steps", ()))
-    return own or any(map(_of_a_part, rows.get("of", ())))
+def _of_a_part(rows: object) -> bool:
+    """Whether rows are those of a sub-session. In a file that somebody wrote anything may stand."""
+    if not isinstance(rows, Mapping):
+        return False
+    steps, sides = rows.get("steps"), rows.get("of")
+    if isinstance(steps, list) and any(isinstance(s, Mapping) and "part" in s for s in steps):
+        return True
+    return isinstance(sides, list) and any(map(_of_a_part, sides))
 
 
 def _chain(ledger: Ledger, name: str) -> Check:

@@ -48,9 +48,9 @@ _LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
 class DuckDB:
     """Tables in DuckDB, in this process.
 
-    tables: names to sources. memory_limit: of the engine, as DuckDB writes it; beyond it the
-    engine spills, encrypted, into a private folder that is removed at the end.
-    threads: None for all cores.
+    tables: names to sources. memory_limit: of the engine, as DuckDB writes it (with the default
+    the process stays below 2 GB); beyond it the engine spills, encrypted, into a private folder
+    that is removed at the end. threads: None for all cores.
 
     Raises InvalidParameter, SourceUnreadable; reads schemas only, but copies frames.
     """
@@ -59,7 +59,7 @@ class DuckDB:
         self,
         tables: Mapping[str, Any],
         *,
-        memory_limit: str = "2GB",
+        memory_limit: str = "1.5GB",
         threads: int | None = None,
     ) -> None:
         sources = {name: locate(name, source) for name, source in tables.items()}

@@ -58,7 +58,7 @@ class Spark:
         tables: Mapping[str, Any],
         *,
         spark: Any = None,
-        memory_limit: str = "2GB",
+        memory_limit: str = "1.5GB",
         threads: int | None = None,
     ) -> None:
         if spark is None:
