@@ -60,11 +60,12 @@ def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -
         for (name, norm), share in moves.items():
             assert share <= 1, (name, norm, where, float(share))
             most[name, norm] = max(most.get((name, norm), Fraction(0)), share)
-    # The tables are nasty enough to come near every bound: the test above can fail.
+    # The tables are nasty enough to come near every bound: the test above can fail. What is squared
+    # comes near by the square.
     for (name, norm), share in most.items():
         if name == "rows_each" and kind in ("one row", "single rows", "three rows, one in a group"):
             continue  # all have as many in a group
-        assert share >= Fraction(1, {"l2": 4, "squares": 10}.get(norm, 2)), (name, norm)
+        assert share >= Fraction(1, {"l2": 4, "squares": 16}.get(norm, 2)), (name, norm)
 
 
 @pytest.mark.parametrize("name", mostly_slow(EVERY, quick=8))
