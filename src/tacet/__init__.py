@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet import accounting, errors, events, ledger, mechanisms
+    from tacet import accounting, errors, events, inference, ledger, mechanisms
     from tacet.bits import SeededBits
     from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
@@ -73,6 +73,7 @@ __all__ = [
     "events",
     "find_bounds",
     "histogram",
+    "inference",
     "iqr",
     "ledger",
     "max",
@@ -94,7 +95,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_ROOMS = {"accounting", "errors", "events", "ledger", "mechanisms"}
+_ROOMS = {"accounting", "errors", "events", "inference", "ledger", "mechanisms"}
 _HOMES = {
     "tacet.bits": ["SeededBits"],
     "tacet.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],

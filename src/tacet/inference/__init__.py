@@ -1,0 +1,34 @@
+"""Inference: estimates, models and intervals that are valid under differential privacy.
+
+One row is one person, the number of rows is public, and every guarantee speaks of the replacement
+of one row. Each name is loaded when it is first used.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacet.inference.means import mean, proportion
+
+__all__ = ["mean", "proportion"]
+
+_HOMES = {
+    "tacet.inference.means": ["mean", "proportion"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tacet.inference' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,84 @@
+"""Records: what callers hand over, as float64 arrays of a public number of people.
+
+One row is one person, and the number of rows is public: neighbours differ by the replacement of
+one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is no error.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacet import checks
+from tacet.errors import InvalidParameter, MissingBound
+from tacet.mechanisms.arrays import array_of
+
+__all__ = ["Floats", "column", "matrix", "public_range", "unit_values"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
+    """The values as one float64 array of one dimension, `least` of them or more.
+
+    Integers beyond 2^53 are rounded. Raises InvalidParameter for another shape or dtype.
+    """
+    array = _numbers(argument, values)
+    if array.ndim != 1 or array.size < least:
+        raise InvalidParameter(
+            argument, array.shape, expected=f"one dimension, of {least} or more numbers"
+        )
+    return array
+
+
+def matrix(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
+    """The values as a float64 array of two dimensions, one row a person, `least` or more rows."""
+    array = _numbers(argument, values)
+    if array.ndim != 2 or array.shape[0] < least or array.shape[1] < 1:
+        raise InvalidParameter(
+            argument,
+            array.shape,
+            expected=f"two dimensions, {least} or more rows and 1 or more columns",
+        )
+    return array
+
+
+def _numbers(argument: str, values: ArrayLike) -> Floats:
+    array = array_of(argument, values)
+    if array.dtype.kind not in "iubf" or array.dtype.itemsize > 8:
+        raise InvalidParameter(
+            argument, array.dtype, expected="integers or floats of at most 64 bits"
+        )
+    return array.astype(np.float64)
+
+
+def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[float, float]:
+    """The public bounds of a column, lower below upper; MissingBound where one is left out."""
+    if lower is None or upper is None:
+        argument = "lower" if lower is None else "upper"
+        raise MissingBound(
+            argument, expected=f"a public bound of {of}, known without looking at the data"
+        )
+    low, high = checks.finite(lower=lower), checks.finite(upper=upper)
+    if low >= high:
+        raise InvalidParameter("upper", upper, expected=f"above lower, {lower}")
+    if not np.isfinite(high - low) or high - low < np.finfo(np.float64).tiny * 2**60:
+        raise InvalidParameter("upper", upper, expected="a difference that a float can hold")
+    return low, high
+
+
+def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:
+    """(x - c) / h in [-1, 1], c the centre and h half the width; NaN at the centre, 0.
+
+    >>> unit_values(np.array([0.0, 5.0, 99.0, np.nan]), lower=0, upper=10).tolist()
+    [-1.0, 0.0, 1.0, 0.0]
+    """
+    centre, half = lower + (upper - lower) / 2, (upper - lower) / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (np.clip(values, lower, upper) - centre) / half
+    np.nan_to_num(scaled, copy=False, nan=0.0)
+    return np.clip(scaled, -1.0, 1.0, out=scaled)
