@@ -116,6 +116,11 @@ def _typed(rows: Rows, types: Sequence[str], prefix: str) -> list[str]:
 
 
 def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -> str:
+    """Each row beside the public rows that it meets, of which there are at most `step.most`.
+
+    That number was counted when the question was put, and the noise rests on it. The statement
+    keeps to it by itself, also where the public table has got more rows since.
+    """
     taken = [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
     readings = {
         leaf.name: leaf.sql
@@ -131,12 +136,14 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -
         f"{join_key(pair.left.kind, f'here.{identifier(pair.left.name)}')} = there.j{index}"
         for index, pair in enumerate(step.pairs)
     )
+    keys = ", ".join(f"j{index}" for index in range(len(step.pairs)))
+    order = ", ".join([identifier(leaf.name) for leaf in taken] or [keys])
+    turns = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS turn"
+    there = f"SELECT *, {turns} FROM (SELECT {', '.join(selected)} FROM {scan(step.table)})"
+    there = f"SELECT * FROM ({there}) WHERE turn <= {max(1, step.most)}"
     beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
     join = "LEFT JOIN" if step.how == "left" else "JOIN"
-    return (
-        f"SELECT here.*{beside} FROM ({text}) AS here {join} (SELECT {', '.join(selected)} FROM "
-        f"{scan(step.table)}) AS there ON {same}"
-    )
+    return f"SELECT here.*{beside} FROM ({text}) AS here {join} ({there}) AS there ON {same}"
 
 
 def _matched(
