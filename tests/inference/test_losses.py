@@ -1,0 +1,121 @@
+"""Losses: derivatives against differences in high precision, constants that are the least."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+
+from tacet.errors import InvalidParameter
+from tacet.inference.losses import (
+    Check,
+    Huber,
+    LogCosh,
+    Logistic,
+    Loss,
+    Poisson,
+    SmoothedHuber,
+    Tukey,
+)
+
+SMOOTH: list[tuple[Loss, float, Callable[..., object]]] = [
+    (SmoothedHuber(1.5), 0.0, lambda t: 2.25 * (mpmath.sqrt(1 + (t / 1.5) ** 2) - 1)),
+    (LogCosh(0.7), 0.0, lambda t: mpmath.mpf("0.49") * mpmath.log(mpmath.cosh(t / 0.7))),
+    (Logistic(), 1.0, lambda t: mpmath.log(1 + mpmath.exp(t)) - t),
+    (Logistic(), 0.0, lambda t: mpmath.log(1 + mpmath.exp(t))),
+    (Poisson(1e9), 3.0, lambda t: mpmath.exp(t) - 3 * t),
+]
+
+
+@pytest.mark.parametrize(("loss", "target", "truth"), SMOOTH, ids=lambda value: str(value)[:30])
+def test_values_scores_and_curvatures_are_those_of_the_formula(
+    loss: Loss, target: float, truth: Callable[..., object]
+) -> None:
+    for t in (-3.0, -0.4, 0.0, 0.9, 4.0):
+        at, y = np.array([t]), np.array([target])
+        given = [loss.value(at, y)[0], loss.score(at, y)[0], loss.curvature(at, y)[0]]
+        expected = [float(truth(mpmath.mpf(t)))]  # type: ignore[arg-type]
+        with mpmath.workdps(40):
+            expected += [float(mpmath.diff(truth, t, k, h=mpmath.mpf(10) ** -8)) for k in (1, 2)]
+        np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "loss", [Huber(1.3), Tukey(4.0), Poisson(5.0), Check(0.3, bandwidth=0.5)], ids=str
+)
+def test_pieces_fit_together(loss: Loss) -> None:
+    t = np.linspace(-9, 9, 200_001)
+    target = np.full_like(t, 1.0)
+    step = t[1] - t[0]
+    score = loss.score(t, target)
+    assert np.abs(np.diff(loss.value(t, target)) / step - (score[1:] + score[:-1]) / 2).max() < 1e-4
+    if not isinstance(loss, Poisson):  # its curvature is kept up where the score is flat
+        rate, curvature = np.diff(score) / step, loss.curvature(t, target)
+        away = np.abs(np.diff(curvature)) < 0.5
+        np.testing.assert_allclose(rate[away], curvature[1:][away], atol=1e-3)
+
+
+def test_a_smoothed_check_is_the_mean_of_the_check_over_its_kernel() -> None:
+    for t in (-1.5, 0.0, 0.4):
+        truth = mpmath.quad(
+            lambda s, t=t: mpmath.npdf(s, -t, 0.8) * s * (0.3 - (s < 0)),
+            sorted({-9, -4, -2, -1, 0, -t, 1, 2, 4, 9}),
+        )
+        given = Check(0.3, bandwidth=0.8).value(np.array(t), np.array(0.0))
+        assert float(given) == pytest.approx(float(truth), rel=1e-9)
+
+
+ALL: list[Loss] = [
+    Huber(1.3),
+    SmoothedHuber(2.0),
+    LogCosh(0.5),
+    Tukey(4.685),
+    Logistic(),
+    Poisson(7.0),
+    Check(0.2, bandwidth=0.1),
+]
+
+
+@pytest.mark.parametrize("loss", ALL, ids=str)
+def test_bounds_hold_everywhere_and_are_reached(loss: Loss) -> None:
+    line = np.concatenate([np.linspace(-12, 12, 48_001), [-1e308, -1e30, 1e30, 1e308]])
+    prediction, target = np.meshgrid(line, np.array([-1e308, -3.0, 0.0, 1.0, 6.9, 7.0, 1e308]))
+    with np.errstate(over="ignore"):
+        score = loss.score(prediction, target)
+        curvature = loss.curvature(prediction, target)
+    assert np.abs(score).max() <= loss.score_bound
+    assert curvature.max() <= loss.curvature_bound
+    assert np.abs(score).max() >= loss.score_bound * (1 - 1e-4)
+    assert curvature.max() >= loss.curvature_bound * (1 - 1e-4)
+
+
+@pytest.mark.parametrize(
+    "loss", [SmoothedHuber(2.0), LogCosh(0.5), Logistic(), Poisson(1e9)], ids=str
+)
+def test_self_concordance_is_the_least_constant(
+    loss: SmoothedHuber | LogCosh | Logistic | Poisson,
+) -> None:
+    t = np.linspace(-8, 8, 160_001)
+    # The third derivative over the second is the derivative of the second's logarithm.
+    ratio = np.abs(np.gradient(np.log(loss.curvature(t, np.zeros_like(t))), t)).max()
+    assert ratio <= loss.self_concordance * (1 + 1e-6)
+    assert ratio >= loss.self_concordance * (1 - 1e-3)
+
+
+def test_tukey_bends_down_to_minus_four_fifths() -> None:
+    r = np.linspace(-5, 5, 100_001)
+    assert Tukey(4.0).curvature(np.zeros_like(r), r).min() == pytest.approx(-0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize("kind", [Huber, SmoothedHuber, LogCosh, Tukey, Poisson])
+def test_constants_that_cannot_be_are_refused(kind: Callable[[float], Loss], wrong: float) -> None:
+    with pytest.raises(InvalidParameter, match="finite number above 0"):
+        kind(wrong)
+    with pytest.raises(InvalidParameter, match=r"^tau="):
+        Check(wrong, bandwidth=1)
