@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tacet.inference.means import mean, proportion
+    from tacet.inference.quantiles import iqr, median, quantile
 
-__all__ = ["mean", "proportion"]
+__all__ = ["iqr", "mean", "median", "proportion", "quantile"]
 
 _HOMES = {
     "tacet.inference.means": ["mean", "proportion"],
+    "tacet.inference.quantiles": ["iqr", "median", "quantile"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacet.errors import InvalidParameter
-from tacet.privacy.conversions import bounded_range_from_gdp
+from tacet.privacy.conversions import bounded_range_from_gdp, bounded_range_from_zcdp
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.privacy.rounding import root_down
 
-__all__ = ["check_budget", "gdp_budget", "selection_epsilon"]
+__all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable"]
 
 
 def check_budget(budget: object) -> Guarantee:
@@ -56,12 +56,52 @@ def gdp_budget(budget: object) -> GDP:
     return GDP.from_squared(GDP.within(checked).mu_squared)
 
 
-def selection_epsilon(budget: GDP) -> Fraction:
-    """The largest epsilon of an exponential mechanism, whose range is bounded, within the budget.
+def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
+    """The budget in a currency that so many releases of single numbers share without waste.
 
-    Source: docs/proofs/bounded_range.md, Theorem 1.
+    ApproxDP becomes PureDP or Gaussian DP, whichever leaves less noise; RenyiDP its zCDP.
 
-    >>> round(float(selection_epsilon(GDP(1))), 6)
-    1.613931
+    >>> shareable(ApproxDP(1, 1e-6), releases=2), shareable(RenyiDP(8, 2), releases=2)
+    (PureDP(epsilon=1.0), ZCDP(rho=0.25))
     """
-    return Fraction(bounded_range_from_gdp(root_down(budget.mu_squared)))
+    checked = check_budget(budget)
+    match checked:
+        case PureDP() | ZCDP() | GDP():
+            return checked
+        case RenyiDP(alpha, epsilon):
+            return ZCDP(epsilon / alpha)
+        case ApproxDP(epsilon, delta):
+            pure = PureDP(epsilon)
+            if not delta:
+                return pure
+            normal = gdp_budget(checked)
+            # Deviations sqrt 2 k / epsilon and sqrt k / mu, both squared.
+            return pure if 2 * releases * normal.mu_squared <= epsilon**2 else normal
+
+
+def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
+    """The largest epsilon of each of so many exponential mechanisms within the budget.
+
+    Their range is bounded: in zCDP each costs epsilon^2 / 8, in Gaussian DP less than a pure
+    mechanism does. Under ApproxDP pure composition is better for a few.
+    Source: docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
+
+    >>> [round(float(selection_epsilon(budget)), 3) for budget in (GDP(1), ZCDP(0.5))]
+    [1.614, 2.0]
+    """
+    checked = check_budget(budget)
+    match checked:
+        case PureDP(epsilon):
+            return epsilon / releases
+        case ZCDP(rho):
+            return Fraction(bounded_range_from_zcdp(rho / releases))
+        case RenyiDP(alpha, epsilon):
+            return Fraction(bounded_range_from_zcdp(epsilon / alpha / releases))
+        case GDP(square):
+            return Fraction(bounded_range_from_gdp(root_down(square / releases)))
+        case ApproxDP(epsilon, delta):
+            if not delta:
+                return epsilon / releases
+            return max(
+                epsilon / releases, selection_epsilon(gdp_budget(checked), releases=releases)
+            )

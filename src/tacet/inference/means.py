@@ -24,7 +24,7 @@ from tacet.inference.records import Floats, column, public_range, unit_values
 from tacet.inference.row_sums import ROUNDED, row_sum, slack
 from tacet.mechanisms.additive.real import Gaussian, Laplace
 from tacet.privacy.estimates import Estimate
-from tacet.privacy.guarantees import Guarantee, PureDP
+from tacet.privacy.guarantees import ApproxDP, Guarantee, PureDP
 
 __all__ = ["additive_noise", "law_of", "mean", "positive_part", "proportion", "unit_moments"]
 
@@ -51,7 +51,7 @@ def mean(
 
     x: one number a person, whose number n is public; what lies beyond lower or upper, which are
     public, counts as the bound, and NaN as the middle between them. budget: any guarantee, kept
-    under the replacement of one person; PureDP by Laplace noise, the others by normal noise.
+    under the replacement of one person, by Laplace or normal noise, whichever is less.
     The estimate is unbiased for the mean of the clipped values. Its sampling error is the
     deviation of n draws from a large population, from a private variance.
     Raises InvalidParameter for shapes, dtypes, bounds and budgets that cannot be used, and
@@ -90,18 +90,16 @@ class Moments:
 def unit_moments(values: Floats, *, budget: Guarantee, bits: RandomBits) -> Moments:
     """Mean and deviation of numbers in [-1, 1] within the whole budget."""
     n = values.size
-    pure = isinstance(budget, PureDP)
-    square = _SQUARE_L1 if pure else _SQUARE_L2
-    weight = float(square)
+    bound = 2 * ROUNDED  # |(u, a u^2)|_2 < 2 for both factors
+    off = slack(rows=n, size=2, row_bound=bound)
+    # The l1 norm of two numbers is at most sqrt 2 times the l2 norm.
+    noise = additive_noise(budget, l1=bound + Fraction(3, 2) * off, l2=bound + off)
+    weight = float(_SQUARE_L1 if isinstance(noise, Laplace) else _SQUARE_L2)
 
     def part(rows: slice) -> Floats:
         block = values[rows]
         return np.array([block.sum(), weight * np.dot(block, block)])
 
-    bound = 2 * ROUNDED
-    # sqrt(1 + a^2) < 2; the l1 norm of two numbers is at most sqrt 2 times the l2 norm.
-    off = slack(rows=n, size=2, row_bound=bound)
-    noise = additive_noise(budget, l1=bound + Fraction(3, 2) * off, l2=bound + off)
     exact = row_sum(part, rows=n, size=2, row_bound=bound)
     first, second = (exact.released(noise, bits=bits) / n).tolist()
     error = noise.standard_deviation / n
@@ -168,10 +166,15 @@ def positive_part(value: float, error: float) -> float:
 
 
 def additive_noise(budget: Guarantee, *, l1: Fraction, l2: Fraction) -> Gaussian | Laplace:
-    """Laplace noise for a pure budget, normal noise for any other."""
-    if isinstance(budget, PureDP):
-        return Laplace.for_guarantee(budget, l1_sensitivity=l1)
-    return Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=l2)
+    """Laplace or normal noise, whichever keeps the budget with the smaller deviation.
+
+    Under ApproxDP a few numbers are better off with Laplace noise, which needs no delta.
+    """
+    laplace = Laplace.for_guarantee(PureDP.within(budget), l1_sensitivity=l1)
+    if isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta):
+        return laplace
+    normal = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=l2)
+    return normal if normal.standard_deviation <= laplace.standard_deviation else laplace
 
 
 def law_of(noise: Gaussian | Laplace) -> Literal["normal", "laplace"]:

@@ -1,0 +1,185 @@
+"""Quantiles: the loss moves by one at most, ties are met exactly, intervals cover."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter, MissingBound
+from tacet.inference import quantiles
+from tacet.inference.budgets import selection_epsilon
+from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from tacet.privacy.estimates import Estimate
+from tacet.privacy.guarantees import Guarantee
+
+BOUNDS = {"lower": 0.0, "upper": 8.0}
+values = st.lists(st.integers(-1, 9), min_size=1, max_size=6)
+
+
+def losses_on_the_grid(monkeypatch: pytest.MonkeyPatch, x: list[int], rank: float) -> list[float]:
+    """The loss of each whole number from 0 to 8, as the mechanism is handed it."""
+    handed: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def release(_: object, edges: np.ndarray, *, scores: np.ndarray, bits: object) -> float:
+        handed.append((edges, scores))
+        return 0.0
+
+    monkeypatch.setattr(PiecewiseConstantExponential, "release", release)
+    quantiles.ranked_points(
+        np.array(x, dtype=np.float64),
+        [rank],
+        epsilon=Fraction(1),
+        grid_log2=0,
+        bits=SeededBits(1),
+        **BOUNDS,
+    )
+    ((edges, scores),) = handed
+    pieces = np.searchsorted(edges, np.arange(9), side="right")
+    return [-float(score) for score in scores[pieces]]
+
+
+@settings(max_examples=200)
+@given(values, st.data())
+def test_replacing_one_person_moves_no_loss_by_more_than_one(
+    x: list[int], data: st.DataObject
+) -> None:
+    changed = list(x)
+    changed[data.draw(st.integers(0, len(x) - 1))] = data.draw(st.integers(-1, 9))
+    rank = data.draw(st.floats(0, len(x)))
+    with pytest.MonkeyPatch.context() as patch:
+        first = losses_on_the_grid(patch, x, rank)
+        second = losses_on_the_grid(patch, changed, rank)
+        inside = [min(max(value, 0), 8) for value in x]
+        truth = [
+            max(
+                0.0,
+                sum(value < point for value in inside) - rank,
+                rank - sum(value <= point for value in inside),
+            )
+            for point in range(9)
+        ]
+    assert first == pytest.approx(truth, abs=1e-12)
+    assert max(abs(a - b) for a, b in zip(first, second, strict=True)) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    "budget", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), GDP(1), RenyiDP(8, 2)], ids=repr
+)
+@pytest.mark.parametrize("releases", [1, 3, 6])
+def test_releases_fit_into_the_budget(budget: Guarantee, releases: int) -> None:
+    from tacet import accounting, events
+
+    event = events.Exponential(epsilon=selection_epsilon(budget, releases=releases)) * releases
+    spent = {
+        PureDP: lambda: accounting.epsilon(event, delta=0) <= 1,
+        ApproxDP: lambda: accounting.delta(event, epsilon=1) <= 1e-6,
+        ZCDP: lambda: accounting.rho(event) <= 0.5,
+        GDP: lambda: accounting.delta(event, epsilon=1) <= 0.12693673750664397,
+        RenyiDP: lambda: accounting.renyi(event, alpha=8) <= 2 * (1 + 1e-9),
+    }
+    assert spent[type(budget)]()
+
+
+def covered(estimates: list[Estimate], truth: float) -> int:
+    return sum(lower <= truth <= upper for lower, upper in (e.interval() for e in estimates))
+
+
+DESIGNS: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], Callable[[float], float]]] = {
+    "uniform": (lambda drawn: drawn.uniform(0, 100, 500), lambda q: 100 * q),
+    "exponential": (lambda drawn: drawn.exponential(10, 500), lambda q: -10 * math.log(1 - q)),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("design", "q", "budget"),
+    list(itertools.product(DESIGNS, [0.25, 0.5, 0.8], [PureDP(2), GDP(1)])),
+    ids=str,
+)
+def test_intervals_cover_the_quantile(design: str, q: float, budget: Guarantee) -> None:
+    # Fewer than 170 of 200 with p < 1e-7 at a coverage of 0.95; it may be more.
+    drawn, bits = np.random.default_rng(3), SeededBits(4)
+    draw, truth = DESIGNS[design]
+    estimates = [
+        inference.quantile(draw(drawn), q, lower=0, upper=200, budget=budget, bits=bits)
+        for _ in range(200)
+    ]
+    assert covered(estimates, truth(q)) >= 170
+
+
+@pytest.mark.statistical
+def test_intervals_cover_where_the_budget_is_far_too_small() -> None:
+    # As above: the mechanism picks an empty stretch there, and the errors must say so.
+    drawn, bits = np.random.default_rng(3), SeededBits(4)
+    estimates = [
+        inference.quantile(
+            drawn.exponential(1, 100), 0.9, lower=0, upper=1000, budget=PureDP(0.5), bits=bits
+        )
+        for _ in range(200)
+    ]
+    assert covered(estimates, math.log(10)) >= 170
+
+
+@pytest.mark.statistical
+def test_interquartile_ranges_cover_theirs() -> None:
+    # As above.
+    drawn, bits = np.random.default_rng(5), SeededBits(6)
+    estimates = [
+        inference.iqr(drawn.normal(50, 10, 1000), lower=0, upper=100, budget=GDP(1), bits=bits)
+        for _ in range(200)
+    ]
+    assert covered(estimates, 20 * 0.6744897501960817) >= 170
+
+
+@pytest.mark.statistical
+def test_a_value_that_many_share_is_met_exactly() -> None:
+    # 300 of 1,000 people at the median: any other point is 100 ranks off, at epsilon 2/3.
+    x = [3] * 350 + [5] * 300 + [9] * 350
+    estimate = inference.median(
+        x, lower=0, upper=100, budget=PureDP(2), resolution=1, bits=SeededBits(1)
+    )
+    assert estimate.value == 5
+
+
+def test_answers_lie_on_the_grid_and_within_the_bounds() -> None:
+    strange = [math.nan, math.inf, -math.inf, -0.0, 1e308]
+    for lower, upper in ((-1, 1), (-1e300, 1e300), (1e15, 1e15 + 4), (-1e-200, 1e-200)):
+        estimate = inference.median(strange, lower=lower, upper=upper, budget=GDP(1))
+        assert lower <= estimate.value <= upper
+        assert math.isfinite(estimate.standard_error)
+    whole = inference.quantile([0.3], 1, lower=0, upper=9, budget=GDP(1), resolution=1.5)
+    assert whole.value == int(whole.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"q": 1.5}, "q"),
+        ({"q": math.nan}, "q"),
+        ({"x": [[1.0]]}, "x"),
+        ({"lower": 9}, "upper"),
+        ({"resolution": 0}, "resolution"),
+        ({"resolution": 5}, "resolution"),
+        ({"budget": 1}, "budget"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(given: dict[str, object], named: str) -> None:
+    right: dict[str, object] = {"x": [1.0], "q": 0.5, "lower": 0, "upper": 8, "budget": GDP(1)}
+    with pytest.raises(InvalidParameter, match=rf"^{named}="):
+        inference.quantile(**{**right, **given})  # type: ignore[arg-type]
+
+
+def test_a_bound_that_is_left_out_is_asked_for() -> None:
+    with pytest.raises(MissingBound, match="public bound"):
+        inference.iqr([1.0], lower=0, upper=None, budget=GDP(1))  # type: ignore[arg-type]
