@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tacet.inference.means import mean, proportion
     from tacet.inference.quantiles import iqr, median, quantile
+    from tacet.inference.variances import stdev, variance
 
-__all__ = ["iqr", "mean", "median", "proportion", "quantile"]
+__all__ = ["iqr", "mean", "median", "proportion", "quantile", "stdev", "variance"]
 
 _HOMES = {
     "tacet.inference.means": ["mean", "proportion"],
     "tacet.inference.quantiles": ["iqr", "median", "quantile"],
+    "tacet.inference.variances": ["stdev", "variance"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
