@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from scipy import optimize
 from tests.query.exact_answers import opened
 
 import tacet
@@ -24,6 +28,12 @@ from tacet.query.margins import Margins
 from tacet.query.verification import verify
 
 TREE = (("a", 1), ("b", 1), ("a", 2), ("c", 1), ("c", 2), ("c", 3))
+PINNED = {
+    "normal": [1244, 1065, 1787],
+    "Laplace": [1303, 1202, 1591],
+    "overall": [524, 934, 2638],
+    "unlike": [999, 997, 998, 1102],
+}
 BOX = tuple(itertools.product("xy", (1, 2, 3), (True, False)))
 SHAPES = {
     "tree": Margins(kind="rollup", keys=TREE),
@@ -262,6 +272,64 @@ def test_no_other_shares_are_better(name: Any, laplace: bool) -> None:
         if found.max() <= 1:
             least = min(least, float(found @ sizes))
     assert float(mine @ sizes) < least * 1.003
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("name", ["rollup", "cube"])
+@pytest.mark.parametrize("sizes", [(3, 4), (10, 10), (2, 7, 3)], ids=str)
+def test_a_solver_of_another_kind_finds_no_better_shares(
+    name: Any, sizes: tuple[int, ...], laplace: bool
+) -> None:
+    """SciPy's, which programs the same problem by sequential squares."""
+    levels = Margins(kind=name, keys=tuple(itertools.product(*map(range, sizes))))
+    nodes = tuple(len(part) for part in levels.nodes)
+    power, sizes_of = 2 if laplace else 1, np.array(nodes, dtype=float)
+    sets = [set(level) for level in levels.levels]
+    inside = np.array([[inner <= level for inner in sets] for level in sets], dtype=float)
+    cells, parts = nodes[-1] / sizes_of, np.linalg.solve(inside, sizes_of) / nodes[-1]
+
+    def ratios(shares: Any) -> Any:
+        precision = inside.T @ (cells * np.asarray(shares, dtype=float) ** power)
+        return cells**2 * (inside @ (parts / precision)) / len(nodes) ** power
+
+    def mean(shares: Any) -> float:
+        return float(ratios(shares) @ sizes_of / sizes_of.sum())
+
+    mine = level_shares(levels.levels, nodes, (1.0,) * len(nodes), laplace=laplace)
+    assert sum(mine) == 1
+    assert ratios(mine).max() <= 1
+    other = optimize.minimize(
+        mean,
+        [1 / len(nodes)] * len(nodes),
+        bounds=[(1e-3, 1)] * len(nodes),
+        constraints=[
+            {"type": "eq", "fun": lambda x: x.sum() - 1},
+            {"type": "ineq", "fun": lambda x: 1 - ratios(x)},
+        ],
+        method="SLSQP",
+    )
+    assert other.success
+    assert ratios(other.x).max() <= 1 + 1e-6
+    assert mean(mine) <= mean(other.x) * 1.005
+
+
+def test_shares_are_the_same_everywhere() -> None:
+    """They are found by steps that are defined to the last digit; releases are checked by them."""
+    rollup, cube = ((), (0,), (0, 1)), ((), (0,), (1,), (0, 1))
+    found = {
+        "normal": level_shares(rollup, (1, 10, 100), (1.0,) * 3, laplace=False),
+        "Laplace": level_shares(rollup, (1, 10, 100), (1.0,) * 3, laplace=True),
+        "overall": level_shares(rollup, (1, 3, 7), (1.0,) * 3, laplace=False, limited=False),
+        "unlike": level_shares(cube, (1, 40, 50, 2_000), (1.0, 0.9, 0.8, 0.7), laplace=True),
+    }
+    steps = {name: [int(share * 4096) for share in shares] for name, shares in found.items()}
+    assert steps == PINNED
+    source = ast.parse(inspect.getsource(sys.modules[level_shares.__module__]))
+    names = {node.module for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
+    names |= {
+        a.name for node in ast.walk(source) if isinstance(node, ast.Import) for a in node.names
+    }
+    assert not any(name and name.startswith(("numpy", "scipy")) for name in names)
 
 
 @pytest.mark.parametrize("budget", [ZCDP("0.1"), PureDP(1)], ids=str)

@@ -16,8 +16,18 @@ many parts the limits bind: a coarse level then errs as it would alone, and all 
 goes to the finest one. How little is left to save, and that under normal noise no other linear
 unbiased answer saves more, is shown in docs/proofs/margins.md.
 
+**How they are found.** Let G_l be by how much the mean of c_k V_k / A_k falls for a little more of
+a_l. Where noise is normal, a_l is set to a_l sqrt(G_l) over their sum, again and again: then the mean
+only falls, and what stays is the optimum (Yu 2010, for problems of this form). Under Laplace
+noise V falls as the square of shares, and the cube root is the step. The limits enter as weights:
+c_k grows while V_k is above its limit and shrinks while it is below, by steps that become shorter.
+Under Laplace noise there may be several optima, and the best found from several starts is taken.
+
 The shares are functions of public numbers alone: how many keys there are, and how far a unit
-reaches into each level. They are rounded to a grid, so that every machine finds the same.
+reaches into each level. They are computed by a fixed number of steps of additions,
+multiplications, divisions and square roots in one order, which IEEE 754 defines to the last digit,
+and then rounded to a grid: every machine and every version of Python finds the same, so that a
+release can be checked anywhere.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -29,116 +39,169 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy import optimize
 
 from tacet.query.margins import Places
 
 __all__ = ["level_shares"]
 
-Floats = NDArray[np.float64]
-
 _GRID = 2**12  # of shares
 _LIMIT = 1 - 2**-9  # of V / A: noise that is rounded to whole numbers has not quite its variance
 _SLACK = 0.01  # of a step of the grid: what a solution may be off before it is rounded up
-_STARTS = (0.0, 0.5, 0.8)  # of the way from the even split to the finest level alone
-_BETTER = 1e-6  # by how much one solution has to beat an earlier one, relative
+_STARTS = ((0.0, 0.0), (0.0, 1.0), (0.5, 1.0), (0.8, 0.0), (0.95, 0.0))
+# How far from the even split to the finest level alone, and from its weights to those all alike.
+_BETTER = 1 - 1e-6  # times an earlier solution, which a later one has to beat
+_BEYOND = 1 + 2**-13  # times a limit, to which searches come near from both sides
+_STEPS = 600  # at most
+_STILL = 1e-9  # a step by less than this is the last one
+_SHORTER = 50.0  # after so many steps those of the limits are half as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Split:
-    """The problem in arrays, a place for each level, and one for each interaction.
+    """The problem, a place for each level, and one for each interaction, named by the same columns.
 
-    cells: in a node of each level; parts: d_T / n; inside: which interactions are in which level;
-    units: variance of each level's noise, for all of the budget; power: of a share in a precision.
+    inner, outer: of each level those inside it, and those it is inside of; parts: d_T / n; fits:
+    s_l^2 / A_l; rates: s_l over the variance of the level's noise, for all of the budget; weights:
+    of each level in the mean over all released numbers; laplace: whether precision goes with the
+    square of a share.
     """
 
-    cells: Floats
-    parts: Floats
-    inside: Floats
-    units: Floats
-    power: int
+    inner: tuple[tuple[int, ...], ...]
+    outer: tuple[tuple[int, ...], ...]
+    parts: tuple[float, ...]
+    fits: tuple[float, ...]
+    rates: tuple[float, ...]
+    weights: tuple[float, ...]
+    laplace: bool
 
     @staticmethod
     def of(
         levels: Sequence[Places], nodes: Sequence[int], units: Sequence[float], *, laplace: bool
     ) -> _Split:
-        inside = np.array([[set(inner) <= set(level) for inner in levels] for level in levels])
-        sizes = np.array(nodes, dtype=np.float64)
-        found = inside.astype(np.float64)
+        columns, every = [frozenset(level) for level in levels], range(len(levels))
+        inner = tuple(tuple(t for t in every if columns[t] <= whole) for whole in columns)
+        outer = tuple(tuple(k for k in every if part <= columns[k]) for part in columns)
+        dimensions: list[int] = []
+        for level, inside in enumerate(inner):  # what is inside a level stands before it
+            dimensions.append(nodes[level] - sum(dimensions[t] for t in inside if t != level))
+        cells, whole = max(nodes), sum(nodes)
+        apart = [unit * float(len(levels) ** (2 if laplace else 1)) for unit in units]
         return _Split(
-            cells=sizes.max() / sizes,
-            parts=np.linalg.solve(found, sizes) / sizes.max(),
-            inside=found,
-            units=np.array(units),
-            power=2 if laplace else 1,
+            inner=inner,
+            outer=outer,
+            parts=tuple(dimension / cells for dimension in dimensions),
+            fits=tuple((cells / n) * (cells / n) / a for n, a in zip(nodes, apart, strict=True)),
+            rates=tuple(cells / n / unit for n, unit in zip(nodes, units, strict=True)),
+            weights=tuple(n / whole for n in nodes),
+            laplace=laplace,
         )
 
-    @property
-    def count(self) -> int:
-        return len(self.cells)
+    def precisions(self, shares: Sequence[float]) -> list[float]:
+        """g_T by interaction."""
+        own = [
+            rate * share * share if self.laplace else rate * share
+            for rate, share in zip(self.rates, shares, strict=True)
+        ]
+        return [_sum(own, levels) for levels in self.outer]
 
-    @property
-    def apart(self) -> Floats:
-        """The variances of levels that are asked apart, with equal parts of the budget."""
-        return self.units * float(self.count**self.power)
-
-    def ratios(self, shares: Floats) -> Floats:
+    def ratios(self, shares: Sequence[float]) -> list[float]:
         """V / A by level."""
-        precision = self.inside.T @ (self.cells * shares**self.power / self.units)
-        fitted = self.cells**2 * (self.inside @ (self.parts / precision))
-        return np.asarray(fitted / self.apart)
+        found = [p / g for p, g in zip(self.parts, self.precisions(shares), strict=True)]
+        return [
+            fit * _sum(found, inside) for fit, inside in zip(self.fits, self.inner, strict=True)
+        ]
 
-    def slopes(self, shares: Floats) -> Floats:
-        """The derivatives of `ratios`, a line for each level."""
-        precision = self.inside.T @ (self.cells * shares**self.power / self.units)
-        joint = (self.inside * (self.parts / precision**2)) @ self.inside.T
-        own = self.power * shares ** (self.power - 1) * self.cells / self.units
-        return -((self.cells**2 / self.apart)[:, None]) * joint * own
+    def falls(self, shares: Sequence[float], weights: Sequence[float]) -> list[float]:
+        """By how much the sum of V / A by these weights falls, for a little more of each share."""
+        costs = [weight * fit for weight, fit in zip(weights, self.fits, strict=True)]
+        found = [
+            _sum(costs, levels) * part / (g * g)
+            for levels, part, g in zip(self.outer, self.parts, self.precisions(shares), strict=True)
+        ]
+        return [
+            rate * (share if self.laplace else 1.0) * _sum(found, inside)
+            for rate, share, inside in zip(self.rates, shares, self.inner, strict=True)
+        ]
 
-    @property
-    def weights(self) -> Floats:
-        """Of each level in the mean over all released numbers."""
-        return np.asarray(1 / self.cells / (1 / self.cells).sum())
+    def solved(self, start: Sequence[float], *, alike: float, limited: bool) -> list[float]:
+        """The best shares on the way of a search from here; the start, if all are beyond limits.
 
-    def solved(self, start: Floats, *, limited: bool) -> Floats:
-        """The best shares that a search from here finds; Laplace noise may have several optima."""
-        weights = self.weights
-        whole = {"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones(len(x))}
-        no_worse = {
-            "type": "ineq",
-            "fun": lambda x: _LIMIT - self.ratios(x),
-            "jac": lambda x: -self.slopes(x),
-        }
-        limits: list[Any] = [whole, no_worse] if limited else [whole]
-        found = optimize.minimize(
-            lambda x: float(weights @ self.ratios(x)),
-            start,
-            jac=lambda x: weights @ self.slopes(x),
-            bounds=[(1 / _GRID, 1.0)] * self.count,
-            constraints=limits,
-            method="SLSQP",
-            options={"maxiter": 200, "ftol": 1e-11},
-        )
-        return np.asarray(found.x)
-
-    def best(self, *, limited: bool) -> Floats:
-        """The best shares found from several starts; the even split is always allowed."""
-        even = np.full(self.count, 1 / self.count)
-        finest = (self.cells == 1) / (self.cells == 1).sum()
-        best, least = even, float(self.weights @ self.ratios(even))
-        for part in _STARTS:
-            found = self.solved((1 - part) * even + part * finest, limited=limited)
-            if not np.all(np.isfinite(found)):
-                continue
-            ratios = self.ratios(found)
-            value = float(self.weights @ ratios)
-            if value < least * (1 - _BETTER) and not (limited and ratios.max() > 1):
-                best, least = found, value
+        alike: how far limited levels are raised to the weight of the finest to begin with.
+        """
+        most = max(self.weights)
+        shares, raised = list(start), [alike * (most - weight) for weight in self.weights]
+        weights, best, least = list(self.weights), shares, math.inf
+        for step in range(_STEPS):
+            ratios = self.ratios(shares)
+            value = self.mean(ratios)
+            if value < least and (not limited or max(ratios) <= _LIMIT * _BEYOND):
+                best, least = shares, value
+            if limited:
+                length = 0.5 / (1.0 + step / _SHORTER)
+                beyond = [ratio - _LIMIT for ratio in ratios]
+                raised = [
+                    max(0.0, more + length * excess * (weight + more))
+                    for more, excess, weight in zip(raised, beyond, self.weights, strict=True)
+                ]
+                weights = [
+                    weight + max(0.0, more + 0.5 * excess * (weight + more))
+                    for more, excess, weight in zip(raised, beyond, self.weights, strict=True)
+                ]
+            falls = self.falls(shares, weights)
+            steepest = max(falls)
+            before, moved = (
+                shares,
+                [
+                    share * _root(fall / steepest, cube=self.laplace)
+                    for share, fall in zip(shares, falls, strict=True)
+                ],
+            )
+            shares = _scaled([max(share, 1 / _GRID) for share in _scaled(moved)])
+            if max(abs(a - b) for a, b in zip(before, shares, strict=True)) < _STILL:
+                break
         return best
+
+    def best(self, *, limited: bool) -> list[float]:
+        """The best shares found from several starts; the even split is always allowed."""
+        count = len(self.weights)
+        finest = [float(weight == max(self.weights)) for weight in self.weights]
+        best = [1 / count] * count
+        least = self.mean(self.ratios(best))
+        for part, alike in _STARTS:
+            if alike and not limited:
+                continue
+            start = [(1 - part) / count + part * one for one in _scaled(finest)]
+            found = self.solved(start, alike=alike, limited=limited)
+            ratios = self.ratios(found)
+            within = not limited or max(ratios) <= 1
+            if within and self.mean(ratios) < least * _BETTER:
+                best, least = found, self.mean(ratios)
+        return best
+
+    def mean(self, ratios: Sequence[float]) -> float:
+        """Over all released numbers."""
+        return _sum([w * r for w, r in zip(self.weights, ratios, strict=True)], range(len(ratios)))
+
+
+def _sum(values: Sequence[float], places: Sequence[int]) -> float:
+    """Added one after the other: `sum` of floats is another number from Python 3.12 on."""
+    total = 0.0
+    for place in places:
+        total += values[place]
+    return total
+
+
+def _scaled(values: Sequence[float]) -> list[float]:
+    whole = _sum(values, range(len(values)))
+    return [value / whole for value in values]
+
+
+def _root(value: float, *, cube: bool) -> float:
+    """The square root; or x^(1/4) x^(1/16), near the cube root, which libraries round unlike."""
+    if not cube:
+        return math.sqrt(value)
+    fourth = math.sqrt(math.sqrt(value))
+    return fourth * math.sqrt(math.sqrt(fourth))
 
 
 @functools.lru_cache(maxsize=64)
@@ -161,7 +224,7 @@ def level_shares(
     """
     found = _Split.of(levels, nodes, units, laplace=laplace).best(limited=limited)
     # Coarse levels at their limits are rounded up, so that they stay within.
-    steps = [max(math.ceil(share * _GRID - _SLACK), 1) for share in found.tolist()]
+    steps = [max(math.ceil(share * _GRID - _SLACK), 1) for share in found]
     finest = max(_GRID - sum(steps[:-1]), 1)
     whole = sum(steps[:-1]) + finest
     return tuple(Fraction(step, whole) for step in (*steps[:-1], finest))
