@@ -103,8 +103,6 @@ def test_lines_are_told_one_by_one_where_they_are_few(session: tacet.Session) ->
     many = tried(session, table.group_by("age", keys=range(150)).agg(n=tacet.count())).words
     assert len(many) == 2
     assert "in the mean of 150 lines" in many[1]
-    cut = tried(session, table.agg(h=tacet.histogram("age", [0, 10]))).words
-    assert "nothing to compare" in cut[-1]
 
 
 def test_keys_are_found_as_they_would_be(session: tacet.Session) -> None:
@@ -122,7 +120,7 @@ def test_each_question_of_a_batch_is_tried_out(session: tacet.Session) -> None:
     assert [list(one.rehearsal.trials) for one in told if one.rehearsal] == [["n"], ["m"]]
     assert told[1].standard_error("m") is not None  # rows and values are taken from the table
     assert "of the rows go" in " ".join(told.outlook.cuts)
-    assert str(told).count("tried out on the public table") == 2
+    assert str(told).count("tried out on public tables") == 2
     assert json.loads(json.dumps(told.to_dict()))["questions"]["0"]["rehearsal"]["columns"]["n"]
 
 
@@ -131,20 +129,14 @@ def test_types_may_differ_and_columns_may_not_lack(session: tacet.Session, tmp_p
     query = session.table("t").agg(s=tacet.sum("age", 0, 100))
     told = tried(session, query, assuming=tmp_path / "public.csv")
     assert told.trials["s"].free == tried(session, query).trials["s"].free
-    frame: Any = PUBLIC
     with pytest.raises(InvalidParameter, match=r"assuming.*lacks age"):
         tried(session, query, assuming=PUBLIC[["id", "sex"]])
-    with pytest.raises(InvalidParameter, match=r"Assume"):
-        session.evaluate(query, budget=PureDP(1), errors=900, assuming=frame)
-    with pytest.raises(InvalidParameter, match=r"Assume"):
-        session.suggest_budget(query, error=900, kind=PureDP, assuming=frame)
-    assert not any(session.spent.additive)
 
 
 def test_a_table_without_rows_says_nothing(session: tacet.Session) -> None:
     query = session.table("t").agg(n=tacet.count(), m=tacet.mean("age", 0, 100))
     found = tried(session, query, assuming=NOBODY)
-    assert found.assume is None
+    assert set(found.assumed.values()) == {None}
     assert found.trials["n"].bias == (0,)
 
 

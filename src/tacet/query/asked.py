@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from tacet.accounting.charges import request_price
 from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.answers import Assume
 from tacet.query.opening import check_assumption, check_question
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
+from tacet.query.rehearsing import assumed_of
 from tacet.query.rows import Rows
 from tacet.query.select import question, rows
 from tacet.query.sql.types import Select
+from tacet.query.supposed import Supposed, numbers_of
 from tacet.query.targets import split_for
 from tacet.query.together import Together, members_of, read_together
 from tacet.query.units import Unit
@@ -38,7 +39,7 @@ def read_asked(
     budget: Guarantee,
     weights: object,
     errors: object,
-    assuming: Assume | None,
+    assuming: Supposed | None,
     *,
     keys: GivenKeys,
     start: Callable[[str], Query],
@@ -67,9 +68,10 @@ def read_asked(
         return question(one, start=start, keys=own)
 
     together, selects = read_together(query, weights, read)
-    check_assumption(assuming, *together.queries)
+    check_assumption(numbers_of(assuming), *together.queries)
     if errors is not None:
         wished = wishes_of(errors, together, listed=not isinstance(query, Mapping))
         request_price(budget, account)  # refuses a budget of another unit
-        together, budget = split_for(together, wished, budget, assuming)
+        assumed = assumed_of(together.queries, assuming, account=account)
+        together, budget = split_for(together, wished, budget, assumed)
     return Asked(together=together, selects=tuple(selects), budget=budget)

@@ -11,12 +11,13 @@ from typing import Any
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Forecast
 from tacet.query.answering import Priced
-from tacet.query.engines.sources import is_table
 from tacet.query.found_keys import FoundKeys
 from tacet.query.outlook import Outlook, outlooks_of
 from tacet.query.plan import Query
 from tacet.query.provenance import rows_in_words
-from tacet.query.rehearsal import Rehearsal, Supposed, numbers_of, rehearsed
+from tacet.query.rehearsal import Rehearsal
+from tacet.query.rehearsing import rehearsed
+from tacet.query.supposed import Assumed, Supposed, are_tables, numbers_of
 
 __all__ = ["Explanation", "explained"]
 
@@ -30,7 +31,7 @@ class Explanation:
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
     account would be charged. left: what the account holds now. outlook: what other budgets and
     limits would do. beside: by aggregate, the noise beside the range of its values, where known.
-    rehearsal: what the limits did to a public table, where one was given.
+    rehearsal: what the limits did to public tables, where they were given.
     """
 
     rows: tuple[str, ...]
@@ -118,16 +119,17 @@ def explained(priced: Priced, *, left: Guarantee, assuming: Supposed | None) -> 
     """The explanations of questions with this noise and price."""
     queries, found = priced.together.queries, priced.allocations
     tried: list[Rehearsal | None] = [None for _ in queries]
-    assumed = [numbers_of(assuming) for _ in queries]
-    if is_table(assuming):
+    numbers = numbers_of(assuming)
+    assumed: list[Assumed] = [dict.fromkeys(query.aggregates, numbers) for query in queries]
+    if are_tables(assuming):
         tried = [rehearsed(q, one, assuming) for q, one in zip(queries, found, strict=True)]
-        assumed = [None if one is None else one.assume for one in tried]
+        assumed = [one.assumed for one in tried if one is not None]
     forecasts = [
         {
-            name: aggregate.forecast(one.noises[name], one.reach, assume)
+            name: aggregate.forecast(one.noises[name], one.reach, known[name])
             for name, aggregate in query.aggregates.items()
         }
-        for query, one, assume in zip(queries, found, assumed, strict=True)
+        for query, one, known in zip(queries, found, assumed, strict=True)
     ]
     outlooks = outlooks_of(priced.together, priced.request, forecasts, assumed)
     return [

@@ -13,7 +13,7 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.answering import Priced
 from tacet.query.explanation import Explanation, explained
 from tacet.query.outlook import Outlook
-from tacet.query.rehearsal import Supposed
+from tacet.query.supposed import Supposed
 
 __all__ = ["Explanations", "explanation_of"]
 

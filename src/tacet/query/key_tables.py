@@ -46,12 +46,13 @@ def keys_of_table(
     InvalidParameter for a missing column, no lines, too many, a key twice and missing values.
     """
     # The engine's module knows questions, which know their keys.
-    from tacet.query.engines.public import PublicTable
+    from tacet.query.engines.public import PublicTables
 
-    with closing(PublicTable(source, name="keys")) as table:
-        found = [_column_of(table.types, name, argument) for name in columns]
+    with closing(PublicTables({"keys": source})) as tables:
+        types = tables.types("keys")
+        found = [_column_of(types, name, argument) for name in columns]
         listed = ", ".join(map(identifier, found))
-        rows = table.rows(f"SELECT {listed} FROM {table.scan} LIMIT {MOST_KEYS + 1}")
+        rows = tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {MOST_KEYS + 1}")
     if not rows:
         raise InvalidParameter(argument, "a table without lines", expected="at least one key")
     if len(rows) > MOST_KEYS:

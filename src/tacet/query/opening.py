@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -176,19 +176,24 @@ def scopes_of(
 
 
 def public_of(
-    engine: Engine, scopes: Mapping[str, Scope], names: Iterable[str]
+    engine: Engine, scopes: Mapping[str, Scope], sources: Mapping[str, object]
 ) -> dict[str, Public]:
     """The public tables, by name."""
     return {
-        name: Looked(scope=scopes[name], relation=engine.scan(name), look=engine.look)
-        for name in names
+        name: Looked(
+            scope=scopes[name], source=source, relation=engine.scan(name), look=engine.look
+        )
+        for name, source in sources.items()
     }
 
 
 def starts_of(
-    engine: Engine, scopes: Mapping[str, Scope], public: Iterable[str]
+    engine: Engine, scopes: Mapping[str, Scope], public: Mapping[str, object]
 ) -> dict[str, Rows]:
-    """By name the rows of every private table, with all public tables beside them."""
+    """By name the rows of every private table, with all public tables beside them.
+
+    public: their sources, by name.
+    """
     beside = public_of(engine, scopes, public)
     return {
         name: Rows(source=Table(name=name, scope=scope), scope=scope, public=beside)
@@ -231,7 +236,10 @@ def check_assumption(assuming: object, *queries: Query) -> None:
         return
     if not isinstance(assuming, Assume):
         raise InvalidParameter(
-            "assuming", assuming, expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]})"
+            "assuming",
+            assuming,
+            expected="tacet.Assume(rows=500, values={'age': [20, 30, 40]}), or a "
+            "public table with the columns of the question, for several tables {name: table}",
         )
     known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
     for name in assuming.values:

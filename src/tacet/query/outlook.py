@@ -18,9 +18,10 @@ import numpy as np
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import GDP, Guarantee
-from tacet.query.aggregates.answers import Assume, Forecast
+from tacet.query.aggregates.answers import Forecast
 from tacet.query.allocation import allocate_together
 from tacet.query.plan import Query
+from tacet.query.supposed import Assumed
 from tacet.query.together import Together
 from tacet.query.units import Person
 
@@ -148,12 +149,12 @@ def outlooks_of(
     together: Together,
     request: Guarantee,
     forecasts: Sequence[Mapping[str, Forecast]],
-    assumed: Sequence[Assume | None],
+    assumed: Sequence[Assumed],
 ) -> list[Outlook]:
     """Other budgets, half of each limit, and what bounds do to assumed data, by question.
 
     Other budgets are for all questions together. forecasts: by question and aggregate, what the
-    request itself buys. assumed: of the data, by question.
+    request itself buys. assumed: of the data, by question and aggregate.
     """
     now = [_known(found) for found in forecasts]
     budgets = []
@@ -162,9 +163,9 @@ def outlooks_of(
         budgets.append((budget, now if part == 1 else _gauges(together, budget, assumed)))
     halves = [_halved(together, name, request, now, assumed) for name in _LIMITS]
     outlooks = []
-    for place, (query, assume) in enumerate(zip(together.queries, assumed, strict=True)):
+    for place, (query, known) in enumerate(zip(together.queries, assumed, strict=True)):
         limits = [found[place] for found in halves if found and found[place].times]
-        cuts = () if assume is None else (*_rows_cut(query, assume), *_values_cut(query, assume))
+        cuts = (*_rows_cut(query, known), *_values_cut(query, known))
         outlooks.append(
             Outlook(
                 budgets=tuple((budget, errors[place]) for budget, errors in budgets if any(errors)),
@@ -176,7 +177,7 @@ def outlooks_of(
 
 
 def _gauges(
-    together: Together, budget: Guarantee, assumed: Sequence[Assume | None]
+    together: Together, budget: Guarantee, assumed: Sequence[Assumed]
 ) -> list[dict[str, Gauge]]:
     """By question and aggregate; empty for a budget that no noise can keep."""
     try:
@@ -186,11 +187,11 @@ def _gauges(
     return [
         _known(
             {
-                name: aggregate.forecast(one.noises[name], one.reach, assume)
+                name: aggregate.forecast(one.noises[name], one.reach, known[name])
                 for name, aggregate in query.aggregates.items()
             }
         )
-        for query, one, assume in zip(together.queries, found, assumed, strict=True)
+        for query, one, known in zip(together.queries, found, assumed, strict=True)
     ]
 
 
@@ -211,7 +212,7 @@ def _halved(
     limit: str,
     request: Guarantee,
     now: Sequence[Mapping[str, Gauge]],
-    assumed: Sequence[Assume | None],
+    assumed: Sequence[Assumed],
 ) -> list[Halved]:
     """By question; nothing where the unit has no such limit, or one that cannot be halved."""
     unit = together.queries[0].unit
@@ -237,11 +238,13 @@ def _halved(
     ]
 
 
-def _rows_cut(query: Query, assume: Assume) -> list[str]:
+def _rows_cut(query: Query, known: Assumed) -> list[str]:
     unit = query.limited
-    if not isinstance(unit, Person) or assume.rows_per_person is None:
+    given = (one.rows_per_person for one in known.values() if one is not None)
+    per_person = next(given, None)  # the same for all
+    if not isinstance(unit, Person) or per_person is None:
         return []
-    rows = np.asarray(assume.rows_per_person, dtype=np.int64)
+    rows = np.asarray(per_person, dtype=np.int64)
     in_groups = None
     if unit.max_rows_per_group is not None:
         groups = query.cells if unit.max_groups is None else min(unit.max_groups, query.cells)
@@ -257,12 +260,12 @@ def _rows_cut(query: Query, assume: Assume) -> list[str]:
     return [text]
 
 
-def _values_cut(query: Query, assume: Assume) -> list[str]:
+def _values_cut(query: Query, known: Assumed) -> list[str]:
     lines = []
     for name, aggregate in query.aggregates.items():
-        bounds = aggregate.bounds
-        for column in aggregate.assumes if bounds is not None else ():
-            values = assume.of(column)
+        assume, bounds = known[name], aggregate.bounds
+        for column in aggregate.assumes:
+            values = None if assume is None else assume.of(column)
             if values is None or bounds is None:
                 continue
             cut = np.clip(values, *bounds)

@@ -53,10 +53,12 @@ class Public(Protocol):
 class Looked:
     """A public table that an engine holds.
 
-    relation: SQL of it; look: runs a SELECT over public tables alone. What is found is kept.
+    source: as the session was given it; relation: SQL of it; look: runs a SELECT over public
+    tables alone. What is found is kept.
     """
 
     scope: Scope
+    source: object = dataclasses.field(repr=False, compare=False)
     relation: str
     look: Callable[[str], Sequence[tuple[Any, ...]]]
     known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)

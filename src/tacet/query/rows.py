@@ -24,6 +24,7 @@ from tacet.query.scope import Identity, Leaf, Scope
 
 __all__ = [
     "MOST_COPIES",
+    "MOST_PARTS",
     "Derive",
     "Explode",
     "Filter",
@@ -42,8 +43,10 @@ __all__ = [
 MOST_COPIES = 1_000_000
 """Into how many rows one may be turned."""
 
+MOST_PARTS = 1_000
+"""Into how many parts a text may be split, at most."""
+
 _LONGEST_SEPARATOR = 100
-_MOST_PARTS = 1_000
 How = Literal["inner", "left"]
 """What becomes of a row that meets none: it goes, or it stays with NULLs beside it."""
 
@@ -275,8 +278,8 @@ class Rows:
         if "\x00" in separator or (not separator.isprintable() and not separator.isspace()):
             raise InvalidParameter("separator", separator, expected="signs that can be shown")
         count = int(checks.positive_integer(most=most))
-        if count > _MOST_PARTS:
-            raise InvalidParameter("most", most, expected=f"at most {_MOST_PARTS:,} parts")
+        if count > MOST_PARTS:
+            raise InvalidParameter("most", most, expected=f"at most {MOST_PARTS:,} parts")
         label = self._exploded(text) if into is None else into
         if into is not None and (not checks.is_text(into) or not into or into in self.scope):
             raise InvalidParameter("into", into, expected="a new name: no column has it")

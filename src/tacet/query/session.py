@@ -21,7 +21,6 @@ from tacet.errors import InvalidParameter
 from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
 from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.answers import Assume
 from tacet.query.aggregates.found import find_bounds
 from tacet.query.answering import Priced
 from tacet.query.arrange import arranged
@@ -47,12 +46,13 @@ from tacet.query.opening import (
 )
 from tacet.query.plan import Query
 from tacet.query.private_keys import GivenKeys
-from tacet.query.rehearsal import Supposed, numbers_of
+from tacet.query.rehearsing import assumed_of
 from tacet.query.release import Release
 from tacet.query.select import question
 from tacet.query.spending import answered
 from tacet.query.sql.types import Select
 from tacet.query.subsessions import SubSessions
+from tacet.query.supposed import Supposed
 from tacet.query.targets import least_budget
 from tacet.query.together import Several, Together, check_single
 from tacet.query.units import Person, Unit
@@ -198,9 +198,10 @@ class Session(SubSessions):
         """What a question, or several together, would do, cost and err by. Free: reads no data.
 
         assuming: what to suppose of the data, for errors that depend on it: `Assume`, or a public
-        table with these columns, on which it is tried out with and without its limits.
+        table with these columns, on which it is tried out with and without its limits; for a
+        question about several tables a mapping of their names to such.
         """
-        asked = self._asked(query, budget, weights, errors, numbers_of(assuming), keys=keys)
+        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
         priced = Priced.of(asked.together, asked.budget, self._budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming)
 
@@ -212,7 +213,7 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: None = None,
         errors: Number | Mapping[str, Number] | None = None,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Release: ...
     @overload
@@ -223,7 +224,7 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Sequence[Any] | Mapping[str, Any] | None = None,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Batch: ...
     def evaluate(
@@ -233,7 +234,7 @@ class Session(SubSessions):
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Release | Batch:
         """Spend at most `budget` and answer a question, or several together: all or none.
@@ -265,7 +266,7 @@ class Session(SubSessions):
         error: Number | Mapping[str, Number],
         kind: type[Guarantee] | None = None,
         delta: Number = 0,
-        assuming: Assume | None = None,
+        assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Guarantee:
         """The least budget with which `evaluate` reaches these standard errors: pass it on.
@@ -282,7 +283,8 @@ class Session(SubSessions):
         request_price(some, self._budget)  # refuses a kind that it does not take
         asked = self._asked(check_single(query), some, None, None, assuming, keys=keys)
         wished = [targets_of(error, asked.together.queries[0])]
-        return least_budget(asked.together, make, wished, assuming)
+        assumed = assumed_of(asked.together.queries, assuming, account=self._budget)
+        return least_budget(asked.together, make, wished, assumed)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tacet import checks
@@ -30,7 +30,7 @@ from tacet.query.joins import common_type
 from tacet.query.rows import Part, Rows
 from tacet.query.units import Row, Unit
 
-__all__ = ["PartLedger", "Split", "parted"]
+__all__ = ["PartLedger", "Split", "parted", "people_of"]
 
 _MOST_PARTS = 1_000
 
@@ -59,13 +59,7 @@ def parted(
         raise InvalidParameter(
             "column", column, expected=f"a column of the tables: {', '.join(starts)}"
         )
-    first = next(iter(members.values()))
-    types = [one.type for one in first.identities]
-    for rows in members.values():
-        types = [
-            common_type(name, known, there.type, (first.scope.table, rows.scope.table))
-            for known, (name, there) in zip(types, rows.scope.ids.items(), strict=True)
-        ]
+    types = people_of(list(members.values()))
     columns = {name: public_column(rows.scope, column, listed) for name, rows in members.items()}
     sides = tuple((rows, columns[name]) for name, rows in members.items())
     return {
@@ -82,7 +76,7 @@ def parted(
                         max_parts=most,
                         salt=salt,
                         members=sides,
-                        types=tuple(types),
+                        types=types,
                     ),
                 ),
             )
@@ -90,6 +84,17 @@ def parted(
         }
         for key in listed
     }
+
+
+def people_of(members: Sequence[Rows]) -> tuple[str, ...]:
+    """The types in which people of several tables are one; InvalidParameter without such."""
+    types = [one.type for one in members[0].identities]
+    for rows in members:
+        types = [
+            common_type(name, known, there.type, (members[0].scope.table, rows.scope.table))
+            for known, (name, there) in zip(types, rows.scope.ids.items(), strict=True)
+        ]
+    return tuple(types)
 
 
 def _has(rows: Rows, column: str) -> bool:

@@ -21,6 +21,7 @@ from tacet.query.aggregates.answers import Assume
 from tacet.query.allocation import Allocation, allocate_together
 from tacet.query.noise import Share
 from tacet.query.plan import Query
+from tacet.query.supposed import Assumed
 from tacet.query.together import Together
 from tacet.query.units import Reach
 from tacet.query.wishes import Target
@@ -37,7 +38,8 @@ _WIDE = 1 + Fraction(1, 50)  # where every trial is priced by the accountant
 _TRIALS = 80
 _UNKNOWN = (
     "an aggregate whose standard error is known beforehand: counts and sums with bounds; a mean, a "
-    "variance or a quantile under assuming=tacet.Assume(rows=..., values={...})"
+    "variance or a quantile under assuming=tacet.Assume(rows=..., values={...}), or a public table "
+    "in which rows count"
 )
 
 
@@ -45,17 +47,18 @@ def least_budget(
     together: Together,
     kind: Callable[[Fraction], Guarantee],
     targets: Sequence[Target],
-    assume: Assume | None,
+    assumed: Sequence[Assumed],
 ) -> Guarantee:
     """The least budget of a kind with which all questions err by no more than wished.
 
     kind: from a number to a budget, such as PureDP; the number is rounded up to three digits.
+    assumed: of the data, by question and aggregate.
     Raises InvalidParameter where no budget reaches the errors, or an error is not known.
     """
 
     def excess(number: Fraction) -> float:
         found = allocate_together(together.queries, kind(number), weights=together.weights)
-        return _excess(together.queries, found, targets, assume)
+        return _excess(together.queries, found, targets, assumed)
 
     example = kind(Fraction(1))
     number = _least(
@@ -75,13 +78,13 @@ def split_for(
     together: Together,
     targets: Sequence[Target],
     request: Guarantee,
-    assume: Assume | None,
+    assumed: Sequence[Assumed],
 ) -> tuple[Together, Guarantee]:
     """The questions with the weights, and the part of a request, that reach the wished errors.
 
     Where an error is wished of every aggregate, only the least is spent; else the others share
-    what is left by their weights. Raises InvalidParameter where the request is not enough, with
-    what would be.
+    what is left by their weights. assumed: as in `least_budget`. Raises InvalidParameter where the
+    request is not enough, with what would be.
     """
     if any(query.private is not None for query in together.queries):
         raise InvalidParameter(
@@ -91,12 +94,12 @@ def split_for(
         )
     best: tuple[Together, Guarantee] | None = None
     for family, whole, slope in _families(request):
-        spent = _least_shares(together, targets, family, slope, assume)
+        spent = _least_shares(together, targets, family, slope, assumed)
         needed = _sum_of(spent)
         rest = _rest(together, targets)
         if not rest:
             alone = _weighted(together, spent)
-            found = alone, _needed(alone, targets, request, needed, assume)
+            found = alone, _needed(alone, targets, request, needed, assumed)
         elif needed < whole:
             others = sum(rest.values(), Fraction(0))
             for (place, name), weight in rest.items():
@@ -104,12 +107,12 @@ def split_for(
             found = _weighted(together, spent), request
         else:
             continue
-        if not _within(found[1], request) or not _reached(*found, targets, assume):
+        if not _within(found[1], request) or not _reached(*found, targets, assumed):
             continue
         if best is None or _size(found[1]) < _size(best[1]):
             best = found
     if best is None:
-        raise _too_little(together, targets, request, assume)
+        raise _too_little(together, targets, request, assumed)
     return best
 
 
@@ -118,7 +121,7 @@ def _needed(
     targets: Sequence[Target],
     request: Guarantee,
     needed: Fraction,
-    assume: Assume | None,
+    assumed: Sequence[Assumed],
 ) -> Guarantee:
     """The least request that buys these shares."""
     match request:
@@ -131,7 +134,7 @@ def _needed(
         case RenyiDP(alpha=alpha):
             return RenyiDP(alpha, needed * alpha)
         case ApproxDP(delta=delta):
-            return least_budget(alone, lambda number: ApproxDP(number, delta), targets, assume)
+            return least_budget(alone, lambda number: ApproxDP(number, delta), targets, assumed)
 
 
 def _families(request: Guarantee) -> list[_Family]:
@@ -156,11 +159,11 @@ def _least_shares(
     targets: Sequence[Target],
     family: Callable[[Fraction], Share],
     slope: int,
-    assume: Assume | None,
+    assumed: Sequence[Assumed],
 ) -> list[dict[str, Fraction]]:
     """For each question, by name, the least share of this kind that reaches the wished error."""
     found = []
-    for query, wished in zip(together.queries, targets, strict=True):
+    for query, wished, known in zip(together.queries, targets, assumed, strict=True):
         reach = query.reach
         shares = {}
         for name, error in wished.items():
@@ -170,7 +173,7 @@ def _least_shares(
                 reach=reach,
                 family=family,
                 wished=error,
-                assume=assume,
+                assume=known[name],
             )
             shares[name] = _least(excess, slope=slope)
         found.append(shares)
@@ -213,28 +216,33 @@ def _weighted(together: Together, spent: Sequence[Mapping[str, Fraction]]) -> To
 
 
 def _reached(
-    together: Together, request: Guarantee, targets: Sequence[Target], assume: Assume | None
+    together: Together,
+    request: Guarantee,
+    targets: Sequence[Target],
+    assumed: Sequence[Assumed],
 ) -> bool:
     found = allocate_together(together.queries, request, weights=together.weights)
-    return _excess(together.queries, found, targets, assume) <= 1
+    return _excess(together.queries, found, targets, assumed) <= 1
 
 
 def _excess(
     queries: Sequence[Query],
     allocations: Sequence[Allocation],
     targets: Sequence[Target],
-    assume: Assume | None,
+    assumed: Sequence[Assumed],
 ) -> float:
     """The largest error over what is wished of it."""
     return max(
         _known(
             name,
             query.aggregates[name]
-            .forecast(allocation.noises[name], allocation.reach, assume)
+            .forecast(allocation.noises[name], allocation.reach, known[name])
             .standard_error,
         )
         / wished[name]
-        for query, allocation, wished in zip(queries, allocations, targets, strict=True)
+        for query, allocation, wished, known in zip(
+            queries, allocations, targets, assumed, strict=True
+        )
         for name in wished
     )
 
@@ -305,16 +313,20 @@ def _within(asked: Guarantee, request: Guarantee) -> bool:
 
 
 def _too_little(
-    together: Together, targets: Sequence[Target], request: Guarantee, assume: Assume | None
+    together: Together,
+    targets: Sequence[Target],
+    request: Guarantee,
+    assumed: Sequence[Assumed],
 ) -> InvalidParameter:
     """What would be needed, as far as there are errors wished for."""
     more = " and something for the aggregates without" if _rest(together, targets) else ""
     alone, wished = _only(together, targets)
+    known = [one for one, target in zip(assumed, targets, strict=True) if target]
     options = []
     for family, _, slope in _families(request):
-        spent = _least_shares(alone, wished, family, slope, assume)
+        spent = _least_shares(alone, wished, family, slope, known)
         weighted = _weighted(alone, spent)
-        options.append(_needed(weighted, wished, request, _sum_of(spent), assume))
+        options.append(_needed(weighted, wished, request, _sum_of(spent), known))
     needed = min(options, key=_size)
     return InvalidParameter(
         "budget", request, expected=f"at least {needed} for the errors that are wished for{more}"

@@ -4,41 +4,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tacet.query.compile import Found, KeyTable
 from tacet.query.engines.duckdb import DuckDB
 
-__all__ = ["PublicTable"]
-
-_NAME = "public"
+__all__ = ["PublicTables"]
 
 
-class PublicTable:
-    """A table of which everything is known to everybody, in an engine of its own.
+class PublicTables:
+    """Tables of which everything is known to everybody, in an engine of their own.
 
-    source: as a session takes one; name: what its table is called. Raises InvalidParameter and
-    SourceUnreadable, as opening a session does. Close it.
+    sources: by name, as a session takes them. Raises InvalidParameter and SourceUnreadable, as
+    opening a session does. Close it.
     """
 
-    def __init__(self, source: object, *, name: str = _NAME) -> None:
-        self.engine = DuckDB({name: source})
-        self.name = name
+    def __init__(self, sources: Mapping[str, object]) -> None:
+        self.engine = DuckDB(sources)
 
-    @property
-    def types(self) -> dict[str, str]:
-        """The engine's type of each column."""
-        return dict(self.engine.schema[self.name])
+    def types(self, name: str) -> dict[str, str]:
+        """The engine's type of each column of a table."""
+        return dict(self.engine.schema[name])
 
-    @property
-    def scan(self) -> str:
-        """SQL of the relation."""
-        return self.engine.scan(self.name)
+    def scan(self, name: str) -> str:
+        """SQL of the relation that a table is."""
+        return self.engine.scan(name)
 
     def rows(
         self, select: str, *, keys: KeyTable | None = None, held: str = "SELECT 1"
     ) -> list[tuple[Any, ...]]:
-        """The rows of a SELECT over `scan`; EngineFailed where there are none to be had.
+        """The rows of a SELECT over what `scan` gives; EngineFailed where none are to be had.
 
         held: a SELECT that it may read as `held`, and that may itself read `keys`.
         """
@@ -50,5 +46,5 @@ class PublicTable:
             found.close()
 
     def close(self) -> None:
-        """Forget the table; a second call does nothing."""
+        """Forget the tables; a second call does nothing."""
         self.engine.close()
