@@ -12,13 +12,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.inference.matrices import (
+        MatrixEstimate,
+        correlation_matrix,
+        covariance_matrix,
+    )
     from tacet.inference.means import mean, proportion
     from tacet.inference.quantiles import iqr, median, quantile
     from tacet.inference.variances import stdev, variance
 
-__all__ = ["iqr", "mean", "median", "proportion", "quantile", "stdev", "variance"]
+__all__ = [
+    "MatrixEstimate",
+    "correlation_matrix",
+    "covariance_matrix",
+    "iqr",
+    "mean",
+    "median",
+    "proportion",
+    "quantile",
+    "stdev",
+    "variance",
+]
 
 _HOMES = {
+    "tacet.inference.matrices": ["MatrixEstimate", "correlation_matrix", "covariance_matrix"],
     "tacet.inference.means": ["mean", "proportion"],
     "tacet.inference.quantiles": ["iqr", "median", "quantile"],
     "tacet.inference.variances": ["stdev", "variance"],
