@@ -12,6 +12,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.inference.distributions import (
+        Density,
+        Distribution,
+        Histogram,
+        density,
+        distribution,
+        histogram,
+    )
     from tacet.inference.matrices import (
         MatrixEstimate,
         correlation_matrix,
@@ -22,9 +30,15 @@ if TYPE_CHECKING:
     from tacet.inference.variances import stdev, variance
 
 __all__ = [
+    "Density",
+    "Distribution",
+    "Histogram",
     "MatrixEstimate",
     "correlation_matrix",
     "covariance_matrix",
+    "density",
+    "distribution",
+    "histogram",
     "iqr",
     "mean",
     "median",
@@ -35,6 +49,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.distributions": [
+        "Density",
+        "Distribution",
+        "Histogram",
+        "density",
+        "distribution",
+        "histogram",
+    ],
     "tacet.inference.matrices": ["MatrixEstimate", "correlation_matrix", "covariance_matrix"],
     "tacet.inference.means": ["mean", "proportion"],
     "tacet.inference.quantiles": ["iqr", "median", "quantile"],
