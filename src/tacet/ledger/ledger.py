@@ -14,6 +14,7 @@ from tacet.ledger import chain
 from tacet.ledger.entries import Account, Entry, Reservation
 from tacet.ledger.replay import verify_entries
 from tacet.ledger.stores import Store, Transaction
+from tacet.privacy.event_codec import to_json
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
 
@@ -136,7 +137,7 @@ class Ledger:
         if self.durable:
             chain.refuse_reproducible(reproducible=reproducible)
         asked = {
-            "event": event.to_json(),
+            "event": to_json(event),  # not its method, which imports: a fork could cut that off
             "request": request.to_json(),
             "plan_digest": plan_digest,
             "salt": salt.hex(),

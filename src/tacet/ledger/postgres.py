@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 from tacet.errors import InvalidParameter, LedgerFailed
 from tacet.extras import require
+from tacet.ledger.forks import no_fork, tell_of_forks
 from tacet.ledger.migration import prepare
 from tacet.ledger.tables import TABLES, Statements, TableTransaction
 
@@ -36,7 +35,7 @@ class PostgresStore:
     its connection ends and else after a minute.
 
     Triggers refuse to update, delete or truncate. Threads take connections from a pool of at most
-    eight; a forked child makes its own.
+    eight; a fork waits until none is used, and the child makes its own.
     """
 
     durable = True
@@ -47,10 +46,10 @@ class PostgresStore:
         self.name = self._engine.url.render_as_string(hide_password=True)
         sqlalchemy.event.listen(self._engine, "connect", _configure)
         lock = f"SELECT pg_advisory_xact_lock({_PREPARING})"
-        with self._translated():
+        with no_fork(), self._translated():
             prepare(self._engine, self.name, guards=_guards(), lock=lock)
             self._refuse_forgetful()
-        _stores.add(self)
+        tell_of_forks(self)
 
     @contextlib.contextmanager
     def writing(self, dataset: str) -> Iterator[TableTransaction]:
@@ -67,15 +66,23 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the connections; new ones are made where the store is used again."""
-        self._engine.dispose()
+        with no_fork():
+            self._engine.dispose()
 
-    def forget(self) -> None:
-        """Leave the connections to the parent process, after a fork."""
+    def before_fork(self) -> None:
+        """Nothing: the parent keeps its connections, and none is in use now."""
+
+    def after_fork_in_child(self) -> None:
+        """Leave the connections to the parent process, and begin with an empty pool."""
         self._engine.dispose(close=False)
 
     @contextlib.contextmanager
     def _transaction(self, *, held: bool) -> Iterator[TableTransaction]:
-        with self._translated(), contextlib.closing(self._engine.raw_connection()) as taken:
+        with (
+            no_fork(),
+            self._translated(),
+            contextlib.closing(self._engine.raw_connection()) as taken,
+        ):
             connection: Any = taken.driver_connection
             try:
                 yield TableTransaction(connection.execute, _STATEMENTS, held=held)
@@ -107,18 +114,6 @@ class PostgresStore:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self._engine.dispose()
-
-
-_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for store in list(_stores):
-        store.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _engine(url: str) -> sqlalchemy.Engine:

@@ -9,7 +9,6 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import sqlalchemy
 from sqlalchemy.dialects import sqlite
 
 from tacet.errors import InvalidParameter, LedgerFailed
+from tacet.ledger.forks import no_fork, tell_of_forks
 from tacet.ledger.migration import prepare
 from tacet.ledger.tables import TABLES, Statements, TableTransaction
 
@@ -44,7 +44,7 @@ class SqliteStore:
         if not path.parent.is_dir():
             raise InvalidParameter("ledger", str(path), expected="a file in a folder that exists")
         # Closing any file drops all locks that this process has on it: nobody may have one yet.
-        with _creating, contextlib.suppress(FileExistsError):
+        with no_fork(), _creating, contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self.name = str(path)
         self._path = path.absolute()
@@ -64,12 +64,12 @@ class SqliteStore:
         sqlalchemy.event.listen(self._engine, "connect", _configure)
         sqlalchemy.event.listen(self._engine, "begin", _begin)
         try:
-            with self._translated():
+            with no_fork(), self._translated():
                 prepare(self._engine, self.name, guards=_guards())
         except _NotALedger:
             expected = "a SQLite file, or a name for a new one"
             raise InvalidParameter("ledger", str(path), expected=expected) from None
-        _stores.add(self)
+        tell_of_forks(self)
 
     @contextlib.contextmanager
     def writing(self, dataset: str) -> Iterator[TableTransaction]:
@@ -86,21 +86,20 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close the connection; it is opened again where the store is used again."""
-        with self._lock:
+        with no_fork(), self._lock:
             self._disconnect()
 
-    def pause(self) -> None:
-        """Wait for the transaction that runs, close the connection, and let none begin."""
-        self._lock.acquire()
+    def before_fork(self) -> None:
+        """Close the connection, whose locks a child would take for its own."""
         self._disconnect()
 
-    def resume(self) -> None:
-        """Let transactions begin again, after `pause`."""
-        self._lock.release()
+    def after_fork_in_child(self) -> None:
+        """Begin with a lock that no thread of the parent holds, and without a connection."""
+        self._lock, self._connection = threading.Lock(), None
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[TableTransaction]:
-        with self._lock, self._translated():
+        with no_fork(), self._lock, self._translated():
             connection = self._connected()
             try:
                 connection.execute(begin)
@@ -153,28 +152,7 @@ class _NotALedger(LedgerFailed):
     """The file is there and is no SQLite database."""
 
 
-_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 _creating = threading.Lock()
-_paused: list[SqliteStore] = []
-
-
-def _before_fork() -> None:
-    _creating.acquire()
-    _paused.extend(_stores)
-    for store in _paused:
-        store.pause()
-
-
-def _after_fork() -> None:
-    while _paused:
-        _paused.pop().resume()
-    _creating.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
