@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+import math
+import random
 import shutil
+from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+import pyarrow as pa
 
 import tacet
 from tacet.bits import SeededBits
@@ -14,9 +19,38 @@ from tacet.query.counting import first_statement
 from tacet.query.engines.protocol import Tallies
 from tacet.query.plan import Query
 from tacet.query.session import Session
-from tacet.query.units import Unit
+from tacet.query.units import Person, Unit
 
-__all__ = ["counted", "local", "opened_on", "without_java"]
+__all__ = [
+    "LOOSE",
+    "TABLE",
+    "both",
+    "counted",
+    "grouped",
+    "local",
+    "opened_on",
+    "pipeline",
+    "plain",
+    "without_java",
+]
+
+
+_drawn = random.Random(5)
+_NUMBERS = (0.5, -0.0, None, math.nan, math.inf, -math.inf, 1e308, -7.25, 3.0, 0.1, 5e-324, 2.5)
+_WHOLES = (1, 2, None, 3, -(2**62), 2**53 + 1, 0, 9)
+_NOTES = ("3", "z", None, "-1e999", "nan", "", "abc", " 2 ", "1_0", "é", "e\u0301", "-2", "0x1")
+_REGIONS = ("a", "b", None, "c", "é", "e\u0301")
+TABLE = pa.table(
+    {
+        "who": pa.array([_drawn.choice([None, *range(1, 9)]) for _ in range(80)], pa.int64()),
+        "org": [_drawn.choice(["x", "y", "", "ß", None]) for _ in range(80)],
+        "region": [_drawn.choice(_REGIONS) for _ in range(80)],
+        "x": pa.array([_drawn.choice(_NUMBERS) for _ in range(80)], pa.float64()),
+        "whole": pa.array([_drawn.choice(_WHOLES) for _ in range(80)], pa.int64()),
+        "note": [_drawn.choice(_NOTES) for _ in range(80)],
+    }
+)
+LOOSE = Person("who", max_rows=1_000)
 
 
 def without_java() -> str | None:
@@ -92,3 +126,22 @@ def plain(tallies: Tallies) -> dict[str, Any]:
             for one in tallies.ladders
         ],
     }
+
+
+def both(
+    source: Any, ask: Callable[[Query], Query], *, unit: Unit | None = None, **options: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All integers of a question, from DuckDB and from Spark."""
+    found = []
+    for engine in ("duckdb", "spark"):
+        with opened_on(engine, source, unit=unit, **options) as session:
+            found.append(counted(session, ask(session.table("t"))))
+    return found[0], found[1]
+
+
+def grouped(query: Query) -> Query:
+    return query.group_by("region", keys=["a", "b", None, "é", "e\u0301", "none"])
+
+
+def pipeline(query: Query) -> Query:
+    return query.where("x > -2 OR whole IS NULL OR note = 'z'").derive(z="x * 2 - whole")

@@ -88,7 +88,9 @@ def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> st
             f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
             f"WHERE {_one_of(column.name, step.keys)}"
         )
-    order = salted_hash([*ids, "part"], salt=salt_for("parts", step.salt), by=by)
+    # A whole number has one text on every engine, a double has not.
+    drawn = "TRY_CAST(part AS BIGINT)" if step.column.kind.numeric else "part"
+    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt), by=by)
     turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
     bound = (
         f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT {named}, part FROM "

@@ -1,0 +1,154 @@
+"""What Spark loses is computed again; what fails tells nothing; a caller's session stays."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from tests.query.engines_alike import (
+    LOOSE,
+    TABLE,
+    counted,
+    grouped,
+    local,
+    opened_on,
+    plain,
+    without_java,
+)
+
+import tacet
+from tacet.errors import EngineFailed, SourceChanged
+from tacet.query.compile import Statement
+from tacet.query.counting import first_statement
+from tacet.query.engines.spark_local import quietly, unlogged
+from tacet.query.units import Person
+
+pytestmark = [
+    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+    pytest.mark.filterwarnings("ignore:keys. two keys look alike"),
+]
+
+
+def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
+    """Between two reads the kept rows and what Spark wrote to disk for them are taken away."""
+    spark = local()
+    unit = Person("who", max_groups=1, max_rows_per_group=1)
+    with opened_on("spark", TABLE, unit=unit) as session:
+        query = grouped(session.table("t")).agg(
+            m=tacet.median("whole", 0, 10, steps=100_000), s=tacet.sum("x", 0, 9)
+        )
+        first = first_statement(session._engine, query, salt=11)
+        tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
+        assert tallies.deeper is not None
+        whole = refined(tallies.deeper, len(query.keys))
+        lost = lose_everything(spark)
+        again = refined(tallies.deeper, len(query.keys))
+        tallies.deeper.close()
+        assert lost > 0
+        assert whole == again
+        assert sum(count for _, count in whole) > 3
+        assert counted(session, query, salt=11) == plain(tallies)
+
+
+def refined(deeper: Any, cells: int) -> list[tuple[int, int]]:
+    from tacet.query.ranking import Asked
+
+    found = deeper.count(
+        0,
+        Asked(
+            cells=range(cells),
+            lows=[0] * cells,
+            highs=[100_000] * cells,
+            shifts=[0] * cells,
+            points=[5] * cells,
+        ),
+    )
+    lines = zip(found.lines.tolist(), found.children.tolist(), found.counts.tolist(), strict=True)
+    return sorted((line * 1_000_000 + child, count) for line, child, count in lines)
+
+
+def lose_everything(spark: Any) -> int:
+    """Drop every cached block and every file of a shuffle; gives how many there were."""
+    context = spark.sparkContext
+    cached = list(context._jsc.getPersistentRDDs().values())
+    for kept_rows in cached:
+        kept_rows.unpersist()
+    folder = Path(context.getConf().get("spark.local.dir"))
+    files = [path for path in folder.glob("blockmgr-*/*/shuffle_*") if path.is_file()]
+    for path in files:
+        path.unlink()
+    return min(len(cached), len(files))
+
+
+def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
+    """PySpark itself logs the message of a failed conversion, value and all."""
+    from pyspark.logger import PySparkLogger
+
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addHandler(handler)
+    table = pa.table({"who": [1], "x": [9_000_000_000_000_000_777]})
+    with opened_on("spark", table) as session, quietly():
+        frame = session._engine._spark.sql("SELECT CAST(x AS DECIMAL(3, 0)) AS y FROM source0")  # type: ignore[attr-defined]
+        for silence, told in ((contextlib.nullcontext(), True), (unlogged(), False)):
+            logged.clear()
+            with silence, pytest.raises(Exception, match="777"):
+                frame.collect()
+            assert any("777" in message for message in logged) is told
+        broken = Statement(
+            keys=None,
+            bounded="SELECT x + x AS y, 0::UTINYINT AS cell FROM source0",
+            counts="SELECT cell, max(y)::VARCHAR AS a0 FROM bounded GROUP BY cell",
+            rankings=(),
+            finer=(),
+            histograms=(),
+            ladders=(),
+        )
+        with pytest.raises(EngineFailed):
+            session._engine.run(broken, measures=1)
+        assert not logged
+    logger.removeHandler(handler)
+
+
+def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
+    path = tmp_path / "secret Smith.parquet"
+    pyarrow.parquet.write_table(TABLE, path)
+    with opened_on("spark", str(path), unit=LOOSE) as session:
+        query = session.table("t").agg(s=tacet.sum("x", 0, 1))
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        damaged[4:400] = b"\xff" * 396
+        path.write_bytes(bytes(damaged))
+        with pytest.raises(SourceChanged):
+            session.evaluate(query, budget=tacet.PureDP(1))
+        assert session.spent == tacet.ApproxDP(0, 0)
+        session._engine.check_sources = lambda: None  # type: ignore[method-assign]
+        with pytest.raises(EngineFailed) as failed:
+            session.evaluate(query, budget=tacet.PureDP(1))
+        assert failed.value.__cause__ is None
+        assert failed.value.__context__ is None
+        assert session.spent == tacet.ApproxDP(1, 0)
+
+
+def test_the_callers_session_is_left_alone() -> None:
+    spark = local()
+    with quietly():
+        before = spark.conf.get("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        with opened_on("spark", TABLE, unit=LOOSE) as session:
+            session.evaluate(
+                session.table("t").agg(m=tacet.median("x", 0, 1)), budget=tacet.PureDP(1)
+            )
+            assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+            assert not spark.sql("SHOW TABLES LIKE 'source*'").collect()
+        spark.conf.set("spark.sql.session.timeZone", before)
