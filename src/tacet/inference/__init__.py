@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tacet.inference.binomial import BinomialTest, binomial_power, binomial_test
+    from tacet.inference.count_tests import fit_test, independence_test, two_proportions_test
     from tacet.inference.distributions import (
         Density,
         Distribution,
@@ -25,30 +27,49 @@ if TYPE_CHECKING:
         correlation_matrix,
         covariance_matrix,
     )
+    from tacet.inference.mean_tests import anova, t_test, two_sample_t_test
     from tacet.inference.means import mean, proportion
+    from tacet.inference.outcomes import Power, TestResult, power_curve
     from tacet.inference.quantiles import iqr, median, quantile
+    from tacet.inference.rank_tests import mann_whitney_test, signed_rank_test
     from tacet.inference.variances import stdev, variance
 
 __all__ = [
+    "BinomialTest",
     "Density",
     "Distribution",
     "Histogram",
     "MatrixEstimate",
+    "Power",
+    "TestResult",
+    "anova",
+    "binomial_power",
+    "binomial_test",
     "correlation_matrix",
     "covariance_matrix",
     "density",
     "distribution",
+    "fit_test",
     "histogram",
+    "independence_test",
     "iqr",
+    "mann_whitney_test",
     "mean",
     "median",
+    "power_curve",
     "proportion",
     "quantile",
+    "signed_rank_test",
     "stdev",
+    "t_test",
+    "two_proportions_test",
+    "two_sample_t_test",
     "variance",
 ]
 
 _HOMES = {
+    "tacet.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
+    "tacet.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],
     "tacet.inference.distributions": [
         "Density",
         "Distribution",
@@ -58,8 +79,11 @@ _HOMES = {
         "histogram",
     ],
     "tacet.inference.matrices": ["MatrixEstimate", "correlation_matrix", "covariance_matrix"],
+    "tacet.inference.mean_tests": ["anova", "t_test", "two_sample_t_test"],
     "tacet.inference.means": ["mean", "proportion"],
+    "tacet.inference.outcomes": ["Power", "TestResult", "power_curve"],
     "tacet.inference.quantiles": ["iqr", "median", "quantile"],
+    "tacet.inference.rank_tests": ["mann_whitney_test", "signed_rank_test"],
     "tacet.inference.variances": ["stdev", "variance"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

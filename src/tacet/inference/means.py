@@ -72,23 +72,38 @@ def mean(
     return Estimate(
         value=low + half + half * moments.first,
         sampling_error=half * moments.deviation / math.sqrt(values.size),
-        privacy_error=half * moments.noise,
+        privacy_error=half * moments.first_noise,
         noise=moments.law,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """Released: the mean of u, its noise's deviation and law, and the deviation of u."""
+    """Released: the means of u and of u^2, the deviations of their noise, and its law."""
 
+    n: int
     first: float
-    noise: float
-    deviation: float
+    second: float
+    first_noise: float
+    second_noise: float
     law: Literal["normal", "laplace"]
+
+    @property
+    def variance(self) -> float:
+        """Unbiased, and perhaps negative: first^2 holds noise, and the sample's own mean."""
+        return (self.second - self.first**2 + self.first_noise**2) * self.n / max(self.n - 1, 1)
+
+    @property
+    def deviation(self) -> float:
+        """The deviation of u, small but not 0 where noise took the variance below 0."""
+        noise = math.hypot(
+            self.second_noise, 2 * self.first * self.first_noise, math.sqrt(2) * self.first_noise**2
+        )
+        return math.sqrt(min(positive_part(self.variance, noise), 1 + self.first_noise))
 
 
 def unit_moments(values: Floats, *, budget: Guarantee, bits: RandomBits) -> Moments:
-    """Mean and deviation of numbers in [-1, 1] within the whole budget."""
+    """First and second moment of numbers in [-1, 1] within the whole budget."""
     n = values.size
     bound = 2 * ROUNDED  # |(u, a u^2)|_2 < 2 for both factors
     off = slack(rows=n, size=2, row_bound=bound)
@@ -103,13 +118,12 @@ def unit_moments(values: Floats, *, budget: Guarantee, bits: RandomBits) -> Mome
     exact = row_sum(part, rows=n, size=2, row_bound=bound)
     first, second = (exact.released(noise, bits=bits) / n).tolist()
     error = noise.standard_deviation / n
-    # E[first^2] holds the noise of first; n / (n - 1) that of the sample.
-    variance = (second / weight - first**2 + error**2) * n / max(n - 1, 1)
-    spread = math.hypot(error / weight, 2 * first * error, math.sqrt(2) * error**2)
     return Moments(
+        n=n,
         first=first,
-        noise=error,
-        deviation=math.sqrt(min(positive_part(variance, spread), 1 + error)),
+        second=second / weight,
+        first_noise=error,
+        second_noise=error / weight,
         law=law_of(noise),
     )
 

@@ -1,0 +1,149 @@
+"""Tests of means and of ranks: levels, power, sensitivities by brute force, bad input."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from tacet import GDP, PureDP, inference
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter, MissingBound
+from tacet.privacy.guarantees import Guarantee
+
+BITS = SeededBits(9)
+Ask = Callable[[np.random.Generator, Guarantee, float], float]
+
+
+def one(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
+    x = rng.normal(effect, 1, 300)
+    return inference.t_test(x, 0, lower=-5, upper=5, budget=budget, draws=199, bits=BITS).p_value
+
+
+def two(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
+    x, y = rng.normal(effect, 1, 200), rng.normal(0, 2, 500)
+    return inference.two_sample_t_test(
+        x, y, lower=-8, upper=8, budget=budget, draws=199, bits=BITS
+    ).p_value
+
+
+def several(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
+    groups = [rng.normal(shift, 1, 150) for shift in (0, 0, effect)]
+    return inference.anova(groups, lower=-5, upper=5, budget=budget, draws=199, bits=BITS).p_value
+
+
+def ranks(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
+    x, y = rng.standard_t(2, 120) + effect, rng.standard_t(2, 150)
+    return inference.mann_whitney_test(x, y, budget=budget, draws=199, bits=BITS).p_value
+
+
+def few_ranks(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
+    x, y = rng.standard_t(2, 30) + 2 * effect, rng.standard_t(2, 20)
+    return inference.mann_whitney_test(x, y, budget=budget, draws=199, bits=BITS).p_value
+
+
+def signs(rng: np.random.Generator, budget: Guarantee, effect: float) -> float:
+    x = rng.standard_t(2, 250) + effect
+    return inference.signed_rank_test(x, budget=budget, draws=199, bits=BITS).p_value
+
+
+EVERY = [one, two, several, ranks, few_ranks, signs]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("ask", EVERY)
+@pytest.mark.parametrize(
+    "budget", [GDP(1), pytest.param(PureDP(1), marks=pytest.mark.slow)], ids=repr
+)
+def test_true_hypotheses_are_refused_as_often_as_is_said(ask: Ask, budget: Guarantee) -> None:
+    # 300 tests at 10 %: more than 58, or fewer than 8, with p < 1e-6.
+    rng = np.random.default_rng(5)
+    refused = sum(ask(rng, budget, 0.0) <= 0.1 for _ in range(300))
+    assert 8 <= refused <= 58
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("ask", EVERY)
+def test_false_hypotheses_are_refused(ask: Ask) -> None:
+    # Each has a power above 0.9 here: fewer than 14 of 30 with p < 1e-8.
+    rng = np.random.default_rng(6)
+    assert sum(ask(rng, GDP(1), 1.0) <= 0.05 for _ in range(30)) >= 14
+
+
+values = st.lists(st.integers(-3, 3), min_size=2, max_size=7)
+
+
+@settings(max_examples=300)
+@given(values, st.data())
+def test_a_replaced_person_moves_signed_ranks_by_2n_at_most(
+    x: list[int], data: st.DataObject
+) -> None:
+    changed = list(x)
+    changed[data.draw(st.integers(0, len(x) - 1))] = data.draw(st.integers(-9, 9))
+
+    def signed(of: list[int]) -> float:
+        return float(np.sign(of) @ rankdata(np.abs(of)))
+
+    assert abs(signed(x) - signed(changed)) <= 2 * len(x)
+
+
+def test_and_2n_is_reached() -> None:
+    x = np.array([-1.0, 2.0, 3.0, 9.0])
+    changed = np.array([-1.0, 2.0, 3.0, -9.0])
+    moved = np.sign(x) @ rankdata(np.abs(x)) - np.sign(changed) @ rankdata(np.abs(changed))
+    assert moved == 2 * 4
+
+
+@settings(max_examples=300)
+@given(values, values, st.data())
+def test_a_replaced_person_moves_pairs_by_the_other_group_at_most(
+    x: list[int], y: list[int], data: st.DataObject
+) -> None:
+    changed = list(x)
+    changed[data.draw(st.integers(0, len(x) - 1))] = data.draw(st.integers(-9, 9))
+
+    def pairs(of: list[int]) -> float:
+        return sum((a > b) + (a == b) / 2 for a in of for b in y)
+
+    assert abs(pairs(x) - pairs(changed)) <= len(y)
+    loud = inference.mann_whitney_test(
+        x, y, budget=PureDP(10**6), draws=99, bits=SeededBits(1)
+    ).statistic
+    assert loud * len(x) * len(y) == pytest.approx(pairs(x), abs=0.01)
+
+
+def test_strange_values_raise_nothing() -> None:
+    x = [math.nan, math.inf, -math.inf, 0.0, -0.0]
+    assert 0 < inference.mann_whitney_test(x, x, budget=GDP(1), draws=99).p_value <= 1
+    assert 0 < inference.signed_rank_test(x, budget=GDP(1), draws=99).p_value <= 1
+    told = inference.t_test(x, 0, lower=-1, upper=1, budget=GDP(1), draws=99)
+    assert 0 < told.p_value <= 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "named"),
+    [
+        (lambda: inference.t_test([1.0], 0, lower=-1, upper=1, budget=GDP(1)), "x"),
+        (lambda: inference.t_test([1.0, 2], math.nan, lower=0, upper=1, budget=GDP(1)), "mean"),
+        (lambda: inference.anova([[1.0, 2.0]], lower=0, upper=1, budget=GDP(1)), "groups"),
+        (lambda: inference.anova([[1, 2], [1]], lower=0, upper=1, budget=GDP(1)), "y"),
+        (lambda: inference.signed_rank_test([], budget=GDP(1)), "x"),
+        (lambda: inference.mann_whitney_test([1], ["a"], budget=GDP(1)), "y"),
+        (lambda: inference.signed_rank_test([1.0], budget=GDP(1), draws=1), "draws"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(ask: Callable[[], object], named: str) -> None:
+    with pytest.raises(InvalidParameter, match=rf"^{named}="):
+        ask()
+
+
+def test_a_bound_that_is_left_out_is_asked_for() -> None:
+    with pytest.raises(MissingBound, match="public bound"):
+        inference.anova([[1, 2], [1, 2]], lower=0, upper=None, budget=GDP(1))  # type: ignore[arg-type]
