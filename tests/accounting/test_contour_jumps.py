@@ -89,6 +89,21 @@ def test_one_and_two_steps_hold_their_closed_forms(
                 assert held.lower * (1 - 1e-14) <= truth <= held.upper * (1 + 1e-14)
 
 
+def test_pieces_may_be_rarer_than_floats_can_tell() -> None:
+    """One step, split at places beyond which lies as little as e^-28 of a delta of 1e-297."""
+    q, sigma, log_delta = 1e-6, 1.62, math.log(1e-297)
+    law = sampled(q, sigma, 1, 1e-297)
+    parts = split([law], log_delta=log_delta, aims=[part * log_delta for part in (0.2, 0.45, 0.9)])
+    assert parts is not None
+    for epsilon in (8.7, 8.8, 8.826, 8.9):
+        made, _ = sum_of_terms(parts, epsilon=epsilon, log_unit=log_delta, work=4_000_000)
+        sides = made.at(epsilon)
+        with mpmath.workdps(25):
+            truth = float(exact_one_step(q, sigma, epsilon, remove=True) / mpmath.mpf("1e-297"))
+        assert sides.lower <= truth <= sides.upper < 1e3 * truth
+        assert sides.near == pytest.approx(truth, rel=0.02)
+
+
 NEAR_TRANSITION = [
     (1e-4, 1.0, 10**6, 1e-9),
     pytest.param(0.01, 1.0, 1000, 1e-15, marks=pytest.mark.slow),

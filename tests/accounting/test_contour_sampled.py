@@ -304,9 +304,33 @@ def test_chernoff_bound_of_the_restricted_law_is_above_the_cumulant() -> None:
             assert above == pytest.approx(made.log_m, rel=1e-8)
 
 
+def test_the_cumulant_is_known_at_the_least_abscissas_too() -> None:
+    """A share of 1e-10 of it is far too much where it is a million."""
+    for direction in ("remove", "add"):
+        parts = parts_of(
+            flatten(steps(0.02714, 0.08562, 190_441_020_935)),
+            direction=direction,
+            log_delta=math.log(3e-53),
+        )
+        assert parts is not None
+        (law,) = parts.factors
+        assert isinstance(law, SampledGaussian)
+        for c in (3e-6, 1e-5):
+            made = law.tilt(c, last=1e-9, most=20_000)
+            assert made is not None
+            above = sampled_gaussian_log_m_upper(law, c)
+            assert made.log_m - made.log_m_error <= above
+            assert above - made.log_m < 0.1
+
+
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
-    [(0.0363, 0.0913, 142_810_179, 3.3e-15), (0.2, 0.2, 400, 0.1)],
+    [
+        (0.0363, 0.0913, 142_810_179, 3.3e-15),
+        (0.2, 0.2, 400, 0.1),
+        (0.008932, 0.1041, 3_686_797, 3.651e-241),  # jumps lie apart from the bulk
+        pytest.param(0.0006, 0.08, 10**7, 1e-200, marks=pytest.mark.slow),
+    ],
 )
 def test_faint_noise_and_many_steps_are_narrow(
     q: float, sigma: float, count: int, delta: float
@@ -317,25 +341,32 @@ def test_faint_noise_and_many_steps_are_narrow(
     loss = 1 / (2 * sigma**2) + math.log(q)
     deviation = math.sqrt(count * q * (loss**2 + sigma**-2))
     c = 0.8 * math.sqrt(-2 * math.log(delta)) / deviation
+    x = (57 - math.log(delta)) / c
     for epsilon, sign in ((found.lower * (1 - 1e-12), 1), (found.upper * (1 + 1e-12), -1)):
-        truth = reference(q, sigma, count, epsilon, remove=True, c=c, x=90 / c)
+        truth = reference(q, sigma, count, epsilon, remove=True, c=c, x=x)
         assert truth is not None
         assert -1e-13 <= sign * (truth / delta - 1) <= 1e-3
 
 
-def test_the_tail_bound_is_above_all_later_nodes() -> None:
+@pytest.mark.parametrize(
+    ("q", "sigma", "count", "c", "last"),
+    [(0.02, 0.8, 50, 3.0, 60.0), (0.002, 0.08, 40_000, 5e-4, 0.05)],
+)
+def test_the_tail_bound_is_above_all_later_nodes(
+    q: float, sigma: float, count: int, c: float, last: float
+) -> None:
     for direction in ("remove", "add"):
         parts = parts_of(
-            flatten(steps(0.02, 0.8, 50)), direction=direction, log_delta=math.log(1e-7)
+            flatten(steps(q, sigma, count)), direction=direction, log_delta=math.log(1e-7)
         )
         assert parts is not None
         (law,) = parts.factors
-        made = law.tilt(3.0, last=60.0, most=20_000)
+        made = law.tilt(c, last=last, most=20_000)
         assert made is not None
-        t = np.linspace(0.0, 60.0, 601)
+        t = np.linspace(0.0, last, 601)
         log, error = made.nodes(t)
         bounds = [made.tail(float(place)) for place in t[1:]]
-        assert bounds[-1] < -5
+        assert bounds[-1] < -5 or (count > 50 and direction == "add")
         assert all(now >= after - 1e-6 for now, after in itertools.pairwise(bounds[300:]))
         for index, bound in enumerate(bounds, start=1):
             assert np.all(log.real[index:] - error[index:] <= bound + 1e-9)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacet.accounting.contour.series import UNIT, Complexes, Floats, weighted_excess
 
-__all__ = ["AtomTilt", "Atoms", "Quadrature", "tilt"]
+__all__ = ["AtomTilt", "Atoms", "Quadrature", "mean_excess", "tilt"]
 
 _CHUNK = 1 << 16
 
@@ -138,7 +138,7 @@ def tilt(
     direct = float(weights @ spread) + quadrature.relative + 8 * UNIT * (1 + abs(log_sum))
     log_m, error = log_sum, direct
     if log_sum < 1.0 and offset is not None:
-        above, above_error = _excess(atoms, power=power, exponent=exponent)
+        above, above_error = mean_excess(atoms, power)
         above_error += quadrature.excess + 4 * UNIT * (above + abs(offset))
         above += offset
         if (
@@ -160,8 +160,13 @@ def tilt(
     )
 
 
-def _excess(atoms: Atoms, *, power: float, exponent: Floats) -> tuple[float, float]:
-    """M - 1 as the sum of Q (f^a - 1 - a (f - 1)), and a bound on its round-off."""
+def mean_excess(atoms: Atoms, power: float) -> tuple[float, float]:
+    """M - 1 as the sum of Q (f^a - 1 - a (f - 1)), and a bound on its round-off.
+
+    Bound       both: the sum lies within the second number of the first.
+    Source      docs/proofs/contour.md, section 5.
+    """
+    exponent = power * atoms.log_ratio
     mass = np.exp(atoms.log_mass)
     steep = weighted_excess(atoms.log_mass, mass, exponent)
     plain = weighted_excess(atoms.log_mass, mass, atoms.log_ratio)

@@ -33,6 +33,7 @@ _WIDTHS = (0.5, 0.25, 0.2)
 """Of the cuts, for one, two and more places: narrow ones keep a layer's losses alike."""
 
 _LEFT_OUT = -30.0
+_RAREST, _OFTENEST = -1e4, math.log(0.999)  # ln of the probability of a piece
 _BEYOND = -28.0
 _MOST_JUMPS = 40
 _MOST_TERMS = 120
@@ -200,21 +201,24 @@ def _piece_of(
     logs = log_ndtr(-z)
     slip = SHARE_ERROR * (1 + float(z[0]) ** 2 + float(z[1]) ** 2)
     slip *= 3 * (1 + abs(float(logs[0])) + abs(float(logs[1])))
-    q_jump = math.exp(logs[0]) - math.exp(logs[2])
-    moved = math.exp(logs[1]) - math.exp(logs[3])
-    p_jump = (1 - q) * q_jump + q * moved
-    own, gap = p_jump if law.remove else q_jump, q * (moved - q_jump)
-    if not 1e-290 < own < 0.999:
-        return None
     # the outer terms are taken off at less than half of the inner ones
-    wrong = 3 * slip * q * (moved + q_jump)
+    q_jump = _log_less(float(logs[0]), float(logs[2]))
+    moved = _log_less(float(logs[1]), float(logs[3]))
+    p_jump = float(np.logaddexp(math.log1p(-q) + q_jump, math.log(q) + moved))
+    own = p_jump if law.remove else q_jump
+    if not _RAREST < own < _OFTENEST:
+        return None
     if low > -math.inf:
-        norm, log_norm, norm_error = own, math.log(own), 3 * slip
+        log_norm, norm_error, share = own, 3 * slip, 1.0
     else:
-        norm, log_norm = 1 - own, math.log1p(-own)
-        norm_error, gap = 3 * slip * own / norm + 4 * UNIT * abs(log_norm), -gap
-    drift = gap / norm
-    drift_error = (wrong / norm + abs(drift) * (norm_error + 8 * UNIT)) * 1.01
+        share = -math.exp(own) / -math.expm1(own)
+        log_norm, norm_error = math.log(-math.expm1(own)), -3 * slip * share
+        norm_error += 4 * UNIT * abs(log_norm)
+    drift = share * q * (math.exp(moved - own) - math.exp(q_jump - own))
+    wrong = 3 * slip * q * (math.exp(moved - own) + math.exp(q_jump - own)) * abs(share)
+    wrong += 8 * UNIT * abs(own) * abs(drift)
+    norm_error += 8 * UNIT * abs(own) * abs(share) + 1e-300
+    drift_error = (wrong + abs(drift) * (norm_error + 8 * UNIT)) * 1.01 + 1e-300
     null_share = 1 - drift if law.remove else 1 + drift
     cut = Cut(
         low=low,
@@ -238,6 +242,11 @@ def _piece_of(
     if points > MOST_POINTS:
         return None
     return on_grid(replace(law, cut=cut, step=step, low=start), points)
+
+
+def _log_less(level: float, other: float) -> float:
+    """ln(e^level - e^other)."""
+    return level + math.log1p(-math.exp(other - level))
 
 
 def _counts(whole: Sequence[_Cutting], numbers: Sequence[int]) -> list[int] | None:

@@ -31,6 +31,8 @@ _SPOILT = 1e-12
 _FRACTIONS = np.array(
     [1.0, 0.95, 0.9, 0.84, 0.77, 0.7, 0.6, 0.5, 0.42, 0.35, 0.25, 0.15, 0.08, 0.04]
 )
+_BEYOND = np.geomspace(1.03, 2.0, 12)
+"""Of the saddle: abscissas for Chernoff's bound beside those of the whole curve."""
 _LEAST = 1e-4
 _FAR_OUT = 0.02
 _MOST_NODES = 20_000
@@ -160,7 +162,10 @@ def plan_at(
     careful: give away digits to a shorter step only where there are some to spare.
     """
     cs = c * _FRACTIONS
-    here = curve(factors, cs)
+    far = c * _BEYOND
+    far = far[far < whole.c[-1]]
+    both = curve(factors, np.concatenate([cs, far]))
+    here = Curve(**{name: getattr(both, name)[: cs.size] for name in ("c", "k", "k1", "k2")})
     height = here.k - cs * epsilon - np.log(cs) - np.log1p(cs)
     outside = np.zeros_like(cs)
     for factor in factors:
@@ -180,11 +185,12 @@ def plan_at(
         (epsilon + reach) / (cs + 1), math.log1p(0.05 * math.exp(min(-log_delta, 700.0))) / cs
     )
     left = np.minimum(plain, np.maximum(paired, epsilon * (1 + 1e-9) + 1e-9))
-    gap = whole.c[None, :] - cs[:, None]
-    beyond = np.zeros_like(whole.c)
+    others, k = np.append(whole.c, far), np.append(whole.k, both.k[cs.size :])
+    gap = others[None, :] - cs[:, None]
+    beyond = np.zeros_like(others)
     for factor in factors:
-        beyond = beyond + factor.outside(whole.c, factor.cumulants(whole.c)[0])
-    need = (whole.k + beyond + log_kappa(whole.c) - whole.c * epsilon + reach)[None, :]
+        beyond = beyond + factor.outside(others, factor.cumulants(others)[0])
+    need = (k + beyond + log_kappa(others) - others * epsilon + reach)[None, :]
     wide = gap > 0.02 * cs[:, None]
     right = np.where(wide, need / np.where(wide, gap, 1.0), np.inf)
     alias = np.argmin(right, axis=1)
@@ -204,7 +210,7 @@ def plan_at(
         x=2 * math.pi / h,
         h=h,
         nodes=int(min(max(math.ceil(t / h) + 1, 4), _MOST_NODES)),
-        alias=float(whole.c[alias[best]]),
+        alias=float(others[alias[best]]),
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from tacet.accounting.contour.cut import Cut
 from tacet.accounting.contour.factor import Tilt
@@ -108,20 +109,19 @@ class SampledGaussian:
         if self.cut is None:
             under_q, under_p = outside(self.q, self.mu, low, high)
             return under_p if self.remove else under_q, under_p + under_q
-        cut, lost = self.cut, 0.0
+        cut = self.cut
         weight = 1 / (1 + cut.width**2)
         spread = cut.width * math.sqrt(weight)
-        norm = math.exp(cut.log_norm) * (1 - 1e-9)
+        # of the whole law no more lies there than under both of its parts
+        below = _share(low, low - self.mu, cut.log_norm)
+        above = _share(-high, self.mu - high, cut.log_norm)
         if cut.low > -math.inf:
-            lost += upper_tail((min(cut.low, cut.low * weight) - low) / spread)
-        else:
-            lost += (upper_tail(-low) + upper_tail(self.mu - low)) / norm
+            below = min(below, upper_tail((min(cut.low, cut.low * weight) - low) / spread))
         if cut.high < math.inf:
             middle = cut.high * weight
-            lost += upper_tail((high - max(middle, middle + self.mu * (1 - weight))) / spread)
-        else:
-            lost += (upper_tail(high) + upper_tail(high - self.mu)) / norm
-        lost *= 1 + 1e-9
+            top = max(middle, middle + self.mu * (1 - weight))
+            above = min(above, upper_tail((high - top) / spread))
+        lost = (below + above + 1e-320) * (1 + 1e-9)
         return lost, lost * (1 + math.exp(min(cut.log_null, 600.0)))
 
     def power(self, c: float) -> float:
@@ -287,6 +287,12 @@ def outside(q: float, mu: float, low: float, high: float) -> tuple[float, float]
     return under_q, (1 - q) * under_q + q * (upper_tail(mu - low) + upper_tail(high - mu)) + 1e-320
 
 
+def _share(one: float, other: float, log_norm: float) -> float:
+    """P(N(0, 1) < one) and P(N(0, 1) < other) together, over e^log_norm; rounded up, at most 1."""
+    both = float(np.logaddexp(float(log_ndtr(one)), float(log_ndtr(other))))
+    return math.exp(min(both - log_norm, 0.0)) * (1 + 1e-6)
+
+
 def upper_tail(x: float) -> float:
     """P(N(0, 1) > x), rounded up."""
     return 0.5 * math.erfc(x / math.sqrt(2)) * (1 + 1e-9) + 1e-320
@@ -295,7 +301,7 @@ def upper_tail(x: float) -> float:
 def ratio(q: float, mu: float, x: Floats) -> tuple[Floats, Floats]:
     """The logarithm of f, and w / f, w = q e^(mu x - mu^2 / 2)."""
     e = mu * (x - 0.5 * mu)
-    against = (1 - q) / q * np.exp(np.minimum(-e, 700.0))
+    against = (1 - q) / q * np.exp(np.minimum(-e, 660.0))
     share = 1 / (1 + against)
     near = np.log1p(q * np.expm1(np.minimum(e, 50.0)))
     if float(e.max()) <= 50.0:

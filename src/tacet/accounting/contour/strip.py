@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, tilt
+from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, mean_excess, tilt
 from tacet.accounting.contour.sampled_gaussian import (
     LOG_ROOT,
     SampledGaussian,
     ratio,
     ratio_error,
 )
-from tacet.accounting.contour.series import UNIT, Complexes, Floats, log_sum, weighted_excess
+from tacet.accounting.contour.series import UNIT, Complexes, Floats, log_sum
 from tacet.accounting.contour.tail import cells, log_tail
 
 __all__ = ["SampledGaussianTilt", "sampled_gaussian_log_m_upper", "sampled_gaussian_tilt"]
@@ -227,7 +227,6 @@ def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
     power = law.power(c)
     if not 0 < c <= law.limit:
         return math.inf
-    mass = np.exp(law.log_mass)
     exponent = power * law.ell
     at_edge = law.edge_mass
     log_edge = at_edge + power * law.edge_ell
@@ -257,18 +256,38 @@ def sampled_gaussian_log_m_upper(law: SampledGaussian, c: float) -> float:
         bound = (total + level * (1 + 1e-9)) * (1 + law.cut.norm_error)
         k = math.log(bound) if bound < 1e270 else math.inf
     else:
-        above = weighted_excess(law.log_mass, mass, exponent)
-        above = above - power * weighted_excess(law.log_mass, mass, law.ell)
         plain = float(np.exp(at_edge).sum() + np.exp(at_edge + law.edge_ell).sum())
         level += (1 + abs(power)) * plain
-        total = float(above.sum()) * (1 + 1e-10 * (1 + 2 / c))
+        above, error = mean_excess(_planned_atoms(law), power)
+        total = above + error
         rest = (1 + abs(power)) * law.lost
         if law.cut is not None:
             rest += float(law.offset(power)) + (1 + abs(power)) * law.cut.drift_error
-            total *= 1 + law.cut.norm_error
         bound = total + level * (1 + 1e-9) + rest
         k = math.log1p(max(bound, -0.999999)) if bound < 1e300 else math.inf
     return law.count * (k + 1e-12 * abs(k))
+
+
+def _planned_atoms(law: SampledGaussian) -> Atoms:
+    """The atoms of the planning grid, which are not exact floats, with the errors of their numbers.
+
+    Source      docs/proofs/contour.md, sections 5 and 7.
+    """
+    x = law.x
+    square, away = 0.5 * x * x, 4 * UNIT * max(abs(law.low), abs(law.high))
+    mass_error = UNIT * (2 * square + 4 * abs(math.log(law.step)) + 12) + away * (np.abs(x) + away)
+    if law.cut is not None:
+        assert law.hazard is not None
+        log_share, share_error = law.cut.log_share_and_error(x)
+        mass_error = mass_error + share_error + law.cut.norm_error + 2 * away * law.hazard
+        mass_error += 4 * UNIT * (np.abs(log_share) + abs(law.cut.log_norm))
+    ratio_wrong = ratio_error(law.q, law.mu, x, law.ell, law.share)
+    return Atoms(
+        log_mass=law.log_mass,
+        log_mass_error=mass_error,
+        log_ratio=law.ell,
+        log_ratio_error=ratio_wrong + away * law.mu * np.minimum(2 * law.share, 1.0),
+    )
 
 
 def _depths(law: SampledGaussian) -> Floats:

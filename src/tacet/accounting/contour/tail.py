@@ -22,6 +22,9 @@ __all__ = ["Cells", "Paths", "cells", "log_tail", "paths", "planned_log_tail"]
 _FLAT = (0.5, 1.1)
 _LATE = (0.1, 1e-2, 1e-3, 1e-5)
 _ASKING = 1e-9
+_DEEP = 10.0
+"""Rare jumps are apart from the bulk where both peaks are so many times the valley between."""
+_CLEAR = (1e-2, 1e-5)
 _MOST_CELLS = 700
 
 
@@ -29,7 +32,8 @@ _MOST_CELLS = 700
 class Paths:
     """The shape of good paths for one tilted law at equally spaced places x.
 
-    height: the second-order optimum over t; slope, square, bend: of w / f on average.
+    height: the second-order optimum over t; slope, square, bend: of w / f on average; ramps: from
+    0 at the bulk to 1 at rare jumps that lie apart from it, a row each.
     """
 
     mu: float
@@ -41,6 +45,7 @@ class Paths:
     slope: float
     square: float
     bend: float
+    ramps: Floats
 
     def at(self, t: float, *, rough: bool = False) -> Floats:
         """Heights of several paths for this t, a row each, at most pi / (2 mu).
@@ -66,6 +71,8 @@ class Paths:
             # much of the law asks for more than can be had: a path may rise later, where less lies
             rows += [np.minimum(late * t * self.height, most) for late in _LATE]
         rows += [np.full_like(path, min(scale * best, most)) for scale in _FLAT[rough:]]
+        alone = min(t * self.mu, most)  # the best height for jumps alone, which are nearly normal
+        rows += [alone * ramp for ramp in self.ramps[rough:]]
         heights: Floats = np.maximum(np.stack(rows), 1e-300)
         return heights
 
@@ -83,7 +90,24 @@ def paths(law: SampledGaussian, power: float, x: Floats, ell: Floats, weights: F
         slope=law.mu * float(weights @ share),
         square=law.mu**2 * float(weights @ (share * share)),
         bend=1.0 - power * law.mu**2 * float(weights @ (share * (1 - share))),
+        ramps=_ramps(x, weights),
     )
+
+
+def _ramps(x: Floats, weights: Floats) -> Floats:
+    """Paths that rise in the valley between two peaks of a law, where hardly any of it lies."""
+    highest = np.maximum.accumulate(weights), np.maximum.accumulate(weights[::-1])[::-1]
+    deep = np.minimum(*highest) / np.maximum(weights, 1e-290)
+    valley = int(np.argmax(deep))
+    if not deep[valley] > _DEEP:
+        return np.empty((0, x.size))
+    between, jumps = np.cumsum(weights[valley::-1])[::-1], np.cumsum(weights[valley:])
+    rows = []
+    for clear in _CLEAR:
+        start = x[np.searchsorted(-between, -clear * jumps[-1])]
+        end = x[valley + np.searchsorted(jumps, clear * jumps[-1])]
+        rows.append(np.clip((x - start) / max(end - start, 1e-300), 0.0, 1.0))
+    return np.stack(rows)
 
 
 def _heights(x: Floats, ell: Floats, weights: Floats) -> Floats:
