@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tacet.inference.binomial import BinomialTest, binomial_power, binomial_test
+    from tacet.inference.centered import centered_mean, find_bounds
     from tacet.inference.count_tests import fit_test, independence_test, two_proportions_test
     from tacet.inference.distributions import (
         Density,
@@ -45,10 +46,12 @@ __all__ = [
     "anova",
     "binomial_power",
     "binomial_test",
+    "centered_mean",
     "correlation_matrix",
     "covariance_matrix",
     "density",
     "distribution",
+    "find_bounds",
     "fit_test",
     "histogram",
     "independence_test",
@@ -68,6 +71,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.centered": ["centered_mean", "find_bounds"],
     "tacet.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
     "tacet.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],
     "tacet.inference.distributions": [

@@ -1,0 +1,78 @@
+"""Bounds found privately, and means around private quartiles."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tacet import GDP, ApproxDP, PureDP, inference
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter, MissingBound
+from tacet.privacy.guarantees import Guarantee
+
+LOUD = PureDP(10**6)
+
+
+@pytest.mark.parametrize(
+    ("x", "lower", "upper"),
+    [
+        ([1.0, 1.5, 3.0], 1.0, 4.0),
+        ([-1.0, -3.0], -4.0, -1.0),
+        ([0.0, 5.0], 0.0, 8.0),
+        ([0.0, -5.0], -8.0, 0.0),
+        ([-0.3, 0.3], -0.5, 0.5),
+        ([0.0, -0.0, math.nan], -1.0, 1.0),
+        ([math.inf, -math.inf], -(2.0**64), 2.0**64),
+        ([1e-300], 2.0**-64, 2.0**-63),
+    ],
+)
+def test_bounds_without_much_noise_are_the_powers_of_two_around(
+    x: list[float], lower: float, upper: float
+) -> None:
+    assert inference.find_bounds(x, budget=LOUD, bits=SeededBits(1)) == (lower, upper)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("budget", [GDP(1), PureDP(1), ApproxDP(1, 1e-6)], ids=repr)
+def test_noise_alone_seldom_widens_the_bounds(budget: Guarantee) -> None:
+    # At most 1 in 100 by the choice of the threshold: more than 17 of 300 with p < 1e-7.
+    bits = SeededBits(3)
+    found = [inference.find_bounds([10.0] * 500, budget=budget, bits=bits) for _ in range(300)]
+    assert sum(bounds != (8.0, 16.0) for bounds in found) <= 17
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("bounds", [(None, None), (-1e9, 1e9)])
+def test_means_in_wide_bounds_are_nearly_as_good_as_in_narrow_ones(
+    bounds: tuple[float | None, float | None],
+) -> None:
+    # 95 % intervals: fewer than 170 of 200 with p < 1e-7.
+    drawn, bits = np.random.default_rng(4), SeededBits(5)
+    lower, upper = bounds
+    estimates = [
+        inference.centered_mean(
+            drawn.normal(1000, 3, 1000), lower=lower, upper=upper, budget=GDP(1), bits=bits
+        )
+        for _ in range(200)
+    ]
+    held = [low <= 1000 <= high for low, high in (e.interval() for e in estimates)]
+    assert sum(held) >= 170
+    assert np.median([e.privacy_error for e in estimates]) < 0.05  # of a deviation of 3
+
+
+def test_a_value_that_all_share_keeps_the_bounds() -> None:
+    estimate = inference.centered_mean(
+        [1.0] * 100, lower=0, upper=1, budget=GDP(10), bits=SeededBits(1)
+    )
+    assert abs(estimate.value - 1) < 0.1
+
+
+def test_one_bound_alone_is_not_enough() -> None:
+    with pytest.raises(MissingBound, match="public bound"):
+        inference.centered_mean([1.0], lower=0, budget=GDP(1))
+    with pytest.raises(InvalidParameter, match=r"^x="):
+        inference.find_bounds([[1.0]], budget=GDP(1))
