@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         distribution,
         histogram,
     )
+    from tacet.inference.linear import LinearRegression
     from tacet.inference.matrices import (
         MatrixEstimate,
         correlation_matrix,
@@ -40,6 +41,7 @@ __all__ = [
     "Density",
     "Distribution",
     "Histogram",
+    "LinearRegression",
     "MatrixEstimate",
     "Power",
     "TestResult",
@@ -71,6 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.linear": ["LinearRegression"],
     "tacet.inference.centered": ["centered_mean", "find_bounds"],
     "tacet.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
     "tacet.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],

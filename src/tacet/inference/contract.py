@@ -1,0 +1,28 @@
+"""scikit-learn's side of an estimator, through the one door; MissingExtra where it is not there."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacet.extras import require
+
+__all__ = [
+    "BaseEstimator",
+    "ClassifierMixin",
+    "RegressorMixin",
+    "TransformerMixin",
+    "check_is_fitted",
+    "validate_data",
+]
+
+_base: Any = require("sklearn.base", extra="inference")
+_validation: Any = require("sklearn.utils.validation", extra="inference")
+
+BaseEstimator: Any = _base.BaseEstimator
+ClassifierMixin: Any = _base.ClassifierMixin
+RegressorMixin: Any = _base.RegressorMixin
+TransformerMixin: Any = _base.TransformerMixin
+check_is_fitted: Any = _validation.check_is_fitted
+validate_data: Any = _validation.validate_data

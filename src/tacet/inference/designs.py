@@ -1,0 +1,159 @@
+r"""Designs: the features of people, whitened by a released matrix, with weights that bound them.
+
+A feature is first put on a scale from public bounds, then all of them together are whitened by a
+private second moment, so that correlated or badly scaled features lose nothing; what is whitened
+gets the weight min(1, r^2 / |a|^2), so that |w a| <= r and w |a|^2 <= r^2 for everybody (Mallows
+1975). The weight hangs on the features alone, so that it biases no coefficient.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacet.errors import InvalidParameter, MissingBound
+from tacet.inference.noisy_sums import NoisySums
+from tacet.inference.records import Floats
+from tacet.inference.row_sums import BLOCK
+
+__all__ = ["Design", "Scaling", "scaling", "whitened"]
+
+_SPREAD: Final = 2.5
+"""How many deviations the half of public bounds is taken to be; more or less costs noise only."""
+
+_FAR: Final = 1e60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Public: a feature x becomes (x - centre) * factor. Both have one number a feature."""
+
+    centre: Floats
+    factor: Floats
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are: an intercept and one coefficient a feature."""
+        return self.centre.size + 1
+
+    def rows(self, x: Floats, present: Floats) -> Floats:
+        """One row (1, scaled features) a person; zeros where `present` is 0."""
+        rows = np.empty((len(x), self.size))
+        rows[:, 0] = present
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = (x - self.centre) * self.factor
+        np.clip(scaled, -_FAR, _FAR, out=rows[:, 1:])
+        rows[present == 0] = 0.0
+        return rows
+
+    def back(self) -> Floats:
+        """The matrix that takes coefficients of scaled features to those of the features."""
+        matrix = np.diag(np.concatenate([[1.0], self.factor]))
+        matrix[0, 1:] = -self.factor * self.centre
+        return matrix
+
+
+def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Scaling:
+    """The scaling of public bounds: a pair (lower, upper), each one number or one a feature."""
+    if feature_bounds is None:
+        raise MissingBound(
+            "feature_bounds",
+            expected="public bounds (lower, upper) within which most values of the features lie, "
+            "each one number or one a feature; values beyond them are not cut",
+        )
+    expected = f"a pair (lower, upper) of finite numbers, or of {features} numbers each"
+    try:
+        lower, upper = (
+            np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,))
+            for bound in feature_bounds
+        )
+    except (TypeError, ValueError):
+        raise InvalidParameter("feature_bounds", feature_bounds, expected=expected) from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = (upper - lower) / 2
+    if not (np.isfinite(half).all() and (half > np.finfo(np.float64).tiny * 2**60).all()):
+        raise InvalidParameter(
+            "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
+        )
+    return Scaling(centre=lower + half, factor=_SPREAD / half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Design:
+    """Whitened rows of all people and their weights (private), and how to come back (public).
+
+    radius: |weight * row| <= radius and weight * |row|^2 <= radius^2 for every person;
+    back: coefficients of the features are back @ coefficients of the whitened rows.
+    """
+
+    rows: Floats
+    weights: Floats
+    radius: Fraction
+    back: Floats
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return int(self.rows.shape[1])
+
+    def vector_sum(self, rows: slice, values: Floats) -> Floats:
+        """The sum of value * row over a slice."""
+        total: Floats = values @ self.rows[rows]
+        return total
+
+    def matrix_sum(self, rows: slice, values: Floats) -> Floats:
+        """The sum of value * row row^T over a slice."""
+        block = self.rows[rows]
+        total: Floats = (block * values[:, None]).T @ block
+        return total
+
+
+def whitened(
+    rows: Floats, present: Floats, scales: Scaling, *, sums: NoisySums, share: Fraction
+) -> Design:
+    """The design that a private second moment of the scaled rows whitens; rows are overwritten.
+
+    present: 1 or 0 a person; a 0 makes her weight 0.
+
+    Source: docs/proofs/regression.md, section 2.
+    """
+    size = scales.size
+    radius = _radius(size)
+    weights = _weights(rows, radius)
+
+    def part(block: slice) -> Floats:
+        here = rows[block]
+        total: Floats = (here * weights[block][:, None]).T @ here
+        return total
+
+    found = sums.moment(part, size=size, trace_bound=radius**2, share=share)
+    values, vectors = np.linalg.eigh(found.matrix)
+    values = np.maximum(values, found.deviation * math.sqrt(size))
+    root = (vectors / np.sqrt(values)) @ vectors.T
+    for start in range(0, len(rows), BLOCK):
+        block = slice(start, start + BLOCK)
+        rows[block] = rows[block] @ root
+    return Design(
+        rows=rows,
+        weights=_weights(rows, radius) * present,
+        radius=radius,
+        back=scales.back() @ root,
+    )
+
+
+def _radius(size: int) -> Fraction:
+    """About the length of a typical row: sqrt(size), as a short fraction."""
+    return Fraction(math.ceil(math.sqrt(size) * 64), 64)
+
+
+def _weights(rows: Floats, radius: Fraction) -> Floats:
+    square = float(radius**2)
+    weights: Floats = square / np.maximum(np.einsum("ij,ij->i", rows, rows), square)
+    return weights
