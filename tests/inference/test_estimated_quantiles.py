@@ -154,7 +154,7 @@ def test_a_value_that_many_share_is_met_exactly() -> None:
 
 def test_answers_lie_on_the_grid_and_within_the_bounds() -> None:
     strange = [math.nan, math.inf, -math.inf, -0.0, 1e308]
-    for lower, upper in ((-1, 1), (-1e300, 1e300), (1e15, 1e15 + 4), (-1e-200, 1e-200)):
+    for lower, upper in ((-1, 1), (-1e99, 1e99), (1e15, 1e15 + 4), (-1e-99, 1e-99)):
         estimate = inference.median(strange, lower=lower, upper=upper, budget=GDP(1))
         assert lower <= estimate.value <= upper
         assert math.isfinite(estimate.standard_error)

@@ -94,7 +94,7 @@ def test_values_that_are_no_numbers_change_no_guarantee_and_raise_nothing() -> N
     strange = [math.nan, math.inf, -math.inf, -0.0, 1e308, -1e308]
     ends = [
         inference.mean(strange, lower=lower, upper=upper, budget=GDP(1), bits=SeededBits(1))
-        for lower, upper in ((-1, 1), (-1e300, 1e300), (-1e-200, 1e-200), (1e15, 1e15 + 1))
+        for lower, upper in ((-1, 1), (-1e99, 1e99), (-1e-99, 1e-99), (1e15, 1e15 + 1))
     ]
     assert all(math.isfinite(estimate.standard_error) for estimate in ends)
     assert inference.proportion(strange, budget=GDP(1)).noise == "normal"
@@ -114,8 +114,8 @@ def test_one_person_of_one_gets_an_answer() -> None:
         ([1.0], 1, 1, "upper"),
         ([1.0], 2, 1, "upper"),
         ([1.0], math.nan, 1, "lower"),
-        ([1.0], -1e308, 1e308, "upper"),
-        ([1.0], 0, 5e-324, "upper"),
+        ([1.0], -1e101, 1, "lower"),
+        ([1.0], 0, 1e-101, "upper"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_named(

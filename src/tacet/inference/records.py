@@ -8,7 +8,7 @@ one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from tacet.mechanisms.arrays import array_of
 __all__ = ["Floats", "column", "matrix", "public_range", "unit_values"]
 
 Floats: TypeAlias = NDArray[np.float64]
+
+_FARTHEST: Final = 1e100
+"""Squares of bounds, and of noise in their unit, stay finite, so that no answer can fail."""
 
 
 def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
@@ -64,10 +67,13 @@ def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[
             argument, expected=f"a public bound of {of}, known without looking at the data"
         )
     low, high = checks.finite(lower=lower), checks.finite(upper=upper)
+    for argument, bound in (("lower", low), ("upper", high)):
+        if abs(bound) > _FARTHEST:
+            raise InvalidParameter(argument, bound, expected="within -1e100 and 1e100")
     if low >= high:
         raise InvalidParameter("upper", upper, expected=f"above lower, {lower}")
-    if not np.isfinite(high - low) or high - low < np.finfo(np.float64).tiny * 2**60:
-        raise InvalidParameter("upper", upper, expected="a difference that a float can hold")
+    if high - low < 1 / _FARTHEST:
+        raise InvalidParameter("upper", upper, expected=f"1e-100 above lower, {lower}, or more")
     return low, high
 
 
