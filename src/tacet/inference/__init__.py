@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         histogram,
     )
     from tacet.inference.linear import LinearRegression
+    from tacet.inference.logistic import LogisticRegression
     from tacet.inference.matrices import (
         MatrixEstimate,
         correlation_matrix,
@@ -42,6 +43,7 @@ __all__ = [
     "Distribution",
     "Histogram",
     "LinearRegression",
+    "LogisticRegression",
     "MatrixEstimate",
     "Power",
     "TestResult",
@@ -73,6 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.logistic": ["LogisticRegression"],
     "tacet.inference.linear": ["LinearRegression"],
     "tacet.inference.centered": ["centered_mean", "find_bounds"],
     "tacet.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],

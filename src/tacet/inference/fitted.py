@@ -14,9 +14,11 @@ import numpy as np
 from tacet import checks
 from tacet.inference.contract import check_is_fitted
 from tacet.inference.designs import Design
+from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.records import Floats
 from tacet.inference.sandwich import Errors
 from tacet.inference.summaries import Summary
+from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["Intervals", "covariances"]
 
@@ -25,11 +27,12 @@ class Intervals:
     """`conf_int` and `summary` of an estimator that has been fitted."""
 
     coef_: Floats
-    intercept_: float
+    intercept_: Any
     sampling_error_: Floats
     privacy_error_: Floats
-    guarantee_: Any
+    guarantee_: Guarantee
     event_: Any
+    covariance_: Floats
     diagnostics_: dict[str, float]
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
@@ -64,6 +67,33 @@ class Intervals:
             guarantee=self.guarantee_,
             diagnostics=self.diagnostics_,
         )
+
+    def _tell(
+        self,
+        design: Design,
+        theta: Floats,
+        errors: Errors,
+        *,
+        sums: NoisySums,
+        asked: Guarantee,
+        unit: float = 1.0,
+    ) -> Floats:
+        """Keep what a fit says of itself; the parameters in the units of the features.
+
+        unit: of the target.
+        """
+        sampling, privacy = covariances(design, errors, unit=unit)
+        self.covariance_ = sampling + privacy
+        self.sampling_error_ = np.sqrt(np.diag(sampling))
+        self.privacy_error_ = np.sqrt(np.diag(privacy))
+        self.event_, self.guarantee_ = sums.event, asked
+        self.diagnostics_ = {
+            "rows": float(sums.rows),
+            "signal": errors.signal,
+            "left over": errors.contraction,
+        }
+        parameters: Floats = unit * (design.back @ theta)
+        return parameters
 
     @property
     def _parameters(self) -> Floats:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from tacet.errors import InvalidParameter
 from tacet.inference.contract import check_is_fitted, validate_data
 from tacet.inference.records import Floats, column, matrix
+from tacet.mechanisms.arrays import array_of
 
-__all__ = ["features", "paired", "predicted"]
+__all__ = ["features", "labels", "paired", "predicted"]
 
 
 def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -39,8 +40,27 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
     return x
 
 
+def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
+    """1 where a label is the second class, else 0; and 1 where it is one of both, else 0.
+
+    Text is compared as text. Raises InvalidParameter for shapes and dtypes that cannot be used.
+    """
+    if y is None:
+        raise InvalidParameter("y", y, expected="one label a row: a fit requires y to be passed")
+    given = array_of("y", y)
+    if given.ndim != 1 or len(given) != rows:
+        raise InvalidParameter("y", given.shape, expected=f"one dimension, {rows} labels")
+    if given.dtype.kind in "OUS" or classes.dtype.kind == "U":
+        given, classes = given.astype(str), classes.astype(str)
+    elif given.dtype.kind not in "biuf":
+        raise InvalidParameter("y", given.dtype, expected="numbers or text")
+    second = np.asarray(given == classes[1], dtype=np.float64)
+    return second, second + (given == classes[0])
+
+
 def predicted(estimator: Any, X: ArrayLike) -> Floats:
     """The linear predictor of each row, from coef_ and intercept_."""
     check_is_fitted(estimator)
-    values: Floats = features(estimator, X, reset=False) @ estimator.coef_ + estimator.intercept_
+    x = features(estimator, X, reset=False)
+    values: Floats = x @ np.ravel(estimator.coef_) + estimator.intercept_
     return values

@@ -23,7 +23,7 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
 from tacet.inference.designs import Design, scaling, whitened
-from tacet.inference.fitted import Intervals, covariances
+from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import paired, predicted
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.plans import Budgeting, Steps, rest
@@ -112,27 +112,12 @@ class LinearRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignor
         rows = scales.rows(x, present)
         design = whitened(rows, present, scales, sums=sums, share=plan.gram)
         theta, sigma, errors = _Fit(design=design, target=target, tuning=tuning).run(plan, sums)
-        self._keep(half * (design.back @ theta), low + half)
+        parameters = self._tell(design, theta, errors, sums=sums, asked=asked, unit=half)
+        self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
         self.scale_ = sigma * half
-        sampling, privacy = covariances(design, errors, unit=half)
-        self.covariance_ = sampling + privacy
-        self.sampling_error_, self.privacy_error_ = (
-            np.sqrt(np.diag(part)) for part in (sampling, privacy)
-        )
-        self.event_, self.guarantee_ = sums.event, asked
+        self.diagnostics_["scale"] = self.scale_
         self.n_iter_ = len(plan.steps.shares)
-        self.diagnostics_ = {
-            "rows": float(len(x)),
-            "scale": self.scale_,
-            "steps": float(self.n_iter_),
-            "signal": errors.signal,
-            "left over": errors.contraction,
-        }
         return self
-
-    def _keep(self, parameters: Floats, centre: float) -> None:
-        self.intercept_ = float(parameters[0] + centre)
-        self.coef_ = parameters[1:]
 
     def predict(self, X: ArrayLike) -> Floats:
         """The predicted target of each row; X may be anybody's, it is no release."""

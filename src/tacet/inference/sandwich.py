@@ -61,12 +61,14 @@ def standard_errors(
     scores: Moment,
     rows: int,
     unit: float = 1.0,
+    penalty: Floats | float = 0.0,
 ) -> Errors:
     """Both covariances, from the noisy means of curvatures and of squared scores.
 
     moved: the way from the start to the end of the steps. The part of it that is still to go is
     estimated too, and its square counts as an error of privacy, which forbids more steps.
-    unit: of the scores over the curvature (sigma, where residuals are told in sigmas).
+    unit: of the scores over the curvature (sigma, where residuals are told in sigmas);
+    penalty: what is added to the curvature, exactly.
     Bound   where `enough` is False both are infinite: noise hides the curvature in some
             direction, and intervals would cover too seldom. This is decided by released values.
     Source: Huber 1967 (sandwich); docs/proofs/regression.md, section 5 (recursion).
@@ -74,7 +76,7 @@ def standard_errors(
     size = len(curvature.matrix)
     signal = float(np.linalg.eigvalsh(curvature.matrix)[0]) / curvature.norm
     middle = scores.floored(scores.deviation)
-    bent = curvature.floored(curvature.norm)
+    bent = curvature.floored(curvature.norm) + penalty
     inverse = np.linalg.inv(bent)
     privacy, way = np.zeros((size, size)), np.eye(size)
     for step in steps:
