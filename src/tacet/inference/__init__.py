@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from tacet.inference.linear import LinearRegression
     from tacet.inference.logistic import LogisticRegression
+    from tacet.inference.m_estimator import MEstimator, RidgeRegression
     from tacet.inference.matrices import (
         MatrixEstimate,
         correlation_matrix,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tacet.inference.mean_tests import anova, t_test, two_sample_t_test
     from tacet.inference.means import mean, proportion
     from tacet.inference.outcomes import Power, TestResult, power_curve
+    from tacet.inference.poisson import PoissonRegression
     from tacet.inference.quantiles import iqr, median, quantile
     from tacet.inference.rank_tests import mann_whitney_test, signed_rank_test
     from tacet.inference.variances import stdev, variance
@@ -44,8 +46,11 @@ __all__ = [
     "Histogram",
     "LinearRegression",
     "LogisticRegression",
+    "MEstimator",
     "MatrixEstimate",
+    "PoissonRegression",
     "Power",
+    "RidgeRegression",
     "TestResult",
     "anova",
     "binomial_power",
@@ -75,6 +80,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.m_estimator": ["MEstimator", "RidgeRegression"],
+    "tacet.inference.poisson": ["PoissonRegression"],
     "tacet.inference.logistic": ["LogisticRegression"],
     "tacet.inference.linear": ["LinearRegression"],
     "tacet.inference.centered": ["centered_mean", "find_bounds"],

@@ -57,7 +57,7 @@ class Loss(Protocol):
         ...
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative by the prediction, 0 or more where the loss is convex."""
+        """Its second derivative by the prediction; with negative ones say `convex = False`."""
         ...
 
 
@@ -210,6 +210,7 @@ class Tukey:
 
     c: float
     self_concordance: ClassVar[float | None] = None
+    convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checks.positive(c=self.c)

@@ -53,13 +53,14 @@ def trail(
     *,
     spent: Fraction,
     typical: float,
+    unit: float = 1.0,
     growths: list[tuple[Fraction, int]],
     known_start: bool,
 ) -> Trail:
     """How the rest of the budget is shared out, by public numbers alone.
 
     spent: the share that is gone; typical: about the curvature of a person, a guess that moves
-    shares and nothing else.
+    shares and nothing else; unit: about the size of a prediction that matters.
     """
     square, bound = budgeting.size, typical * 0.1
     count = max(count for _, count in growths) - known_start
@@ -73,7 +74,7 @@ def trail(
     )
     steps = budgeting.steps(
         rest([spent, curvature * count, last, scores]),
-        sensitivity=2 * math.sqrt(budgeting.size) * loss.score_bound / typical,
+        sensitivity=2 * math.sqrt(budgeting.size) * loss.score_bound / (typical * unit),
         growths=growths,
     )
     return Trail(steps=steps, curvature=curvature, last=last, scores=scores)
@@ -95,35 +96,66 @@ class Newton:
     longest: float = _LONGEST
 
     def run(self, plan: Trail, start: Start, sums: NoisySums) -> tuple[Floats, Errors]:
-        """The coefficients, whitened, and their errors."""
-        theta, size = start.theta, self.design.size
-        penalty = np.zeros((size, size)) if self.penalty is None else self.penalty
+        """The coefficients, whitened, and their errors by the sandwich."""
+        theta, taken = self.descend(plan, start, sums)
+        errors = standard_errors(
+            taken,
+            theta - start.theta,
+            curvature=self.curvature(theta, sums=sums, share=plan.last, final=True),
+            scores=self._scores(theta, sums=sums, share=plan.scores),
+            rows=sums.rows,
+            penalty=self._penalty,
+        )
+        return theta, errors
+
+    def descend(self, plan: Trail, start: Start, sums: NoisySums) -> tuple[Floats, list[Step]]:
+        """Where the steps end, and what they were."""
+        theta = start.theta
         taken: list[Step] = []
         precision, alone = Fraction(), len(plan.steps.shares) - _AVERAGED
         for step, share in enumerate(plan.steps.shares):
             gradient, noise = self._gradient(theta, sums=sums, share=share)
             if step == 0 and start.curvature is not None:
-                bent = max(start.curvature, self.least) * np.eye(size)
+                bent = max(start.curvature, self.least) * np.eye(self.design.size)
             else:
-                found = self._curvature(theta, sums=sums, share=plan.curvature)
+                found = self.curvature(theta, sums=sums, share=plan.curvature)
                 bent = found.floored(max(self.least, math.sqrt(2) * found.norm))
             precision = (precision if step > alone else 0) + share
-            inverse = np.asarray(np.linalg.inv(bent + penalty), dtype=np.float64)
+            inverse = np.asarray(np.linalg.inv(bent + self._penalty), dtype=np.float64)
             inverse *= float(share / precision)
-            way = inverse @ (gradient + penalty @ theta)
+            way = inverse @ (gradient + self._penalty @ theta)
             if step < alone:
                 way *= min(1.0, self.longest / max(float(np.linalg.norm(way)), 1e-300))
             taken.append(Step(preconditioner=inverse, noise=noise))
             theta = theta - way
-        errors = standard_errors(
-            taken,
-            theta - start.theta,
-            curvature=self._curvature(theta, sums=sums, share=plan.last),
-            scores=self._scores(theta, sums=sums, share=plan.scores),
-            rows=sums.rows,
-            penalty=penalty,
+        return theta, taken
+
+    def curvature(
+        self, theta: Floats, *, sums: NoisySums, share: Fraction, final: bool = False
+    ) -> Moment:
+        """The noisy mean of w curvature a a^T; what is negative counts in the final one alone."""
+        bound = self.loss.curvature_bound
+        signed = final and not getattr(self.loss, "convex", True)
+        least = -bound if signed else 0.0
+
+        def part(rows: slice) -> Floats:
+            bent = self.loss.curvature(self.design.rows[rows] @ theta, self.target[rows])
+            within = np.clip(np.nan_to_num(bent), least, bound)
+            return self.design.matrix_sum(rows, within * self.design.weights[rows])
+
+        return sums.moment(
+            part,
+            size=self.design.size,
+            trace_bound=self.design.radius**2 * Fraction(bound),
+            share=share,
+            signed=signed,
         )
-        return theta, errors
+
+    @property
+    def _penalty(self) -> Floats:
+        if self.penalty is None:
+            return np.zeros((self.design.size, self.design.size))
+        return self.penalty
 
     def _score(self, rows: slice, theta: Floats) -> Floats:
         """Weighted scores, each within the bound."""
@@ -138,21 +170,6 @@ class Newton:
             size=self.design.size,
             row_bound=longest,
             sensitivity=2 * longest,
-            share=share,
-        )
-
-    def _curvature(self, theta: Floats, *, sums: NoisySums, share: Fraction) -> Moment:
-        bound = self.loss.curvature_bound
-
-        def part(rows: slice) -> Floats:
-            bent = self.loss.curvature(self.design.rows[rows] @ theta, self.target[rows])
-            within = np.clip(np.nan_to_num(bent), 0.0, bound)
-            return self.design.matrix_sum(rows, within * self.design.weights[rows])
-
-        return sums.moment(
-            part,
-            size=self.design.size,
-            trace_bound=self.design.radius**2 * Fraction(bound),
             share=share,
         )
 
