@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tacet.query.aggregates.sums import sum  # noqa: A004  # the public word is tacet.sum
     from tacet.query.aggregates.tops import top
     from tacet.query.aggregates.variances import stdev, variance
+    from tacet.query.aggregates.vectors import vector_sum
     from tacet.query.aggregates.weighted import weighted_mean
     from tacet.query.columns import Bounds, Categories, Dates, Text
     from tacet.query.dates import dates
@@ -90,6 +91,7 @@ __all__ = [
     "sum",
     "top",
     "variance",
+    "vector_sum",
     "weighted_mean",
 ]
 
@@ -115,6 +117,7 @@ _HOMES = {
     "tacet.query.aggregates.variances": ["stdev", "variance"],
     "tacet.query.aggregates.sums": ["sum"],
     "tacet.query.aggregates.tops": ["top"],
+    "tacet.query.aggregates.vectors": ["vector_sum"],
     "tacet.query.aggregates.weighted": ["weighted_mean"],
     "tacet.query.columns": ["Bounds", "Categories", "Dates", "Text"],
     "tacet.query.dates": ["dates"],

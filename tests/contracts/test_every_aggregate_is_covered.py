@@ -72,6 +72,7 @@ def test_every_public_aggregate_is_in_the_list() -> None:
         tacet.weighted_mean("x", "whole", (0, 1), (0, 1)),
         tacet.ratio("x", "whole", (0, 1), (0, 1)),
         tacet.stdev("x", 0, 1),
+        tacet.vector_sum(["x", "whole"], norm=1),
     ]
     scope = neighbor_tables.empty_scope()
     # The number of a person's rows is asked about by `tacet.auto` alone.

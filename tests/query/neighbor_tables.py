@@ -48,6 +48,7 @@ from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.tops import Top
 from tacet.query.aggregates.totals import FoundClipping, Total
 from tacet.query.aggregates.variances import Variance
+from tacet.query.aggregates.vectors import VectorSum, vector_sum
 from tacet.query.aggregates.weighted import WeightedMean, weighted_mean
 from tacet.query.compile import Statement, compile_query
 from tacet.query.exact import exact_of
@@ -109,6 +110,11 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     WeightedMean: {
         "weighted": lambda: weighted_mean("x", "whole", (-3, 10), (0, 9)),
         "weighted_text": lambda: weighted_mean("note", "x", ("-1/3", 0.7), (2, 3)),
+    },
+    VectorSum: {
+        "vectors": lambda: vector_sum(["x", "whole"], norm=3),
+        "vectors_of_one": lambda: vector_sum(["note"], norm="1/3"),
+        "vectors_huge": lambda: vector_sum(["x", "-x", "whole"], norm=10**90),
     },
     Ratio: {
         "ratio": lambda: ratio("x", "whole", (0, 10), (0, 9)),

@@ -17,10 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tacet.privacy.rounding import root_up
 from tacet.query.units import Reach
 
 __all__ = [
     "Sensitivity",
+    "of_balls",
     "of_counts",
     "of_people",
     "of_ranks",
@@ -82,6 +84,21 @@ def of_vectors(
         l1=Fraction(max(map(l1.of, spreads))),
         l2_squared=Fraction(max(map(l2_squared.of, spreads))),
         reason=reason,
+    )
+
+
+def of_balls(reach: Reach, *, radius: int, size: int) -> Sensitivity:
+    """Sums by cell of row vectors of `size` numbers, each within a ball (in the l2 norm).
+
+    Two such vectors, k and k' rows of them, are at most (k + k') radius apart in the l2 norm, as
+    numbers in [-radius, radius] are, and sqrt(size) times as far in the l1 norm: `of_vectors` in
+    one dimension holds both. Attained by vectors along a diagonal.
+    """
+    line = of_vectors(reach, [(-1,), (1,)])
+    return Sensitivity(
+        l1=line.l1 * radius * Fraction(root_up(Fraction(size))),
+        l2_squared=line.l2_squared * radius**2,
+        reason=f"{line.reason}; each moves the {size} sums together by the length at most",
     )
 
 

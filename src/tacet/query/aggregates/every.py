@@ -20,6 +20,7 @@ from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.tops import Top
 from tacet.query.aggregates.totals import Total
 from tacet.query.aggregates.variances import Variance
+from tacet.query.aggregates.vectors import VectorSum
 from tacet.query.aggregates.weighted import WeightedMean
 
 __all__ = ["EVERY"]
@@ -36,6 +37,7 @@ EVERY: tuple[type[Aggregate], ...] = (
     Covariance,
     Correlation,
     WeightedMean,
+    VectorSum,
     Ratio,
     Quantile,
     Quantiles,
