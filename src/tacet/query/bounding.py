@@ -17,21 +17,25 @@ and rows are drawn with numbers of their own, made of the salt, so that one choi
 another.
 
 **A systematic sample.** The n rows are put in the order of every column in use; rows that are
-level are identical, so that their order is without effect. The systematic sample of k rows is kept:
-of the rows up to a share x of the order (of all that are level, or none), f(x) = floor(k x + u) are
-kept, with u in (0, 1) from a salted hash of her id (and the cell). Of a group of identical rows
-that ends at the share x and begins after x', those are f(x) - f(x'), and which ones is all the
-same. Every row is kept with the same chance k / n (to within 2^-20), also where rows are identical,
-and the rows kept are spread over her groups and values as hers are.
+level are identical, so that their order is without effect. The systematic sample of k < n rows is
+kept: of the first p rows of the order f(p) = floor(k (p / n) + u), with u in (0, 1) from a salted
+hash of her id (and the cell), so that row p stays where f(p) > f(p - 1). Every row is kept with the
+same chance k / n (to within 2^-20), also where rows are identical, and the rows kept are spread
+over her groups and values as hers are.
 
-**It keeps exactly min(k, n).** A share x is the double next to the quotient of two whole numbers:
-the engine's CUME_DIST at the end of a group, and before it (RANK - 1) / n, where PERCENT_RANK =
-(RANK - 1) / (n - 1) gives n back exactly. One group's x is the next one's x', and the last one's is
-1, so that the counts add up to f(1) - f(0). With k <= 2^20 the error of k x + u is below 2^-30,
-while u = (j + 1/2) / 2^20 keeps a distance of 2^-21 from 0 and 1: the sum is k. For m of n > k
-rows, f(x) - f(x') is at most m, since k m / n <= m - m / n; for n <= k it is at least m, and no
-more than m are there. (A count of a person's rows would say the same more plainly, and made the
-whole question a tenth slower.)
+**It keeps exactly k of them.** u = (j + 1/2) / 2^20 is a double, and so is k + u, since k <= 2^20:
+f(0) = floor(u) = 0 and f(n) = floor(k + u) = k. Between them f rises, as rounding does not turn
+p / n around, and by 1 at most: k / n <= 1 - 2^-21, while what is rounded errs by less than 2^-30.
+
+Few people have more rows than stay, and to put rows in an order takes most of the time. So rows
+are counted first, and only where there are more than k they are ordered.
+
+**Wide rows.** To sort many columns takes an engine longer than to sort few and join. Where it is
+said to (`narrow`), wide rows are put in the order of their cell and of a salted hash of every
+column in use, and by all columns where that leaves two rows of a person level. Where none are, the
+cell and the hash decide, and tell her rows apart, so that the rows kept are found by them; the
+others' rows, which are identical but for a chance of 2^-64, are ordered by all columns. It is one
+order for all, and the sample is that of it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -81,16 +85,23 @@ def steps_of(unit: Person, *, cells: int) -> Steps:
 
 
 def bound_rows(
-    rows: str, *, unit: Person, cells: int, cell: Sequence[str], values: Sequence[str], salt: int
+    rows: str,
+    *,
+    unit: Person,
+    cells: int,
+    cell: Sequence[str],
+    values: Sequence[str],
+    salt: int,
+    narrow: bool = False,
 ) -> str:
     """SELECT of the rows that stay, out of a SELECT (u0, ..., cell, ...).
 
     cells: how many there are at most; cell: the columns that tell them apart; values: all else
-    that is used of a row, beside the ids; salt: 128 bits drawn for this question.
+    that is used of a row, beside the ids; salt: 128 bits drawn for this question; narrow: whether
+    wide rows are ordered by few columns first.
     """
     steps, ids = steps_of(unit, cells=cells), [f"u{index}" for index in range(len(unit.id))]
-    columns = [*cell, *values]
-    content = ", ".join([*columns, *ids])
+    content = ", ".join([*cell, *values, *ids])
     own = [*ids, *cell]
     if steps.groups is not None:
         order = (
@@ -99,14 +110,23 @@ def bound_rows(
         turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
         taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
         rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
-    if steps.each is not None:
-        start = _start(own, salt=salt_for("rows in a group", salt), by=unit.hash)
-        rows = _sample(rows, steps.each, of=own, start=start, columns=columns, content=content)
-    if steps.rows is not None:
-        start = _start(ids, salt=salt, by=unit.hash)
-        rows = _bound_in_all(
-            rows, steps.rows, ids=ids, start=start, columns=columns, content=content
-        )
+    for most, of, purpose in (
+        (steps.each, own, "rows in a group"),
+        (steps.rows, ids, None),
+    ):
+        if most is not None:
+            drawn = salt if purpose is None else salt_for(purpose, salt)
+            sample = _Sample(
+                most=most,
+                ids=ids,
+                cell=cell,
+                values=values,
+                of=of,
+                start=salted_hash(of, salt=drawn, by=unit.hash),
+                bits=_BITS[unit.hash],
+            )
+            many = len(values) >= _MANY and unit.hash == "engine"
+            rows = sample.narrow(rows, salt=drawn) if narrow and many else sample.plain(rows)
     return rows
 
 
@@ -144,50 +164,112 @@ def _some(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
-def _bound_in_all(
-    rows: str, most: int, *, ids: Sequence[str], start: str, columns: Sequence[str], content: str
-) -> str:
-    """The rows of people who have no more than `most`, and a sample of the others' rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """The systematic sample of at most so many rows of those that share the columns `of`.
 
-    The sample of all would be the same; but few people have more, and to put the rows of everybody
-    in the order of many columns takes most of the time. No id is NULL, so that the joins tell
-    people apart as the sample does.
+    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them, of so
+    many bits.
     """
-    key = ", ".join(ids)
-    sample = _sample(
-        f"SELECT {content} FROM everybody SEMI JOIN beyond USING ({key})",
-        most,
-        of=ids,
-        start=start,
-        columns=columns,
-        content=content,
+
+    most: int
+    ids: Sequence[str]
+    cell: Sequence[str]
+    values: Sequence[str]
+    of: Sequence[str]
+    start: str
+    bits: int
+
+    def plain(self, rows: str) -> str:
+        """SQL of the rows that stay, ordered by all columns at once."""
+        content = [*self.cell, *self.values, *self.ids]
+        return (
+            f"WITH everybody AS MATERIALIZED ({rows}), {self._beyond} {self._within} UNION ALL "
+            f"({self._drawn('everybody', content, order=[*self.cell, *self.values])})"
+        )
+
+    def narrow(self, rows: str, *, salt: int) -> str:
+        """The same of wide rows, by the cell and a hash where that is enough."""
+        order = [*self.cell, "h"]
+        content, own = [*self.cell, *self.values, *self.ids], [*self.ids, *order]
+        mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", salt), by="engine")
+        ranked = self._placed("everybody", own, order=order, beside="rank() OVER rows")
+        level = f"SELECT DISTINCT {', '.join(self.of)} FROM ranked WHERE place > beside"
+        of_level = f"SEMI JOIN level ON {_same('{0}', 'level', self.of)}"
+        listed = ", ".join(own)
+        gone = (
+            f"SELECT {listed} FROM ranked WHERE NOT ({self._kept}) UNION ALL "
+            f"SELECT {listed} FROM ranked {of_level.format('ranked')}"
+        )
+        return (
+            f"WITH everybody AS MATERIALIZED (SELECT *, {mixed} AS h FROM ({rows})), "
+            f"{self._beyond}, ranked AS MATERIALIZED ({ranked}), level AS MATERIALIZED ({level}), "
+            f"gone AS ({gone}), "
+            f"tied AS (SELECT * FROM everybody {of_level.format('everybody')}) "
+            f"SELECT {', '.join(content)} FROM everybody ANTI JOIN gone ON "
+            f"{_same('everybody', 'gone', own)} UNION ALL "
+            f"({self._drawn('tied', content, order=[*order, *self.values])})"
+        )
+
+    @property
+    def _beyond(self) -> str:
+        key = ", ".join(self.of)
+        return (
+            f"beyond AS MATERIALIZED (SELECT {key}, count(*) AS n FROM everybody GROUP BY {key} "
+            f"HAVING count(*) > {self.most})"
+        )
+
+    @property
+    def _within(self) -> str:
+        """The rows of which there are no more than stay."""
+        content = [*self.cell, *self.values, *self.ids]
+        return (
+            f"SELECT {_listed('everybody', content)} FROM everybody LEFT JOIN beyond ON "
+            f"{_same('everybody', 'beyond', self.of)} WHERE beyond.n IS NULL"
+        )
+
+    def _drawn(self, relation: str, content: Sequence[str], *, order: Sequence[str]) -> str:
+        """The sample of the rows of a relation of which there are more."""
+        placed = self._placed(relation, list(dict.fromkeys([*content, *order])), order=order)
+        return f"SELECT {', '.join(content)} FROM ({placed}) WHERE {self._kept}"
+
+    def _placed(
+        self, relation: str, columns: Sequence[str], *, order: Sequence[str], beside: str = ""
+    ) -> str:
+        """Rows of which there are more than stay, with n, their place in an order, and u."""
+        many = (
+            f"SELECT {_listed(relation, columns)}, beyond.n AS n FROM {relation} JOIN beyond ON "
+            f"{_same(relation, 'beyond', self.of)}"
+        )
+        more = f", {beside} AS beside" if beside else ""
+        ranked = (
+            f"SELECT *, row_number() OVER rows AS place{more} FROM ({many}) "
+            f"WINDOW rows AS (PARTITION BY {', '.join(self.of)} ORDER BY {', '.join(order)})"
+        )
+        # The first 20 bits of the hash.
+        u = f"(({self.start} >> {self.bits - 20})::DOUBLE + 0.5e0) / 1048576e0"
+        return f"SELECT *, {u} AS u FROM ({ranked})"
+
+    @property
+    def _kept(self) -> str:
+        """SQL: whether the row at a place stays."""
+        most, all_ = double(self.most), "n::DOUBLE"
+        return (
+            f"floor({most} * (place::DOUBLE / {all_}) + u) > "
+            f"floor({most} * ((place - 1)::DOUBLE / {all_}) + u)"
+        )
+
+
+def _listed(relation: str, columns: Sequence[str]) -> str:
+    return ", ".join(f"{relation}.{name} AS {name}" for name in columns)
+
+
+def _same(one: str, other: str, columns: Sequence[str]) -> str:
+    """SQL: two lines are alike. Keys that are found may be NULL, and ids and cells are not."""
+    return " AND ".join(
+        f"{one}.{name} {'IS NOT DISTINCT FROM' if name.startswith('k') else '='} {other}.{name}"
+        for name in columns
     )
-    return (
-        f"WITH everybody AS MATERIALIZED ({rows}), beyond AS MATERIALIZED (SELECT {key} FROM "
-        f"everybody GROUP BY {key} HAVING count(*) > {most}) SELECT {content} FROM everybody "
-        f"ANTI JOIN beyond USING ({key}) UNION ALL ({sample})"
-    )
-
-
-def _sample(
-    rows: str, most: int, *, of: Sequence[str], start: str, columns: Sequence[str], content: str
-) -> str:
-    """The systematic sample of rows that share the columns `of`; start: SQL of 20 bits."""
-    u = f"({start}::DOUBLE + 0.5e0) / 1048576e0"
-    ranked = (
-        f"SELECT {content}, row_number() OVER rows AS place, rank() OVER rows AS head, "
-        f"cume_dist() OVER rows AS share, percent_rank() OVER rows AS ahead FROM ({rows}) "
-        f"WINDOW rows AS (PARTITION BY {', '.join(of)} ORDER BY {', '.join(columns)})"
-    )
-    before = "CASE WHEN head = 1 THEN 0e0 ELSE (head - 1) / (round((head - 1) / ahead) + 1e0) END"
-    placed = f"SELECT *, {before} AS before, {u} AS u FROM ({ranked})"
-    kept = f"floor({double(most)} * share + u) - floor({double(most)} * before + u)"
-    return f"SELECT {content} FROM ({placed}) WHERE place - head < {kept}"
-
-
-def _start(columns: Sequence[str], *, salt: int, by: str) -> str:
-    """SQL of the first 20 bits of a hash, of which u is made."""
-    return f"({salted_hash(columns, salt=salt, by=by)} >> {_BITS[by] - 20})"
 
 
 def salted_hash(columns: Sequence[str], *, salt: int, by: str) -> str:
@@ -205,6 +287,7 @@ def _plain(text: str) -> str:
 
 
 _BITS = {"engine": 64, "md5": 60}  # of a hash
+_MANY = 8  # columns from which on rows are wide
 
 
 def salt_for(purpose: str, salt: int) -> int:

@@ -68,21 +68,29 @@ class Statement:
     ladders: tuple[str, ...]
 
 
-def compile_query(query: Query, *, unit: Unit, scan: Located, salt: int) -> Statement:
-    """The SQL of a query; scan: where each table is; salt: 128 bits drawn for this question."""
+def compile_query(
+    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False
+) -> Statement:
+    """The SQL of a query.
+
+    scan: where each table is; salt: 128 bits drawn for this question; narrow: whether the engine
+    is quicker to order wide rows by few columns, and to join.
+    """
     keys = _public_keys(query)
-    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt)
+    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt, narrow=narrow)
     return _counted(query, unit=unit, keys=keys, bounded=bounded)
 
 
-def compile_found(query: Query, *, unit: Unit, scan: Located, salt: int) -> Found:
-    """The SQL that finds the private keys of a query; scan: where each table is."""
+def compile_found(
+    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False
+) -> Found:
+    """The SQL that finds the private keys of a query; arguments as of `compile_query`."""
     names = _private_names(query)
     listed = ", ".join(names)
     people = CountPeople().measures((), unit)[0]
     return Found(
         keys=_public_keys(query),
-        held=_bounded(query, ["cell", *names], unit=unit, scan=scan, salt=salt),
+        held=_bounded(query, ["cell", *names], unit=unit, scan=scan, salt=salt, narrow=narrow),
         counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
         f"(SELECT {people} AS people, {listed} FROM held GROUP BY {listed})",
     )
@@ -133,13 +141,17 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
     )
 
 
-def _bounded(query: Query, cell: Sequence[str], *, unit: Unit, scan: Located, salt: int) -> str:
+def _bounded(
+    query: Query, cell: Sequence[str], *, unit: Unit, scan: Located, salt: int, narrow: bool
+) -> str:
     """SELECT of the rows that count; cell: the columns that tell cells apart."""
     rows = _rows(query, unit=unit, scan=scan, salt=salt)
     if not isinstance(unit, Person):
         return rows
     values = [f"v{index}" for index in range(len(query.inputs))]
-    return bound_rows(rows, unit=unit, cells=query.cells, cell=cell, values=values, salt=salt)
+    return bound_rows(
+        rows, unit=unit, cells=query.cells, cell=cell, values=values, salt=salt, narrow=narrow
+    )
 
 
 def _rows(query: Query, *, unit: Unit, scan: Located, salt: int) -> str:

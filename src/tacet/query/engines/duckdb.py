@@ -86,6 +86,11 @@ class DuckDB:
         """For each table, the engine's type of each column: public."""
         return self._schema
 
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        return True
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._scans[table]

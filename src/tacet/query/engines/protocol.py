@@ -88,6 +88,11 @@ class Engine(Protocol):
         """For each table, the engine's type of each column: public."""
         ...
 
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        ...
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         ...

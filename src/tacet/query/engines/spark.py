@@ -91,6 +91,11 @@ class Spark:
         """For each table the type of each column, by DuckDB's names: public."""
         return self._schema
 
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        return False
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._scans[table]
