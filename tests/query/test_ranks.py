@@ -143,23 +143,32 @@ def test_the_bins_of_a_ranking_are_a_partition_and_its_first_counts_are_right() 
         import duckdb
 
         connection = duckdb.connect()
-        connection.execute("CREATE TABLE r (cell INT, g BIGINT)")
-        connection.executemany("INSERT INTO r VALUES (0, ?)", [[int(p)] for p in places])
-        found = dict(row[1:] for row in connection.execute(ranking.first("r")).fetchall())
+        connection.execute("CREATE TABLE bounded (cell INT, v BIGINT)")
+        connection.executemany("INSERT INTO bounded VALUES (0, ?)", [[int(p)] for p in places])
+        query = ranking.first(f"({ranking.relation(tacet.Row())})")
+        found = dict(row[1:] for row in connection.execute(query).fetchall())
         assert found == {b: int((expected == b).sum()) for b in expected.tolist()}
 
 
 def test_counts_within_bins_are_right() -> None:
     source = np.random.default_rng(9)
-    values = source.integers(0, 10**6, 3_000)
+    values = source.integers(0, 10**4, 3_000) * 37 % 10**6
     cells = source.integers(0, 3, 3_000)
     table = pa.table({"id": np.arange(3_000), "cell": cells, "x": values.astype(float)})
+    ranking = Ranking(place="v", steps=10**6)
+    # The bin of a value, a part of another one, and a single point.
+    chosen, part = (int(values[cells == cell][0]) for cell in (0, 2))
+    low, size = (
+        int(array[np.searchsorted(ranking.lows, chosen, side="right") - 1])
+        for array in (ranking.lows, ranking.sizes)
+    )
+    start = int(ranking.lows[np.searchsorted(ranking.lows, part, side="right") - 1])
     asked = Asked(
-        cells=[0, 2, 1],
-        lows=[1, 500_000, 7],
-        highs=[999_999, 507_000, 7],
-        shifts=[10, 3, 0],
-        points=[int(values[cells == 0][0]), 503_111, 7],
+        cells=[0, 2, 1, 0],
+        lows=[low, start + 3, 7, low],
+        highs=[low + size - 1, start + 600, 7, low + size - 1],
+        shifts=[4, 3, 0, 0],
+        points=[chosen, part, 7, chosen + 1],
     )
     with tacet.Session(
         {"t": table}, unit=Person("id", max_rows=1), budget=tacet.PureDP(1)
@@ -176,7 +185,7 @@ def test_counts_within_bins_are_right() -> None:
         with pytest.raises(EngineFailed):
             tallies.deeper.count(0, asked)
     assert "424242" not in repr(found)
-    for line in range(3):
+    for line in range(4):
         low, high, shift = asked.lows[line], asked.highs[line], asked.shifts[line]
         inside = [int(v) for v in values[cells == asked.cells[line]] if low <= v <= high]
         by_child: dict[int, int] = {}

@@ -52,9 +52,10 @@ class Statement:
 
     keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that
     count. counts: the SELECT of one line of integers a cell,
-    reading a relation named `bounded`. rankings: SELECTs of (cell, g), of which the k-th is kept
-    as `ranking<k>` where it is asked about again: by finer[k], with lists as parameters; None where
-    the histogram says everything. histograms: for each ranking its SELECT of (cell, bin, rows).
+    reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of which the k-th is
+    kept as `ranking<k>` where it is asked about again: by finer[k], with lists as parameters; None
+    where the histogram says everything. histograms: for each ranking its SELECT of (cell, bin,
+    rows).
     ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
     integers that may pass 64 bits leave as text.
     """

@@ -31,7 +31,10 @@ _MOST_POINTS = 5_000  # up to so many steps every point is a bin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked about bins, one line each: cell; first and last point; shift; one point."""
+    """What is asked, one line each: cell; first and last point; shift; one point.
+
+    The points of a line lie in one bin of the first ones.
+    """
 
     cells: Sequence[int]
     lows: Sequence[int]
@@ -99,34 +102,39 @@ class Ranking:
         return np.diff(np.concatenate([self.lows, [self.steps + 1]]))
 
     def relation(self, unit: Unit) -> str:
-        """SELECT (cell, g): the points of rows or people, over `bounded`."""
+        """SELECT (cell, bin, g): the points of rows or people, and their bins, over `bounded`."""
         if self.people is None or not isinstance(unit, Person):
-            return (
-                f"SELECT * FROM (SELECT cell, {self.place} AS g FROM bounded) WHERE g IS NOT NULL"
+            points = f"SELECT cell, {self.place} AS g FROM bounded"
+        else:
+            ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
+            points = (
+                f"SELECT cell, {self.people}({self.place}) AS g FROM bounded GROUP BY cell, {ids}"
             )
-        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
-        return (
-            f"SELECT * FROM (SELECT cell, {self.people}({self.place}) AS g FROM bounded "
-            f"GROUP BY cell, {ids}) WHERE g IS NOT NULL"
-        )
-
-    def first(self, relation: str) -> str:
-        """SELECT (cell, bin, n) over a relation of (cell, g)."""
-        inner = f"1 + ((g - 1) >> {self.shift})"
-        place = (
-            f"CASE WHEN g <= 0 THEN 0 WHEN g >= {self.steps} THEN {self.bins - 1} ELSE {inner} END"
-        )
-        return f"SELECT cell, {place} AS bin, count(*) AS n FROM {relation} GROUP BY cell, bin"
+        return f"SELECT cell, {self._bin('g')} AS bin, g FROM ({points}) WHERE g IS NOT NULL"
 
     @staticmethod
-    def finer(relation: str) -> str:
+    def first(relation: str) -> str:
+        """SELECT (cell, bin, n) over a relation of (cell, bin, g)."""
+        return f"SELECT cell, bin, count(*) AS n FROM {relation} GROUP BY cell, bin"
+
+    def finer(self, relation: str) -> str:
         """SELECT (i, child, n, below, level), with the columns of `Asked` as parameters."""
         names = ("i", "cell", "low", "high", "shift", "point")
         lists = ", ".join(f"unnest(${k}::BIGINT[]) AS {name}" for k, name in enumerate(names, 1))
+        # Joined on the bin too, so that few rows are compared with what is asked.
         return (
             "SELECT asked.i AS i, (ranked.g - asked.low) >> asked.shift AS child, count(*) AS n, "
             "count(*) FILTER (WHERE ranked.g < asked.point) AS below, "
             "count(*) FILTER (WHERE ranked.g = asked.point) AS level "
-            f"FROM {relation} AS ranked JOIN (SELECT {lists}) AS asked ON ranked.cell = asked.cell "
+            f"FROM {relation} AS ranked JOIN (SELECT *, {self._bin('low')} AS bin FROM "
+            f"(SELECT {lists})) AS asked ON ranked.cell = asked.cell AND ranked.bin = asked.bin "
             "AND ranked.g BETWEEN asked.low AND asked.high GROUP BY asked.i, child"
+        )
+
+    def _bin(self, point: str) -> str:
+        """SQL of the first bin of a point."""
+        inner = f"1 + (({point} - 1) >> {self.shift})"
+        return (
+            f"CAST(CASE WHEN {point} <= 0 THEN 0 WHEN {point} >= {self.steps} THEN "
+            f"{self.bins - 1} ELSE {inner} END AS SMALLINT)"
         )

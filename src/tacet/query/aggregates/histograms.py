@@ -183,30 +183,29 @@ class EqualBins(Cut):
 def _between(counted: Counted, ranking: Ranking, points: NDArray[np.int64]) -> NDArray[np.int64]:
     """The exact counts by cell and bin; points: the inner edges of every cell, rising."""
     cells, inner = points.shape
-    first = np.hstack([np.zeros((cells, 1), dtype=np.int64), points])
-    last = np.hstack([points - 1, np.full((cells, 1), ranking.steps, dtype=np.int64)])
-    if not ranking.shift:
-        below = np.zeros((cells, ranking.steps + 2), dtype=np.int64)
-        np.cumsum(counted.counts, axis=1, out=below[:, 1:])
-        ends = np.take_along_axis(below, last + 1, axis=1)
-        found: NDArray[np.int64] = ends - np.take_along_axis(below, first, axis=1)
-        return found
-    assert counted.finer is not None
-    lines = np.flatnonzero(first <= last)
-    counts = np.zeros(cells * (inner + 1), dtype=np.int64)
+    bins = np.searchsorted(ranking.lows, points, side="right") - 1
+    before = np.zeros((cells, ranking.bins + 1), dtype=np.int64)
+    np.cumsum(counted.counts, axis=1, out=before[:, 1:])
+    below = np.take_along_axis(before, bins, axis=1)
+    # Of the rows in the bin of an edge, unless it is one point, the engine says how many are below.
+    lines = np.flatnonzero((ranking.sizes[bins] > 1) & (points > ranking.lows[bins]))
     if len(lines):
-        lows = first.ravel()[lines].tolist()
+        assert counted.finer is not None
+        lows, sizes = ranking.lows[bins.ravel()[lines]], ranking.sizes[bins.ravel()[lines]]
         refined = counted.finer(
             Asked(
-                cells=(lines // (inner + 1)).tolist(),
-                lows=lows,
-                highs=last.ravel()[lines].tolist(),
+                cells=(lines // inner).tolist(),
+                lows=lows.tolist(),
+                highs=(lows + sizes - 1).tolist(),
                 shifts=[_WHOLE_RANGE] * len(lines),
-                points=lows,
+                points=points.ravel()[lines].tolist(),
             )
         )
-        np.add.at(counts, lines[refined.lines], refined.counts)
-    return counts.reshape(cells, inner + 1)
+        flat = below.ravel()
+        np.add.at(flat, lines[refined.lines], refined.below)
+        below = flat.reshape(cells, inner)
+    found: NDArray[np.int64] = np.diff(np.hstack([before[:, :1], below, before[:, -1:]]), axis=1)
+    return found
 
 
 def histogram(
