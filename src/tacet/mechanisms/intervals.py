@@ -8,6 +8,7 @@ binary digits, so that a result is the least float (or integer) of its kind up t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -83,6 +84,7 @@ def discrete_laplace_half_width(scale: Fraction, *, confidence: Number) -> int:
     return _first(covers, guess)
 
 
+@functools.lru_cache(maxsize=1_024)
 def discrete_gaussian_half_width(sigma: Fraction, *, confidence: Number) -> int:
     """An integer q with P(|X| <= q) >= confidence; the least one up to sigma = 200.
 
@@ -139,6 +141,7 @@ def on_grid_width(width: Fraction, *, grid_log2: int, on_grid: bool) -> float:
     return float_above(width + step / 2)
 
 
+@functools.lru_cache(maxsize=1_024)
 def _minus_log(value: Fraction) -> Fraction:
     """-ln(value), rounded up, for a value in (0, 1)."""
     argument = from_rational(value.numerator, value.denominator, _PRECISION + 64)
@@ -151,6 +154,7 @@ def _exp_up(exponent: Fraction) -> Fraction:
     return _fraction(mpf_exp(argument, _PRECISION)) * _ONE_MORE
 
 
+@functools.lru_cache(maxsize=1_024)
 def _normal_quantile(confidence: Fraction) -> Fraction:
     """A z with P(|N(0, 1)| <= z) >= confidence, the least float up to one step."""
     miss = 1 - confidence

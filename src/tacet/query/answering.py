@@ -8,17 +8,17 @@ Nothing here spends: a session reserves between the price and the engine, see `S
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.answers import Answer
+from tacet.query.aggregates.answers import Answer, Exact
 from tacet.query.allocation import Allocation, allocate_together, event_of
 from tacet.query.counting import Begun, First, finished, first_statement
 from tacet.query.engines.protocol import Engine
-from tacet.query.exact import answers_of
+from tacet.query.exact import Given, answers_of
 from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
 from tacet.query.provenance import provenance
@@ -74,9 +74,13 @@ class Priced:
         for scan, begun in zip(self.scans, counted, strict=True):
             rule = self.allocations[scan.members[0]].rule
             whole, tallies = finished(scan.query, begun, rule=rule, bits=bits)
+            given = Given.of(whole, tallies)
             for place in scan.members:
                 query = self.together.queries[place].with_keys(whole.keys)
-                exact = replace(scan, query=whole).exact(place, tallies)
+
+                def exact(name: str, place: int = place, given: Given = given) -> Exact:
+                    return given.exact(Scan.name_of(place, name))
+
                 answers = answers_of(query, self.allocations[place], exact, bits)
                 found[place] = Answered(query=query, answers=answers)
         return [found[place] for place in range(len(found))]

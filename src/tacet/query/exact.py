@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,42 +15,77 @@ from tacet.query.aggregates.answers import Answer, Counted, Exact
 from tacet.query.allocation import Allocation
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.ladders import Climbers, Ladder
-from tacet.query.plan import Query
+from tacet.query.plan import Query, Reads
 from tacet.query.ranking import Ranking
 
-__all__ = ["answers_of", "exact_of"]
+__all__ = ["Given", "answers_of", "exact_of"]
 
 
 def answers_of(
-    query: Query, allocation: Allocation, exact: Mapping[str, Exact], bits: RandomBits
+    query: Query, allocation: Allocation, exact: Callable[[str], Exact], bits: RandomBits
 ) -> dict[str, Answer]:
-    """The noisy answers, by the names of their columns; exact: by the aggregates' names."""
+    """The noisy answers, by the names of their columns; exact: what an aggregate is given."""
     answers: dict[str, Answer] = {}
     for name, aggregate in query.aggregates.items():
-        found = aggregate.answers(exact[name], allocation.noises[name], bits)
+        found = aggregate.answers(exact(name), allocation.noises[name], bits)
         answers |= {f"{name}{part}": answer for part, answer in found.items()}
     return answers
 
 
 def exact_of(query: Query, name: str, tallies: Tallies) -> Exact:
-    """The engine's integers by cell, in the order of the public keys; no rows count as 0."""
-    aggregate, cells = query.aggregates[name], len(query.keys)
-    rankings = tuple(
-        _counted(query.rankings.index(ranking), ranking, cells, tallies)
-        for ranking in query.rankings_of(aggregate)
-    )
-    people = tuple(
-        _climbers(ladder, cells, tallies.ladders[query.ladders.index(ladder)])
-        for ladder in query.ladders_of(aggregate)
-    )
-    sums, measures = [], query.measures
-    for measure in query.measures_of(aggregate):
-        column = [0] * cells
-        found = tallies.sums[measures.index(measure)]
-        for cell, value in zip(tallies.cells.tolist(), found, strict=True):
+    """What one aggregate is given."""
+    return Given.of(query, tallies).exact(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Given:
+    """The engine's integers, and where each aggregate finds its own among them. Private.
+
+    reads: what each reads; measures, rankings, ladders: their places in the tallies.
+    """
+
+    cells: int
+    reads: Mapping[str, Reads]
+    measures: Mapping[str, int]
+    rankings: Mapping[Ranking, int]
+    ladders: Mapping[Ladder, int]
+    tallies: Tallies
+
+    @staticmethod
+    def of(query: Query, tallies: Tallies) -> Given:
+        """Of all aggregates of a question."""
+        return Given(
+            cells=len(query.keys),
+            reads=query.reads,
+            measures={sql: number for number, sql in enumerate(query.measures)},
+            rankings={ranking: number for number, ranking in enumerate(query.rankings)},
+            ladders={ladder: number for number, ladder in enumerate(query.ladders)},
+            tallies=tallies,
+        )
+
+    def exact(self, name: str) -> Exact:
+        """By cell, in the order of the public keys; no rows count as 0."""
+        reads, tallies = self.reads[name], self.tallies
+        return Exact(
+            sums=tuple(self._summed(self.measures[measure]) for measure in reads.measures),
+            rankings=tuple(
+                _counted(self.rankings[ranking], ranking, self.cells, tallies)
+                for ranking in reads.rankings
+            ),
+            people=tuple(
+                _climbers(ladder, self.cells, tallies.ladders[self.ladders[ladder]])
+                for ladder in reads.ladders
+            ),
+        )
+
+    def _summed(self, number: int) -> list[int]:
+        column = [0] * self.cells
+        for cell, value in zip(self.tallies.cells.tolist(), self.tallies.sums[number], strict=True):
             column[cell] = value
-        sums.append(column)
-    return Exact(sums=tuple(sums), rankings=rankings, people=people)
+        return column
+
+    def __repr__(self) -> str:
+        return "Given(...)"
 
 
 def _counted(number: int, ranking: Ranking, cells: int, tallies: Tallies) -> Counted:

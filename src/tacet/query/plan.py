@@ -37,6 +37,15 @@ _MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
 _ANY_CELLS = 1 << 62  # as many as there may be
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What one aggregate reads of the bounded rows: see `Aggregate`."""
+
+    measures: tuple[str, ...]
+    rankings: tuple[Ranking, ...]
+    ladders: tuple[Ladder, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Query(RowSteps):
     """A question about rows, built step by step; every step returns a new value.
@@ -186,29 +195,31 @@ class Query(RowSteps):
     @property
     def measures(self) -> tuple[str, ...]:
         """SQL of the exact sums and counts over the bounded rows, each once."""
-        return _once(self.measures_of(a) for a in self.aggregates.values())
+        return _once(reads.measures for reads in self.reads.values())
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
         """What is counted by place on a grid, each once."""
-        return _once(self.rankings_of(a) for a in self.aggregates.values())
+        return _once(reads.rankings for reads in self.reads.values())
 
     @property
     def ladders(self) -> tuple[Ladder, ...]:
         """The ladders that people climb, each once."""
-        return _once(self.ladders_of(a) for a in self.aggregates.values())
+        return _once(reads.ladders for reads in self.reads.values())
 
-    def measures_of(self, aggregate: Aggregate) -> tuple[str, ...]:
-        """The measures that one aggregate reads."""
-        return aggregate.measures(self._values(aggregate), self.unit)
-
-    def rankings_of(self, aggregate: Aggregate) -> tuple[Ranking, ...]:
-        """The rankings that one aggregate reads."""
-        return aggregate.rankings(self._values(aggregate))
-
-    def ladders_of(self, aggregate: Aggregate) -> tuple[Ladder, ...]:
-        """The ladders that one aggregate reads."""
-        return aggregate.ladders(self._values(aggregate), self.unit)
+    @property
+    def reads(self) -> dict[str, Reads]:
+        """What each aggregate reads, by its name."""
+        names = {sql: f"v{index}" for index, sql in enumerate(self.inputs)}
+        found = {}
+        for name, aggregate in self.aggregates.items():
+            values = tuple(names[x.sql] for x in aggregate.expressions)
+            found[name] = Reads(
+                measures=aggregate.measures(values, self.unit),
+                rankings=aggregate.rankings(values),
+                ladders=aggregate.ladders(values, self.unit),
+            )
+        return found
 
     @property
     def lines(self) -> int:
@@ -337,10 +348,6 @@ class Query(RowSteps):
             names = [group.label for group in self.private_groups]
             found["private"] = {"groups": names, "keys": encode(self.private)}
         return found
-
-    def _values(self, aggregate: Aggregate) -> tuple[str, ...]:
-        inputs = self.inputs
-        return tuple(f"v{inputs.index(x.sql)}" for x in aggregate.expressions)
 
     def _open(self, step: str) -> None:
         if self.aggregates:

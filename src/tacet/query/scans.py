@@ -12,13 +12,10 @@ apart, and so is a question with private keys, which finds keys of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.answers import Exact
-from tacet.query.engines.protocol import Tallies
-from tacet.query.exact import exact_of
 from tacet.query.plan import Query
 
 __all__ = ["Scan", "scans_of"]
@@ -31,14 +28,10 @@ class Scan:
     query: Query
     members: tuple[int, ...]
 
-    def exact(self, member: int, tallies: Tallies) -> Mapping[str, Exact]:
-        """What each aggregate of one question is given, by its own name there."""
-        found = {}
-        for name in self.query.aggregates:
-            place, _, own = name.partition(" ")
-            if int(place) == member:
-                found[own] = exact_of(self.query, name, tallies)
-        return found
+    @staticmethod
+    def name_of(member: int, name: str) -> str:
+        """What an aggregate of one question is called in the scan."""
+        return f"{member} {name}"
 
 
 def scans_of(queries: Sequence[Query]) -> tuple[Scan, ...]:
@@ -67,7 +60,7 @@ def _alike(one: Query, other: Query) -> bool:
 
 def _scan(queries: Sequence[Query], members: Sequence[int]) -> Scan:
     aggregates: dict[str, Aggregate] = {
-        f"{place} {name}": aggregate
+        Scan.name_of(place, name): aggregate
         for place in members
         for name, aggregate in queries[place].aggregates.items()
     }

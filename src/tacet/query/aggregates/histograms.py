@@ -204,7 +204,8 @@ def _between(counted: Counted, ranking: Ranking, points: NDArray[np.int64]) -> N
         flat = below.ravel()
         np.add.at(flat, lines[refined.lines], refined.below)
         below = flat.reshape(cells, inner)
-    found: NDArray[np.int64] = np.diff(np.hstack([before[:, :1], below, before[:, -1:]]), axis=1)
+    ends = np.hstack([before[:, :1], below, before[:, -1:]])
+    found: NDArray[np.int64] = ends[:, 1:] - ends[:, :-1]
     return found
 
 

@@ -10,12 +10,12 @@ after the other in parts of the rows (`splits`), each of them exactly by the exp
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,25 +64,7 @@ class Cutting:
         share: Share, reach: Reach, wanted: Sequence[Fraction], *, interval: Fraction = Fraction(0)
     ) -> Cutting:
         """The cuts of the least expected error within a share; interval: the part for intervals."""
-        plan = plan_for(wanted, reach, squares=not isinstance(share, PureDP))
-        levels = tuple(
-            draws_for(
-                share * (part * (1 - interval)), reach.split(len(level)), partial(moves_of, level)
-            )
-            for level, part in zip(plan.levels, plan.parts, strict=True)
-        )
-        mechanisms = {
-            split: mechanism_of(split, draws.mechanism)
-            for level, draws in zip(plan.levels, levels, strict=True)
-            for split in level
-        }
-        ends = {}
-        if interval:
-            each = share * (interval / (2 * len(wanted)))
-            for q in wanted:
-                moves = partial(of_ranks, quantile=q)
-                ends[q] = draws_for(each, reach, moves, unit=q.denominator)
-        return Cutting(plan=plan, levels=levels, mechanisms=mechanisms, ends=ends)
+        return _within(share, reach, tuple(wanted), interval)
 
     @property
     def epsilons(self) -> tuple[Fraction, ...]:
@@ -128,6 +110,33 @@ class Cutting:
             split.at: float(mechanism.factor * (split.share.denominator << PLACES_LOG2))
             for split, mechanism in self.mechanisms.items()
         }
+
+
+@functools.lru_cache(maxsize=256)
+def _within(
+    share: Share, reach: Reach, wanted: tuple[Fraction, ...], interval: Fraction
+) -> Cutting:
+    plan = plan_for(wanted, reach, squares=not isinstance(share, PureDP))
+    levels = tuple(
+        draws_for(
+            share * (part * (1 - interval)),
+            reach.split(len(level)),
+            functools.partial(moves_of, level),
+        )
+        for level, part in zip(plan.levels, plan.parts, strict=True)
+    )
+    mechanisms = {
+        split: mechanism_of(split, draws.mechanism)
+        for level, draws in zip(plan.levels, levels, strict=True)
+        for split in level
+    }
+    ends = {}
+    if interval:
+        each = share * (interval / (2 * len(wanted)))
+        for q in wanted:
+            moves = functools.partial(of_ranks, quantile=q)
+            ends[q] = draws_for(each, reach, moves, unit=q.denominator)
+    return Cutting(plan=plan, levels=levels, mechanisms=mechanisms, ends=ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Clamp:
     unit_log2: int
 
     @staticmethod
+    @functools.lru_cache(maxsize=1_024)
     def of(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
         """The range as integers; whole: the values are known to be whole numbers."""
         unit_log2 = grid_unit(lower, upper, whole=whole)
