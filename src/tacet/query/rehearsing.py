@@ -23,7 +23,7 @@ from tacet.query.columns import Key
 from tacet.query.compile import compile_query
 from tacet.query.counting import begun, finished, first_statement
 from tacet.query.engines.public import PublicTables
-from tacet.query.exact import exact_of
+from tacet.query.exact import Given
 from tacet.query.lifted import Held, asked_of, lifted
 from tacet.query.plan import Query
 from tacet.query.rehearsal import Rehearsal, Trial
@@ -155,8 +155,9 @@ def _answers(
     silent: dict[str, Answer] = {}
     noisy: dict[str, Answer] = {}
     with closing(tables.engine.run(statement, measures=len(query.measures))) as tallies:
+        given = Given.of(query, tallies)
         for name, aggregate in query.aggregates.items():
-            exact = exact_of(query, name, tallies)
+            exact = given.exact(name)
             found = aggregate.answers(exact, aggregate.noise(_SILENT, reach), bits)
             silent |= {f"{name}{part}": answer for part, answer in found.items()}
             if allocation is not None:
