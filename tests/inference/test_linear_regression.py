@@ -224,7 +224,7 @@ def test_arguments_that_cannot_be_used_are_named(change: dict[str, Any], named: 
 
 
 def test_fewer_people_than_parameters_are_a_budget_too_small() -> None:
-    with pytest.raises(InvalidParameter, match="3 rows and 11 parameters"):
+    with pytest.raises(InvalidParameter, match="n_samples=3 and 11 parameters"):
         regression(SeededBits(1)).fit(np.zeros((3, 10)), np.zeros(3))
 
 

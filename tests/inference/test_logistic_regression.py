@@ -177,6 +177,6 @@ def test_bounds_are_asked_for_and_labels_have_one_dimension() -> None:
     with pytest.raises(MissingBound):
         LogisticRegression(budget=GDP(1)).fit(x, y)
     with pytest.raises(InvalidParameter, match=r"^y="):
-        regression(SeededBits(1)).fit(x, y[:, None])
+        regression(SeededBits(1)).fit(x, np.column_stack([y, y]))
     with pytest.raises(InvalidParameter, match=r"^y="):
         regression(SeededBits(1)).fit(x, None)  # type: ignore[arg-type]

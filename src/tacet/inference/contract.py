@@ -11,6 +11,7 @@ from tacet.extras import require
 __all__ = [
     "BaseEstimator",
     "ClassifierMixin",
+    "DataConversionWarning",
     "RegressorMixin",
     "TransformerMixin",
     "check_is_fitted",
@@ -19,10 +20,12 @@ __all__ = [
 
 _base: Any = require("sklearn.base", extra="inference")
 _validation: Any = require("sklearn.utils.validation", extra="inference")
+_exceptions: Any = require("sklearn.exceptions", extra="inference")
 
 BaseEstimator: Any = _base.BaseEstimator
 ClassifierMixin: Any = _base.ClassifierMixin
 RegressorMixin: Any = _base.RegressorMixin
 TransformerMixin: Any = _base.TransformerMixin
+DataConversionWarning: Any = _exceptions.DataConversionWarning
 check_is_fitted: Any = _validation.check_is_fitted
 validate_data: Any = _validation.validate_data

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tacet.errors import InvalidParameter
-from tacet.inference.contract import check_is_fitted, validate_data
+from tacet.inference.contract import DataConversionWarning, check_is_fitted, validate_data
 from tacet.inference.records import Floats, column, matrix
 from tacet.mechanisms.arrays import array_of
 
@@ -24,9 +25,7 @@ def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, 
     shapes and dtypes that cannot be used.
     """
     x = features(estimator, X, reset=True)
-    if y is None:
-        raise InvalidParameter("y", y, expected="one number a row: a fit requires y to be passed")
-    target = column("y", y)
+    target = column("y", _one_column(y))
     if len(x) != len(target):
         raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one a row of X")
     present = np.isfinite(x).all(axis=1) & np.isfinite(target)
@@ -35,9 +34,37 @@ def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, 
 
 def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
     """The features as a matrix; unless `reset`, of the columns that the fit had."""
-    x = matrix("X", X)
+    if hasattr(X, "tocsr"):
+        kind = type(X).__name__
+        raise InvalidParameter("X", kind, expected="a dense array: sparse data are not supported")
+    given = array_of("X", X)
+    if given.dtype.kind == "c":
+        raise InvalidParameter(
+            "X", given.dtype, expected="real numbers: Complex data not supported"
+        )
+    if given.ndim == 1:
+        expected = "two dimensions, one row a person. Reshape your data"
+        raise InvalidParameter("X", given.shape, expected=expected)
+    for what, size in zip(("sample(s)", "feature(s)"), given.shape, strict=False):
+        if size == 0:
+            found = f"0 {what} (shape={given.shape}) while a minimum of 1 is required."
+            raise InvalidParameter("X", given.shape, expected=f"some of each: found {found}")
+    x = matrix("X", given)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return x
+
+
+def _one_column(y: ArrayLike) -> NDArray[Any]:
+    """The targets as an array; a column of them as one dimension, with a warning."""
+    if y is None:
+        expected = "one value a row: a fit requires y to be passed, but the target y is None"
+        raise InvalidParameter("y", y, expected=expected)
+    given = array_of("y", y)
+    if given.ndim == 2 and given.shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected."
+        warnings.warn(message, DataConversionWarning, stacklevel=4)
+        given = given[:, 0]
+    return given
 
 
 def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
@@ -45,9 +72,7 @@ def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
 
     Text is compared as text. Raises InvalidParameter for shapes and dtypes that cannot be used.
     """
-    if y is None:
-        raise InvalidParameter("y", y, expected="one label a row: a fit requires y to be passed")
-    given = array_of("y", y)
+    given = _one_column(y)
     if given.ndim != 1 or len(given) != rows:
         raise InvalidParameter("y", given.shape, expected=f"one dimension, {rows} labels")
     if given.dtype.kind in "OUS" or classes.dtype.kind == "U":

@@ -98,6 +98,12 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
         self.n_iter_ = len(plan.steps.shares)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator's abilities: two classes."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
     def decision_function(self, X: ArrayLike) -> Floats:
         """The log odds of the second class for each row."""
         return predicted(self, X)

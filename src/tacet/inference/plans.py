@@ -69,8 +69,8 @@ class Budgeting:
                 "budget",
                 self.asked,
                 expected=f"a mu {math.ceil(times * 10) / 10:g} times as large (here it is "
-                f"{self.budget.mu:.3g}) for {self.rows} rows and {self.size} parameters, or as "
-                "many times the rows: the noise would be larger than any coefficient",
+                f"{self.budget.mu:.3g}) for n_samples={self.rows} and {self.size} parameters, "
+                "or as many times the rows: the noise would be larger than any coefficient",
             )
         return Steps(shares=shares, noise=noise)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -115,6 +115,13 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
         self.dispersion_ = self.diagnostics_["dispersion"] = phi
         self.n_iter_ = len(plan.steps.shares)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator's abilities: targets that are not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
 
     def predict(self, X: ArrayLike) -> Floats:
         """The fitted mean of each row."""

@@ -1,0 +1,65 @@
+"""scikit-learn's own checks of an estimator, and each one that is not meant to pass, and why."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sklearn.base import ClassifierMixin
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tacet import GDP, inference
+from tacet.inference.losses import LogCosh
+
+# So much that no noise is seen: these checks are about the contract, not about accuracy.
+BUDGET = GDP(10**7)
+
+ESTIMATORS = [
+    inference.LinearRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
+    inference.LogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
+    inference.PoissonRegression(budget=BUDGET, feature_bounds=(-5, 5), largest=100),
+    inference.MEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
+    inference.RidgeRegression(
+        residual_bound=5.0, penalty=0.01, budget=BUDGET, feature_bounds=(-5, 5)
+    ),
+]
+
+ALWAYS = {
+    "check_dtype_object": "Python objects would have to be converted one by one, and one that "
+    "cannot be would raise an error that tells of it",
+    "check_estimators_nan_inf": "a refusal would tell that somebody's number is missing; her row "
+    "has weight 0 instead",
+    "check_supervised_y_no_nan": "likewise",
+    "check_fit_idempotent": "each fit draws noise of its own",
+}
+
+OWN = {
+    "LogisticRegression": {
+        "check_classifiers_classes": "the labels are public and named beforehand, not looked up",
+        "check_classifiers_regression_target": "what the labels are is looked at by no refusal",
+        "check_classifier_not_supporting_multiclass": "likewise; a third label has weight 0",
+    },
+}
+
+
+REGRESSORS = {
+    "check_supervised_y_2d": "two fits are compared to the last digit; each has its own noise",
+}
+
+
+def exceptions(estimator: Any) -> dict[str, str]:
+    others = {} if isinstance(estimator, ClassifierMixin) else REGRESSORS
+    return ALWAYS | others | OWN.get(type(estimator).__name__, {})
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+def test_each_exception_names_an_estimator_that_is_checked() -> None:
+    assert set(OWN) <= {type(estimator).__name__ for estimator in ESTIMATORS}
