@@ -40,6 +40,20 @@ def test_json_is_the_release_and_stdout_holds_nothing_else(run: Run, visits: str
     assert {"event", "spent", "provenance", "query"} <= set(found)
 
 
+def test_lines_of_bins_and_values_say_which_they_are(run: Run, visits: str) -> None:
+    select = "SELECT HISTOGRAM(age, [0, 150]) AS h FROM visits"
+    ran = run("query", visits, *PERSON, "--epsilon", CHEAP, select)
+    lines = [line.split() for line in ran.out.splitlines()[:4]]
+    assert lines[0] == ["h_from", "h_to", "h"]
+    assert [line[:2] for line in lines[1:]] == [["NULL", "0"], ["0", "150"], ["150", "NULL"]]
+    facts = json.dumps({"county": {"categories": ["A", "B", "C"]}})
+    columns = Path(visits).with_name("facts.json")
+    columns.write_text(facts, encoding="utf-8")
+    select = "SELECT APPROX_TOP_K(county, 1) AS best FROM visits"
+    ran = run("query", visits, *PERSON, "--columns", str(columns), "--epsilon", CHEAP, select)
+    assert ran.out.splitlines()[0].split() == ["best_value", "best"]
+
+
 def test_row_level_and_the_name_data(run: Run, visits: str) -> None:
     ran = run("query", visits, "--row", "--epsilon", CHEAP, "SELECT COUNT(*) AS n FROM Data")
     assert ran.out.splitlines()[1].strip() == "400 ± 0"
@@ -115,6 +129,15 @@ def test_explain_holds_an_account_to_its_terms(run: Run, visits: str, ledger: st
     assert run(*asked, "--explain", count).code == 0
     assert run(*asked, "--explain", "--budget", "epsilon=2", count).code == 5
     assert run(*asked, count).code == 0, "explaining has spent something"
+
+
+def test_true_and_false_are_read_in_a_column_of_text(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("yes\nTrue\nFalse\nTrue\n", encoding="utf-8")
+    select = "SELECT yes, COUNT(*) AS n FROM t GROUP BY yes"
+    options = ("--row", "--epsilon", CHEAP, "--keys", "yes=true,false", "--json")
+    ran = run("query", str(path), *options, select)
+    assert {r["yes"]: r["n"] for r in json.loads(ran.out)["rows"]} == {True: 2, False: 1}
 
 
 def test_keys_from_a_file_are_one_a_line(run: Run, visits: str, tmp_path: Path) -> None:

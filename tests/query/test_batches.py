@@ -167,6 +167,18 @@ def test_equal_questions_get_noise_of_their_own(session: tacet.Session) -> None:
     assert len({release.answers["s"].values[0] for release in batch}) == 6
 
 
+def test_a_member_that_the_budget_does_not_suit_is_named(session: tacet.Session) -> None:
+    table = session.table("t")
+    found = table.group_by("sex", keys=tacet.private_keys()).agg(n=tacet.count())
+    batch = {"plain": table.agg(n=tacet.count()), "found": found}
+    with pytest.raises(InvalidParameter, match=r"In question 'found': .*one with a delta"):
+        session.evaluate(batch, budget=PureDP(1))
+    mean = {"plain": table.agg(n=tacet.count()), "mean": table.agg(m=tacet.mean("age", 0, 9))}
+    with pytest.raises(InvalidParameter, match=r"In question 'mean': .*known beforehand"):
+        session.evaluate(mean, budget=PureDP(1), errors={"plain": 9, "mean": 1})
+    assert session.spent == PureDP(0)
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_bad_member_is_named_and_nothing_is_spent(session: tacet.Session, listed: bool) -> None:
     good = session.table("t").agg(n=tacet.count())

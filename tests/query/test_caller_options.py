@@ -142,10 +142,11 @@ def test_a_select_that_cannot_be_answered_is_refused(case: str) -> None:
     refused(lambda s: s.sql(text, budget=PureDP(0.5)), kind, "", words)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("keys", [["a"], {"age": [1]}, 5, "name"])
+@pytest.mark.parametrize("keys", [[("a", "b")], {"age": [1]}, 5, "name"])
 def test_keys_of_a_select_that_fit_no_group_are_refused(keys: Any) -> None:
     text = "SELECT name, COUNT(*) FROM t GROUP BY name"
-    words = "columns of GROUP BY: name" if isinstance(keys, dict) else "by group column"
+    words = "columns of GROUP BY: name" if isinstance(keys, dict) else "public values"
+    words = "text, a whole number" if isinstance(keys, list) else words
     refused(lambda s: s.sql(text, budget=PureDP(0.5), keys=keys), InvalidParameter, "keys", words)
 
 

@@ -105,7 +105,7 @@ from tacet.query.expressions.parse import parse
         ("WEEK(day, 1)", "WEEK"),
         ("EPOCH_MS(age)", "EPOCH_MS"),
         ("MAKE_DATE(19000)", "MAKE_DATE"),
-        ("DATE(2024, 1, 2)", "CAST"),
+        ("DATE(2024, 1, 2)", "DATE"),
         ("City LIKE 'x' ESCAPE '!'", "ESCAPE"),
         ("City COLLATE NOCASE = 'x'", "COLLATE"),
         ("LIST_TRANSFORM([1], x -> x)", "function"),
@@ -168,6 +168,32 @@ def test_refusals_name_what_was_met(text: str, word: str) -> None:
     assert word.lower() in refusal.value.reason.lower()
     assert refusal.value.text == text
     assert refusal.value.mend
+
+
+@pytest.mark.parametrize(
+    ("text", "met", "instead"),
+    [
+        (
+            "TO_CHAR(day, 'YYYY') = '2024'",
+            "function TO_CHAR, at \"TO_CHAR(day, 'YYYY')\"",
+            "STRFTIME",
+        ),
+        ("NVL2(age, 1, 0) = 1", "function NVL2", "CASE WHEN x IS NULL"),
+        ("GETDATE() > seen", "'GETDATE'", "DATE '2024-01-31'"),
+        ("ISNULL(age, 0) > 3", "'ISNULL'", "IFNULL(x, 0)"),
+        ("EOMONTH(day) = day", "'EOMONTH'", "LAST_DAY(x)"),
+        ("DECODE(City, 'a', 1, 0) = 1", "not understood", "CASE WHEN"),
+        ("`age` > 3", "not understood", '"age"'),
+        ("STRING_AGG(City) = 'a'", "at 'STRING_AGG(City)'", "agg(...)"),
+    ],
+)
+def test_functions_of_other_dialects_name_what_is_written_here(
+    text: str, met: str, instead: str
+) -> None:
+    with pytest.raises(UnsafeExpression) as refusal:
+        parse(text, columns=COLUMNS)
+    assert met in refusal.value.reason
+    assert instead in refusal.value.mend
 
 
 def test_a_misspelt_function_is_guessed() -> None:

@@ -184,3 +184,29 @@ def test_text_of_a_table_is_read_as_the_column_holds(tmp_path: Path) -> None:
         stamped["day"] += pd.Timedelta(hours=1)
         with pytest.raises(InvalidParameter, match="without a time of day"):
             session.table("t").group_by("day", keys=stamped)
+
+
+def test_days_of_pandas_are_dates() -> None:
+    days = pd.date_range("2024-01-01", "2024-01-03")
+    with opened(pl.DataFrame({"day": [day.date() for day in days], "seen": days})) as session:
+        table = session.table("t")
+        query = table.group_by("day", keys=days).agg(n=tacet.count())
+        assert query.keys == tuple((day,) for day in tacet.dates("2024-01-01", "2024-01-03"))
+        assert exact(session, query)["n"] == [1, 1, 1]
+        with pytest.raises(InvalidParameter, match=r"holds timestamps: group by the day, CAST"):
+            table.group_by("seen", keys=days)
+        for odd in (days + pd.Timedelta(nanoseconds=1), [pd.NaT]):
+            with pytest.raises(InvalidParameter, match="without a time of day"):
+                table.group_by("day", keys=odd)
+
+
+def test_a_select_takes_lists_as_the_builder_does() -> None:
+    rows = pl.DataFrame({"a": ["x", "y", "y"], "b": [1, 2, 3]})
+    with opened(rows) as session:
+        one, _ = session.read_sql("SELECT a, COUNT(*) FROM t GROUP BY a", keys=["y", "x"])
+        assert one.keys == (("y",), ("x",))
+        text = "SELECT b + 1 AS c, a, COUNT(*) FROM t GROUP BY c, a"
+        pairs, _ = session.read_sql(text, keys=[(2, "x"), (3, "y")])
+        assert pairs.keys == ((2, "x"), (3, "y"))
+        with pytest.raises(InvalidParameter, match="only with a GROUP BY"):
+            session.read_sql("SELECT COUNT(*) FROM t", keys=["y"])

@@ -105,8 +105,8 @@ def query(
             help="The public values of a group column: a line of CSV, or a file with one a line; "
             "or a public .csv or .parquet table with the values of all group columns, as @FILE. "
             "They are whole numbers, dates (YYYY-MM-DD) or true and false where the column is; in "
-            "a CSV file, whole numbers where all of them are and the column is not declared as "
-            "text. May be repeated.",
+            "a CSV file, whole numbers, or true and false, where all of them are and the column is "
+            "not declared as text. May be repeated.",
             show_default=False,
         ),
     ] = None,

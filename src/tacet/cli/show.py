@@ -98,18 +98,22 @@ class Grid:
 
 
 def release_grid(release: Release) -> Grid:
-    """A release as a table: group columns, then each estimate with its 95% margin."""
-    heads = (*release.groups, *release.answers)
+    """A release as a table: group columns, what a line is of, each estimate with its margin."""
+    labels = {
+        end: column for name in release.answers for end, column in release.labels(name).items()
+    }
+    heads = (*release.groups, *labels, *release.answers)
     rows = []
     for place, key in enumerate(release.keys):
-        cells = [number(part) for part in key]
+        cells = [number(part) for part in (*key, *(column[place] for column in labels.values()))]
         cells += [
             estimate(answer.values[place], answer.lower[place], answer.upper[place])
             for answer in release.answers.values()
         ]
         rows.append(tuple(map(clean, cells)))
     left = len(release.groups)
-    return Grid(heads=tuple(map(clean, heads)), rows=tuple(rows), left=left, repeated=left)
+    repeated = left + len(labels)
+    return Grid(heads=tuple(map(clean, heads)), rows=tuple(rows), left=left, repeated=repeated)
 
 
 def estimate(value: float, lower: float | None, upper: float | None) -> str:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits
+from tacet.errors import InvalidParameter
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Answer, Exact
-from tacet.query.allocation import Allocation, allocate_together, event_of
+from tacet.query.allocation import Allocation, allocate, allocate_together, event_of
 from tacet.query.counting import Begun, First, finished, first_statement
 from tacet.query.engines.protocol import Engine
 from tacet.query.exact import Given, answers_of
@@ -24,7 +25,7 @@ from tacet.query.plan import Query
 from tacet.query.provenance import provenance
 from tacet.query.release import Release
 from tacet.query.scans import Scan, scans_of
-from tacet.query.together import Place, Together
+from tacet.query.together import Place, Together, naming
 
 __all__ = ["Priced"]
 
@@ -48,8 +49,17 @@ class Priced:
 
     @staticmethod
     def of(together: Together, request: Guarantee, account: Guarantee) -> Priced:
-        """Price questions; InvalidParameter or WrongUnit for a request that cannot be."""
-        allocations = allocate_together(together.queries, request, weights=together.weights)
+        """Price questions; InvalidParameter or WrongUnit for a request that cannot be.
+
+        What is about one of several questions names it.
+        """
+        try:
+            allocations = allocate_together(together.queries, request, weights=together.weights)
+        except InvalidParameter:
+            for name, query in zip(together.names, together.queries, strict=True):
+                with naming(name):  # where one of them could not be asked by itself either
+                    allocate(query, request)
+            raise
         request_price(request, account)  # refuses a budget of another unit
         cost = charge(event_of(allocations), request, account)
         return Priced(together=together, allocations=allocations, request=request, charge=cost)

@@ -153,6 +153,8 @@ def plain_key(argument: str, value: object) -> Key:
             return int(value)
         case int():
             expected = "whole numbers below 2^53, or text"
+        case dt.datetime() if _is_day(value):
+            return value.date()  # as pandas' lists of days hold them
         case dt.datetime():
             expected = "dates without a time of day as keys"
         case dt.date():
@@ -162,6 +164,12 @@ def plain_key(argument: str, value: object) -> Key:
         case _:
             expected = "text, a whole number, a boolean, a date or None"
     raise InvalidParameter(argument, value, expected=expected)
+
+
+def _is_day(value: dt.datetime) -> bool:
+    """Whether it is midnight by no clock in particular; NaT is not equal to itself."""
+    there = value == value and value.tzinfo is None  # noqa: PLR0124
+    return there and value.time() == dt.time() and not getattr(value, "nanosecond", 0)
 
 
 def _warn_of_twins(argument: str, keys: Sequence[Key]) -> None:

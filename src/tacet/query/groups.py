@@ -178,8 +178,11 @@ def public_column(scope: Scope, name: str, keys: Sequence[Key]) -> Column:
     for column in readings:
         if column.kind in kinds:
             return column
+    mend = ""
+    if readings[0].kind is Kind.TIMESTAMP:
+        mend = "s: group by the day, CAST(... AS DATE), or by another part such as MONTH(...)"
     raise InvalidParameter(
         "keys",
         list(keys)[:3],
-        expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}",
+        expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}{mend}",
     )

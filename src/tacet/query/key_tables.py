@@ -84,15 +84,16 @@ def typed_keys(argument: str, written: Sequence[str], kinds: set[Kind]) -> list[
     """Keys that are written as text, as values of a column that may be read as these kinds.
 
     A column of whole numbers, dates, booleans or text takes keys of that kind. One of text that is
-    not declared takes whole numbers where every key is one (01 is not), and text otherwise. Raises
-    InvalidParameter, naming `argument`, for a key that does not fit.
+    not declared takes whole numbers where every key is one (01 is not), booleans where every key is
+    true or false, and text otherwise. Raises InvalidParameter, naming `argument`, for a key that
+    does not fit.
 
     >>> typed_keys("keys", ["2024-01-31"], {Kind.DATE})
     [datetime.date(2024, 1, 31)]
     """
     if kinds == {Kind.DATE}:
         return [_date(argument, key) for key in written]
-    if kinds == {Kind.BOOLEAN}:
+    if kinds == {Kind.BOOLEAN} or (Kind.BOOLEAN in kinds and all(map(_is_truth, written))):
         return [_truth(argument, key) for key in written]
     numeric = any(kind.numeric for kind in kinds)
     if numeric and not all(_WHOLE.fullmatch(key) for key in written):
@@ -118,13 +119,7 @@ def _column_of(types: Mapping[str, str], name: str, argument: str) -> str:
 def _read(argument: str, values: Sequence[Any], kinds: set[Kind]) -> list[Key]:
     if all(isinstance(value, str) for value in values):
         return typed_keys(argument, values, kinds)
-    if Kind.DATE in kinds and all(_midnight(value) for value in values):
-        return [value.date() for value in values]
     return [plain_key(argument, value) for value in values]
-
-
-def _midnight(value: object) -> bool:
-    return isinstance(value, dt.datetime) and value.time() == dt.time() and value.tzinfo is None
 
 
 def _integer(argument: str, key: str) -> int:
@@ -135,8 +130,12 @@ def _integer(argument: str, key: str) -> int:
     return int(key)
 
 
+def _is_truth(key: str) -> bool:
+    return key.lower() in {"true", "false"}
+
+
 def _truth(argument: str, key: str) -> bool:
-    if key.lower() not in {"true", "false"}:
+    if not _is_truth(key):
         raise InvalidParameter(argument, key, expected="true or false")
     return key.lower() == "true"
 

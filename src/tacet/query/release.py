@@ -85,6 +85,13 @@ class Release:
             )
         return replace(self, answers=answers)
 
+    def labels(self, name: str) -> dict[str, Sequence[Any]]:
+        """What the lines of an answer are of, where their group does not say it: bins, values."""
+        beside = self.answers[name].beside
+        if self.query.lines == 1 and "value" not in beside:
+            return {}
+        return {f"{name}_{end}": list(column) for end, column in beside.items()}
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dictionary a row.
 
@@ -194,9 +201,7 @@ class Release:
                 table[f"{name}_high"] = list(answer.upper)
                 table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
             else:
-                # Without them a line does not say what it is of.
-                if self.query.lines != 1 or "value" in answer.beside:
-                    table |= {f"{name}_{end}": list(c) for end, c in answer.beside.items()}
+                table |= self.labels(name)
                 table[name] = [
                     f"{_shown(value)}{_margin(value, low, high)}"
                     for value, low, high in zip(

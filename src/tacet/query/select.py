@@ -28,7 +28,7 @@ from tacet.query.columns import Categories
 from tacet.query.engines.sources import is_table
 from tacet.query.key_tables import keys_of_table
 from tacet.query.plan import Query, answer_columns
-from tacet.query.private_keys import GivenKeys, PrivateKeys
+from tacet.query.private_keys import GivenKeys
 from tacet.query.scope import Scope
 from tacet.query.sql.parse import parse_select
 from tacet.query.sql.types import Aggregate as Asked
@@ -44,20 +44,14 @@ def question(text: str, *, start: Callable[[str], Query], keys: GivenKeys) -> tu
     """The question that a SELECT asks, and the SELECT as it was read.
 
     start: from a table's name to a query without steps; keys: public values by group column, by
-    the name in the SELECT or of the column itself, or a table with columns of these names. Raises
-    UnsafeExpression and InvalidParameter.
+    the name in the SELECT or of the column itself, a table with columns of these names, or a list,
+    for several columns of tuples in the order of GROUP BY. Raises UnsafeExpression and
+    InvalidParameter.
     """
     query, select = rows(text, start=start)
-    whole = is_table(keys)
-    if not (whole or keys is None or isinstance(keys, PrivateKeys | Mapping)):
-        raise InvalidParameter(
-            "keys",
-            keys,
-            expected="public values by group column, a public table, or tacet.private_keys()",
-        )
     if select.groups:
         query = query.group_by(*select.groups, keys=_keys(select, keys, query))
-    elif whole or keys:
+    elif keys is not None and not (isinstance(keys, Mapping) and not keys):
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
         query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
@@ -94,7 +88,14 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
         )
         fault = MissingBound("SELECT", item.written, expected=mend)
     except InvalidParameter as error:
-        fault = InvalidParameter("SELECT", item.written, expected=error.expected)
+        expected = error.expected
+        if item.aggregate is Asked.TOP and error.argument == "values":
+            expected = (
+                f"a column of public values: declare columns={{{item.second!r}: "
+                "tacet.Categories([...])}. Where no list of them is public, GROUP BY it with "
+                "tacet.private_keys()"
+            )
+        fault = InvalidParameter("SELECT", item.written, expected=expected)
     if fault is not None:
         raise fault
 
@@ -192,8 +193,8 @@ def _keys(select: Select, keys: Any, query: Query) -> GivenKeys:
     if is_table(keys):
         columns = dict(zip(select.shown, select.groups, strict=True))
         return keys_of_table(query.scope, columns, keys)
-    if isinstance(keys, PrivateKeys) or not keys:
-        return keys or None
+    if keys is None or not isinstance(keys, Mapping):
+        return keys  # which group_by checks
     names = select.group_names
     unknown = [key for key in keys if key not in names]
     if unknown:

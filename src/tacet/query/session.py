@@ -278,10 +278,11 @@ class Session(SubSessions):
         Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
         WrongUnit for a kind that the account does not take.
         """
+        check_single(query)
         make = budgets_of(kind, delta, account=self._budget)
         some = make(Fraction(1, 10))
         request_price(some, self._budget)  # refuses a kind that it does not take
-        asked = self._asked(check_single(query), some, None, None, assuming, keys=keys)
+        asked = self._asked(query, some, None, None, assuming, keys=keys)
         wished = [targets_of(error, asked.together.queries[0])]
         assumed = assumed_of(asked.together.queries, assuming, account=self._budget)
         return least_budget(asked.together, make, wished, assumed)
@@ -320,7 +321,8 @@ class Session(SubSessions):
 
         keys: for each column of GROUP BY its public values, where they are not declared already,
         or `tacet.private_keys()`, also for all such columns at once; or a public table with columns
-        named as they are selected. ORDER BY and LIMIT arrange the released table. See docs/sql.md.
+        named as they are selected; or one list, as `group_by` takes it. ORDER BY and LIMIT arrange
+        the released table. See docs/sql.md.
         Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys)

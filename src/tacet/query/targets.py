@@ -22,7 +22,7 @@ from tacet.query.allocation import Allocation, allocate_together
 from tacet.query.noise import Share
 from tacet.query.plan import Query
 from tacet.query.supposed import Assumed
-from tacet.query.together import Together
+from tacet.query.together import Together, naming
 from tacet.query.units import Reach
 from tacet.query.wishes import Target
 
@@ -163,7 +163,8 @@ def _least_shares(
 ) -> list[dict[str, Fraction]]:
     """For each question, by name, the least share of this kind that reaches the wished error."""
     found = []
-    for query, wished, known in zip(together.queries, targets, assumed, strict=True):
+    every = zip(together.names, together.queries, targets, assumed, strict=True)
+    for question, query, wished, known in every:
         reach = query.reach
         shares = {}
         for name, error in wished.items():
@@ -175,7 +176,8 @@ def _least_shares(
                 wished=error,
                 assume=known[name],
             )
-            shares[name] = _least(excess, slope=slope)
+            with naming(question):
+                shares[name] = _least(excess, slope=slope)
         found.append(shares)
     return found
 

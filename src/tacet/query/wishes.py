@@ -84,6 +84,9 @@ def budgets_of(
     if made is GDP:
         return lambda number: GDP(number, share)
     if made in {PureDP, ApproxDP, RenyiDP}:
-        expected = "above 0 for ApproxDP, 0 for PureDP and RenyiDP (of the account's alpha)"
+        expected = (
+            "above 0 for ApproxDP, such as delta=1e-6, 0 for PureDP and RenyiDP (of the account's "
+            "alpha). Another kind of budget is asked for with kind=tacet.PureDP"
+        )
         raise InvalidParameter("delta", delta, expected=expected)
     raise InvalidParameter("kind", kind, expected="PureDP, ApproxDP, ZCDP, GDP or RenyiDP")

@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+import re
+
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 __all__ = ["of_error", "of_node"]
+
+_HEAD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\s*\(\s*$")  # of a function that sqlglot did not note
 
 
 def of_node(text: str, node: object) -> tuple[int, int] | None:
@@ -26,6 +30,8 @@ def of_node(text: str, node: object) -> tuple[int, int] | None:
     end = max(meta["end"] for meta in noted) + 1
     if not 0 <= start < end <= len(text):
         return None
+    if isinstance(node, exp.Func) and (head := _HEAD.search(text[:start])) is not None:
+        start = head.start()
     return start, _closed(text, start, end)
 
 

@@ -12,7 +12,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from tacet.errors import UnsafeExpression
 from tacet.query.expressions import places
 
-__all__ = ["FUNCTIONS", "described", "fragment", "refusal", "resembling", "too_deep"]
+__all__ = ["FUNCTIONS", "described", "fragment", "quoted", "refusal", "resembling", "too_deep"]
 
 FUNCTIONS = (
     "ABS",
@@ -140,7 +140,34 @@ _MENDS: dict[type[object], tuple[str, str]] = {
     exp.ByteString: ("a text with escapes", "Write the characters themselves: 'text'."),
     exp.RawString: ("a text in dollar quotes", "Write the text in single quotes."),
     exp.National: ("a national text", "Write the text in single quotes."),
+    exp.ToChar: ("the function TO_CHAR", "Write STRFTIME(x, '%Y-%m'), or CAST(x AS VARCHAR)."),
+    exp.ToNumber: ("the function TO_NUMBER", "Write CAST(x AS DOUBLE)."),
+    exp.Nvl2: ("the function NVL2", "Write CASE WHEN x IS NULL THEN 0 ELSE 1 END."),
+    exp.SafeDivide: ("the function SAFE_DIVIDE", "Write a / NULLIF(b, 0)."),
 }
+
+_PRESENT = "Write the day itself, as in DATE '2024-01-31': an expression depends on the row alone."
+_ELSEWHERE: dict[str, str] = {
+    "AGE": "Write DATE_PART('year', AGE(later, earlier)).",
+    "CURDATE": _PRESENT,
+    "DATEADD": "Write x + INTERVAL 7 DAY.",
+    "DATEPART": "Write DATE_PART('year', x).",
+    "DATE_FORMAT": "Write STRFTIME(x, '%Y-%m').",
+    "EOMONTH": "Write LAST_DAY(x).",
+    "FROM_UNIXTIME": "Write TO_TIMESTAMP(x).",
+    "GETDATE": _PRESENT,
+    "HISTOGRAM": "It is an aggregate of a column and its edges: HISTOGRAM(x, [0, 10, 20]).",
+    "HISTOGRAM_NUMERIC": "It is an aggregate: HISTOGRAM_NUMERIC(x, 10).",
+    "ISNULL": "Write IFNULL(x, 0), or x IS NULL.",
+    "ISNUMERIC": "Write CAST(x AS DOUBLE) IS NOT NULL.",
+    "NOW": _PRESENT,
+    "PARSE_DATE": "Write TRY_STRPTIME(x, '%d.%m.%Y').",
+    "SYSDATE": _PRESENT,
+    "TO_DATE": "Write CAST(x AS DATE), or TRY_STRPTIME(x, '%d.%m.%Y').",
+    "UNIX_TIMESTAMP": "Write EPOCH(x).",
+    "ZEROIFNULL": "Write COALESCE(x, 0).",
+}
+"""What to write in place of functions of other dialects."""
 
 
 def too_deep(text: str) -> UnsafeExpression:
@@ -156,9 +183,9 @@ def refusal(
     text: str, node: object, *, form: bool = False, mend: str | None = None
 ) -> UnsafeExpression:
     """The refusal of one node; form: its kind is allowed, but not written in this way."""
-    shown = fragment(node)
+    shown = quoted(text, node)
     at = f", at {shown!r}" if shown and len(text) > len(shown) else ""
-    what, remedy = described(node)
+    what, remedy = described(node, text)
     place = places.of_node(text, node)
     if form:
         return UnsafeExpression(
@@ -170,8 +197,8 @@ def refusal(
     return UnsafeExpression(text, reason=f"it uses {what}{at}", mend=mend or remedy, place=place)
 
 
-def described(node: object) -> tuple[str, str]:
-    """What a node is called in a message, and what may stand in its place."""
+def described(node: object, text: str = "") -> tuple[str, str]:
+    """What a node of this text is called in a message, and what may stand in its place."""
     if not isinstance(node, exp.Expression):
         return "an incomplete part", _LOOKS
     for kind, words in _MENDS.items():
@@ -179,12 +206,12 @@ def described(node: object) -> tuple[str, str]:
             return words
     if isinstance(node, exp.Anonymous):
         name = str(node.name)
-        if name.upper() == "AGE":
-            return "the function 'AGE'", "Write DATE_PART('year', AGE(later, earlier))."
+        if name.upper() in _ELSEWHERE:
+            return f"the function {name!r}", _ELSEWHERE[name.upper()]
         return f"the function {name[:60]!r}", resembling(name, FUNCTIONS) + _LOOKS
     if isinstance(node, exp.AggFunc):
         return (
-            f"the aggregate {_spelling(node)}",
+            f"the aggregate {_spelling(node, text)}",
             "An expression sees one row only; aggregates stand in agg(...) or after SELECT.",
         )
     if isinstance(node, exp.Column):
@@ -192,14 +219,16 @@ def described(node: object) -> tuple[str, str]:
     if isinstance(node, exp.Literal):
         return "a number", "Write the number in digits."
     if isinstance(node, exp.Func) and not isinstance(node, exp.Case | exp.If):
-        return f"the function {_spelling(node)}", _LOOKS
+        return f"the function {_spelling(node, text)}", _LOOKS
     return type(node).__name__.upper(), _LOOKS
 
 
-def _spelling(node: exp.Func) -> str:
-    """The function's name as DuckDB spells it."""
+def _spelling(node: exp.Func, text: str) -> str:
+    """The function's name as the text has it, or else as DuckDB spells it."""
     head = fragment(node).partition("(")[0]
-    return head if head.isidentifier() else str(node.sql_name())
+    names = [head, *map(str, node.sql_names())]
+    written = [name for name in names if name.isidentifier() and name.upper() in text.upper()]
+    return next(iter(written), head if head.isidentifier() else names[1])
 
 
 def resembling(name: str, available: tuple[str, ...] | list[str]) -> str:
@@ -211,6 +240,15 @@ def resembling(name: str, available: tuple[str, ...] | list[str]) -> str:
     lower = {entry.lower(): entry for entry in available}
     close = difflib.get_close_matches(name[:100].lower(), list(lower), n=1)
     return f"Did you mean {lower[close[0]]!r}? " if close else ""
+
+
+def quoted(text: str, node: object) -> str:
+    """The node as the text has it, where DuckDB would spell it in another way."""
+    shown = fragment(node)
+    if not isinstance(node, exp.Func) or shown.partition("(")[0].upper() in text.upper():
+        return shown
+    place = places.of_node(text, node)
+    return shown if place is None else _cut(text[slice(*place)], 60)
 
 
 def fragment(node: object, *, most: int = 60) -> str:
@@ -229,4 +267,8 @@ def fragment(node: object, *, most: int = 60) -> str:
         ValueError,
     ):
         return ""
+    return _cut(text, most)
+
+
+def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import sqlglot
@@ -21,6 +22,15 @@ MOST_LEVELS = 100
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+
+_OTHER_DIALECTS = (
+    (re.compile("`"), 'Write names in double quotes, as in "age", or plainly.'),
+    (re.compile(r"\bSELECT\s+TOP\b", re.IGNORECASE), "Write LIMIT 3 at the end in place of TOP 3."),
+    (
+        re.compile(r"\bDECODE\s*\(", re.IGNORECASE),
+        "Write CASE WHEN x = 'a' THEN 1 ELSE 0 END for DECODE.",
+    ),
+)
 
 _LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _NOISE = ("within", "nulls", "last")  # WITHIN GROUP, NULLS LAST
@@ -160,6 +170,14 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
     raise UnsafeExpression(
         text,
         reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
-        mend="Check brackets, commas, quotes and the order of words.",
+        mend=_mend(text),
         place=place,
     )
+
+
+def _mend(text: str) -> str:
+    """What may be written in place of text that is not understood."""
+    for pattern, mend in _OTHER_DIALECTS:
+        if pattern.search(text):
+            return mend
+    return "Check brackets, commas, quotes and the order of words."

@@ -38,7 +38,7 @@ _INSTEAD: dict[type[object], str] = {
     exp.Filter: "Write AVG(x) FILTER (WHERE condition). ",
     exp.PercentileDisc: "Write QUANTILE(x, 0.5). ",
     exp.ApproxQuantile: "Write QUANTILE(x, 0.5). ",
-    exp.ApproxDistinct: "Only persons are counted distinctly. ",
+    exp.ApproxDistinct: "Write COUNT(DISTINCT x). ",
 }
 
 
@@ -100,7 +100,8 @@ class Aggregates:
         whole = isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.IgnoreNulls)
         what = "an aggregate that is not offered" if whole else "an expression over an aggregate"
         mend = _INSTEAD.get(type(node), "" if whole else "Compute with the released columns. ")
-        raise self.fault(f"it selects {what}, at {refusals.fragment(node)!r}", mend + OFFERED, node)
+        shown = refusals.quoted(self.text, node)
+        raise self.fault(f"it selects {what}, at {shown!r}", mend + OFFERED, node)
 
     def aggregate(self, node: object) -> Item | None:
         """The aggregate a node is, still without an alias; None where it is something else."""
@@ -236,6 +237,13 @@ class Aggregates:
                 f"its edges {refusals.fragment(how)!r} are no list of numbers",
                 "Write HISTOGRAM(x, [0, 10, 20]), or HISTOGRAM_NUMERIC(x, 10) to find edges.",
                 how,
+            )
+        falls = [at for at, (a, b) in enumerate(itertools.pairwise(numbers), 1) if not a < b]
+        if falls:
+            raise self.fault(
+                f"its edge {numbers[falls[0]]} is not above the one before it",
+                "Write edges that rise: HISTOGRAM(x, [0, 10, 20]).",
+                how.expressions[falls[0]],
             )
         kind = Aggregate.HISTOGRAM
         return Item(alias="", aggregate=kind, argument=argument, edges=numbers)

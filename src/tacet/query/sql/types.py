@@ -91,6 +91,11 @@ class Item:
         """The aggregate as SQL, for messages."""
         of = "*" if self.argument is None else self.argument
         head, *distinct = self.aggregate.value.upper().removesuffix(" OF").split()
+        if self.aggregate is Aggregate.QUANTILE:
+            (level,) = self.quantiles
+            if level == Fraction(1, 2):
+                return f"MEDIAN({of})"
+            return f"QUANTILE({of}, {float(level):g})"
         plain = self.second is None or distinct or self.aggregate is Aggregate.TOP
         other = "" if plain else f", {self.second}"
         return f"{head}({' '.join([*distinct, of])}{other})"
