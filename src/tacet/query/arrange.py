@@ -27,6 +27,7 @@ from typing import Any
 from tacet.query.aggregates.answers import Answer
 from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Column, Expression, Kind
+from tacet.query.margins import MARGIN
 from tacet.query.plan import Query
 from tacet.query.release import Release
 from tacet.query.sql.types import Computed, Select
@@ -67,11 +68,16 @@ def arranged(release: Release, select: Select | None) -> Release:
     order = [name for name in listed if name in answers]
     return dataclasses.replace(
         release,
-        groups=select.shown,
+        groups=_labels(select),
         keys=tuple(release.keys[i] for i in indices),
         answers={name: answers[name].picked(indices) for name in order},
         computed={name: expression.text for name, expression in plan.computed.items()},
     )
+
+
+def _labels(select: Select) -> tuple[str, ...]:
+    """The columns that say what a line is about."""
+    return select.shown if select.margins is None else (MARGIN, *select.shown)
 
 
 def _columns(select: Select, query: Query) -> dict[str, Column]:
@@ -80,6 +86,8 @@ def _columns(select: Select, query: Query) -> dict[str, Column]:
         shown: Column(shown, group.column.kind)
         for shown, group in zip(select.shown, query.groups, strict=True)
     }
+    if select.margins is not None:
+        groups = {MARGIN: Column(MARGIN, Kind.TEXT)} | groups
     listed = (name for item in (*select.items, *select.beside) for name in item.columns)
     return groups | {name: Column(name, Kind.NUMBER) for name in listed if name not in groups}
 

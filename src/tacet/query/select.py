@@ -27,6 +27,7 @@ from tacet.query.arrange import check_arrangement
 from tacet.query.columns import Categories
 from tacet.query.engines.sources import is_table
 from tacet.query.key_tables import keys_of_table
+from tacet.query.margins import MARGIN
 from tacet.query.plan import Query, answer_columns
 from tacet.query.private_keys import GivenKeys
 from tacet.query.scope import Scope
@@ -50,7 +51,8 @@ def question(text: str, *, start: Callable[[str], Query], keys: GivenKeys) -> tu
     """
     query, select = rows(text, start=start)
     if select.groups:
-        query = query.group_by(*select.groups, keys=_keys(select, keys, query))
+        found = _keys(select, keys, query)
+        query = query.group_by(*select.groups, keys=found, margins=select.margins)
     elif keys is not None and not (isinstance(keys, Mapping) and not keys):
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
@@ -172,7 +174,7 @@ def _most_rows(unit: Unit) -> int | None:
 
 
 def _check_names(select: Select) -> None:
-    taken = set(select.shown)
+    taken = {*select.shown, *([] if select.margins is None else [MARGIN])}
     for item in (*select.items, *select.beside):
         if isinstance(item, Group):
             continue

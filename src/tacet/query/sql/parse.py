@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Literal as Choice
 
 from sqlglot import exp
 
@@ -14,6 +15,7 @@ from tacet.errors import UnsafeExpression
 from tacet.query.expressions import refusals
 from tacet.query.expressions.syntax import refuse_lost, statement
 from tacet.query.expressions.tree import Literal, Name, Node, names, text_of
+from tacet.query.margins import MARGIN
 from tacet.query.sql.aggregates import OFFERED, Aggregates
 from tacet.query.sql.joins import joined, united
 from tacet.query.sql.outputs import Outputs, mark
@@ -135,8 +137,14 @@ class _Reading:
         where = None if condition is None else self.source.read(condition.this)
         if where is not None:
             steps += (Condition(expression=written(self.text, where, condition)),)
-        keys = self.group_keys(tree.args.get("group"), entries)
+        grouped, margins = self.levels(tree.args.get("group"))
+        keys = self.group_keys(grouped, entries)
         shown = self.shown(keys, entries)
+        if margins is not None and any(_same(MARGIN, name) for name in shown.values()):
+            raise self.aggregates.fault(
+                f"its group is called {MARGIN!r}, as the column that tells sums apart",
+                "Give it another name with AS.",
+            )
         self.refuse_shadows(keys, shown, where, tree)
         taken = taken | taken_by(steps)
         columns: dict[str, str] = {}
@@ -152,7 +160,8 @@ class _Reading:
         outputs = Outputs(
             text=self.text,
             aggregates=self.aggregates,
-            names={name.casefold(): name for entry in named for name in _columns(entry)},
+            names={name.casefold(): name for entry in named for name in _columns(entry)}
+            | ({} if margins is None else {MARGIN: MARGIN}),
             groups=shown,
             items={
                 entry.alias: replace(entry, alias="")
@@ -166,6 +175,7 @@ class _Reading:
             steps=steps,
             groups=tuple(columns.values()),
             shown=tuple(shown[key] for key in columns),
+            margins=margins,
             items=items,
             having=outputs.having(tree.args.get("having")),
             order_by=tuple(
@@ -236,6 +246,24 @@ class _Reading:
                 return entry
 
     # ---- GROUP BY ------------------------------------------------------------------------------
+
+    def levels(
+        self, clause: exp.Group | None
+    ) -> tuple[exp.Group | None, Choice["rollup", "cube"] | None]:
+        """The clause with plain columns, and by which of their subsets is summed too."""
+        parts = [] if clause is None else clause.expressions
+        several = [part for part in parts if isinstance(part, exp.Cube | exp.Rollup)]
+        sets = None if clause is None else clause.find(exp.GroupingSets)
+        if sets is not None or (several and len(parts) > 1):
+            raise self.aggregates.fault(
+                f"it groups in more than one way, at {refusals.fragment(sets or several[0])!r}",
+                "Write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b), with all columns.",
+                sets or several[0],
+            )
+        if not several:
+            return clause, None
+        kind: Choice["rollup", "cube"] = "rollup" if isinstance(several[0], exp.Rollup) else "cube"
+        return exp.Group(expressions=several[0].expressions), kind
 
     def group_keys(self, clause: exp.Group | None, entries: list[_Entry]) -> list[Node]:
         """The expressions to group by, each once."""

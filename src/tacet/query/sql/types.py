@@ -199,8 +199,9 @@ class Select:
 
     table: the first, as written. steps: what is done to its rows, in order.
     groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
-    released table. items: the output columns in order; beside: aggregates that stand only inside
-    of computed columns, and are released too. having: which rows of the released table to keep.
+    released table; margins: by which of their subsets is summed too. items: the output columns in
+    order; beside: aggregates that stand only inside of computed columns, and are released too.
+    having: which rows of the released table to keep.
     limit, offset: how many of them, after how many.
     """
 
@@ -208,6 +209,7 @@ class Select:
     steps: tuple[Step, ...] = ()
     groups: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
+    margins: Literal["rollup", "cube"] | None = None
     items: tuple[Item | Group | Computed, ...]
     beside: tuple[Item, ...] = ()
     having: str | None = None

@@ -1,0 +1,100 @@
+"""GROUP BY ROLLUP and CUBE: sums over group columns, as `group_by(margins=)` answers them."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import tacet
+from tacet import ApproxDP, PureDP
+from tacet.bits import SeededBits
+from tacet.errors import InvalidParameter
+from tacet.query.verification import verify
+
+FRAME = pd.DataFrame(
+    {
+        "id": range(120),
+        "region": ["N"] * 70 + ["S"] * 50,
+        "county": ["a", "b"] * 35 + ["c"] * 50,
+        "age": [20, 30, 40, 50] * 30,
+    }
+)
+KEYS: dict[str, Any] = {"region": ["N", "S"], "county": ["a", "b", "c"]}
+EXACTLY = PureDP(10**4)
+
+
+def session() -> tacet.Session:
+    return tacet.Session(
+        {"t": FRAME},
+        unit=tacet.Person("id", max_rows=1),
+        budget=ApproxDP(10**5, "0.1"),
+        columns={"age": tacet.Bounds(0, 100)},
+        bits=SeededBits(6),
+    )
+
+
+@pytest.mark.parametrize("kind", ["rollup", "cube"])
+def test_a_select_is_answered_as_the_builder_answers(kind: Any) -> None:
+    text = f"SELECT region, county, COUNT(*) AS n, SUM(age) AS s FROM t GROUP BY {kind}(1, county)"
+    with session() as first, session() as second:
+        selected = first.sql(text, budget=EXACTLY, keys=KEYS)
+        table = second.table("t").group_by("region", "county", keys=KEYS, margins=kind)
+        built = second.evaluate(table.agg(n=tacet.count(), s=tacet.sum("age")), budget=EXACTLY)
+        assert selected.to_dicts() == built.to_dicts()
+        assert selected.charge == built.charge
+        assert verify(selected.to_json(), ledger=first._ledger).holds
+    lines = {(row["margin"], row["region"], row["county"]): row for row in selected.to_dicts()}
+    assert lines["all", None, None]["n"] == pytest.approx(120, abs=0.5)
+    assert lines["region", "N", None]["s"] == pytest.approx(FRAME["age"][:70].sum(), rel=0.02)
+    assert (("county", None, "c") in lines) == (kind == "cube")
+
+
+def test_sums_are_arranged_like_other_lines() -> None:
+    text = (
+        "SELECT region, UPPER(county) AS place, COUNT(*) AS n, SUM(age) / COUNT(*) AS mean FROM t "
+        "GROUP BY ROLLUP(region, place) HAVING margin <> 'all' AND n > 20 "
+        "ORDER BY margin DESC, n DESC LIMIT 4"
+    )
+    keys = [("N", "A"), ("N", "B"), ("S", "C")]
+    with session() as one:
+        release = one.sql(text, budget=EXACTLY, keys=keys)
+        assert verify(release.to_json(), ledger=one._ledger).holds
+    found = [
+        tuple(row[name] for name in ("margin", "region", "place")) for row in release.to_dicts()
+    ]
+    assert found[0] == ("region, place", "S", "C")
+    assert {line[2] for line in found[1:3]} == {"A", "B"}
+    assert found[3] == ("region", "N", None)
+    assert release.answers["mean"].values[0] == pytest.approx(FRAME["age"][70:].mean(), rel=0.02)
+    assert release.answers["mean"].standard_errors[0] is not None
+
+
+def test_keys_may_be_found() -> None:
+    text = "SELECT region, county, COUNT(*) AS n FROM t GROUP BY ROLLUP(region, county)"
+    with session() as one:
+        found = one.sql(text, budget=ApproxDP(40, "0.01"), keys=tacet.private_keys())
+        assert ("all", None, None) in found.keys
+        assert ("region, county", "S", "c") in found.keys
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "words"),
+    [
+        ("SELECT region, AVG(age) AS m FROM t GROUP BY ROLLUP(region)", KEYS, "add up"),
+        ("SELECT region, COUNT(*) AS margin FROM t GROUP BY ROLLUP(region)", KEYS, "differ"),
+        (
+            "SELECT region, county, COUNT(*) FROM t GROUP BY CUBE(region, county)",
+            [("N", "a"), ("S", "c")],
+            "a mapping of lists",
+        ),
+    ],
+)
+def test_what_does_not_add_up_is_refused(text: str, keys: Any, words: str) -> None:
+    if isinstance(keys, dict) and "county" not in text:
+        keys = {"region": keys["region"]}
+    with session() as one, pytest.raises(InvalidParameter, match=words):
+        one.read_sql(text, keys=keys)
