@@ -27,6 +27,8 @@ ESTIMATORS = [
     ),
 ]
 
+SCALER = inference.RobustScaler(budget=BUDGET, feature_bounds=(-100, 100))
+
 ALWAYS = {
     "check_dtype_object": "Python objects would have to be converted one by one, and one that "
     "cannot be would raise an error that tells of it",
@@ -55,7 +57,7 @@ def exceptions(estimator: Any) -> dict[str, str]:
     return ALWAYS | others | OWN.get(type(estimator).__name__, {})
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
+@parametrize_with_checks([*ESTIMATORS, SCALER], expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)

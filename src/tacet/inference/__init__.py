@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tacet.inference.poisson import PoissonRegression
     from tacet.inference.quantiles import iqr, median, quantile
     from tacet.inference.rank_tests import mann_whitney_test, signed_rank_test
+    from tacet.inference.scalers import RobustScaler
     from tacet.inference.variances import stdev, variance
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "PoissonRegression",
     "Power",
     "RidgeRegression",
+    "RobustScaler",
     "TestResult",
     "anova",
     "binomial_power",
@@ -80,6 +82,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.scalers": ["RobustScaler"],
     "tacet.inference.m_estimator": ["MEstimator", "RidgeRegression"],
     "tacet.inference.poisson": ["PoissonRegression"],
     "tacet.inference.logistic": ["LogisticRegression"],

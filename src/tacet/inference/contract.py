@@ -12,6 +12,7 @@ __all__ = [
     "BaseEstimator",
     "ClassifierMixin",
     "DataConversionWarning",
+    "OneToOneFeatureMixin",
     "RegressorMixin",
     "TransformerMixin",
     "check_is_fitted",
@@ -24,6 +25,7 @@ _exceptions: Any = require("sklearn.exceptions", extra="inference")
 
 BaseEstimator: Any = _base.BaseEstimator
 ClassifierMixin: Any = _base.ClassifierMixin
+OneToOneFeatureMixin: Any = _base.OneToOneFeatureMixin
 RegressorMixin: Any = _base.RegressorMixin
 TransformerMixin: Any = _base.TransformerMixin
 DataConversionWarning: Any = _exceptions.DataConversionWarning

@@ -23,7 +23,7 @@ from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.records import Floats
 from tacet.inference.row_sums import BLOCK
 
-__all__ = ["Design", "Scaling", "scaling", "whitened"]
+__all__ = ["Design", "Scaling", "bounds_of", "scaling", "whitened"]
 
 _SPREAD: Final = 2.5
 """How many deviations the half of public bounds is taken to be; more or less costs noise only."""
@@ -62,6 +62,15 @@ class Scaling:
 
 def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Scaling:
     """The scaling of public bounds: a pair (lower, upper), each one number or one a feature."""
+    lower, upper = bounds_of(feature_bounds, features=features)
+    half = (upper - lower) / 2
+    return Scaling(centre=lower + half, factor=_SPREAD / half)
+
+
+def bounds_of(
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
+) -> tuple[Floats, Floats]:
+    """Public bounds as two arrays, one number a feature; MissingBound where they are left out."""
     if feature_bounds is None:
         raise MissingBound(
             "feature_bounds",
@@ -77,12 +86,12 @@ def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
     except (TypeError, ValueError):
         raise InvalidParameter("feature_bounds", feature_bounds, expected=expected) from None
     with np.errstate(over="ignore", invalid="ignore"):
-        half = (upper - lower) / 2
-    if not (np.isfinite(half).all() and (half > np.finfo(np.float64).tiny * 2**60).all()):
+        width = upper - lower
+    if not (np.isfinite(width).all() and (width > np.finfo(np.float64).tiny * 2**60).all()):
         raise InvalidParameter(
             "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
         )
-    return Scaling(centre=lower + half, factor=_SPREAD / half)
+    return lower, upper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -20,10 +20,20 @@ from tacet.inference.sandwich import Errors
 from tacet.inference.summaries import Summary
 from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["Intervals", "covariances"]
+__all__ = ["Intervals", "SharedBits", "covariances"]
 
 
-class Intervals:
+class SharedBits:
+    """How an estimator is cloned."""
+
+    def __sklearn_clone__(self) -> Any:
+        """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""
+        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        kept = {name: v if name == "bits" else copy.deepcopy(v) for name, v in given.items()}
+        return type(self)(**kept)
+
+
+class Intervals(SharedBits):
     """`conf_int` and `summary` of an estimator that has been fitted."""
 
     coef_: Floats
@@ -47,12 +57,6 @@ class Intervals:
         z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
         half = z * np.hypot(self.sampling_error_, self.privacy_error_)
         return np.column_stack([self._parameters - half, self._parameters + half])
-
-    def __sklearn_clone__(self) -> Any:
-        """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""
-        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
-        kept = {name: v if name == "bits" else copy.deepcopy(v) for name, v in given.items()}
-        return type(self)(**kept)
 
     def summary(self, confidence: float = 0.95) -> Summary:
         """A table of the coefficients, their errors in two parts, and what was spent."""
