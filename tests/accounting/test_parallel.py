@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tacet.accounting.parallel import ParallelComposition, pair_price
 from tacet.errors import InvalidParameter, WrongUnit
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 SPENDS = st.lists(
     st.tuples(
@@ -97,6 +97,36 @@ def test_bad_arguments_are_refused() -> None:
         ParallelComposition(PureDP(0), neighbors="replace")  # type: ignore[arg-type]
     with pytest.raises(WrongUnit):
         ParallelComposition(PureDP(0)).spend("A", ZCDP(1))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.booleans()), max_size=40),
+    st.integers(1, 4),
+    st.sampled_from([AddRemove, ReplaceOne]),
+)
+def test_what_is_withdrawn_was_never_spent(
+    steps: list[tuple[int, int, bool]], max_parts: int, neighbors: Neighbors
+) -> None:
+    """After any order of spends and withdrawals all is as after the spends that stand."""
+    split = ParallelComposition(PureDP(0), max_parts=max_parts, neighbors=neighbors)
+    standing: list[tuple[int, PureDP]] = []
+    for part, number, back in steps:
+        if back and standing:
+            key, cost = standing.pop(number % len(standing))
+            owed, fall = split.owed, split.decrease(key, cost)
+            assert split.owed == owed
+            assert split.withdraw(key, cost) == fall == owed - split.owed
+        else:
+            cost = PureDP(number)
+            split.spend(part, cost)
+            standing.append((part, cost))
+        again = ParallelComposition(PureDP(0), max_parts=max_parts, neighbors=neighbors)
+        for key, cost in standing:
+            again.spend(key, cost)
+        assert split.owed == again.owed
+        assert [split.spent(key) for key in range(5)] == [again.spent(key) for key in range(5)]
+        for key in range(5):
+            assert split.increase(key, PureDP(3)) == again.increase(key, PureDP(3))
 
 
 def _losses(move: tuple[set[int], set[int]], seed: int, max_parts: int) -> tuple[float, float]:

@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
-from tacet.ledger.entries import Reservation
+from tacet.ledger.entries import Part, Reservation
 from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
 from tacet.ledger.sqlite import SqliteStore
@@ -27,7 +28,7 @@ TERMS = {"unit": "person"}
 DATA = Path(__file__).parents[1] / "data"
 
 
-def reserve(ledger: Ledger, epsilon: str = "0.1") -> Reservation:
+def reserve(ledger: Ledger, epsilon: str = "0.1", *, part: Part | None = None) -> Reservation:
     return ledger.reserve(
         "visits",
         charge=PureDP(epsilon),
@@ -38,6 +39,7 @@ def reserve(ledger: Ledger, epsilon: str = "0.1") -> Reservation:
         analyst=None,
         purpose=None,
         reproducible=False,
+        part=part,
     )
 
 
@@ -225,7 +227,7 @@ def test_schema_1_is_migrated_with_every_digest(older: Path) -> None:
     ledger.commit(Reservation(dataset="visits", sequence=3, charge=PureDP("1/3")))
     assert ledger.verify("visits") == 6
     with contextlib.closing(sqlite3.connect(older)) as connection:
-        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(2,)]
+        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(3,)]
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         assert sorted(tables.fetchall()) == [(name,) for name in sorted(TABLES)]
         with pytest.raises(sqlite3.DatabaseError, match="append-only"):
@@ -245,6 +247,60 @@ def test_a_migration_that_dies_leaves_schema_1(
     with contextlib.closing(sqlite3.connect(older)) as connection:
         assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(1,)]
     assert open_ledger(f"sqlite:///{older}").verify("visits") == 3
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A file of schema 2, as it was written then."""
+    path = tmp_path / "second.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((DATA / "ledger_schema_2.sql").read_text())
+    return path
+
+
+def test_schema_2_is_migrated_with_every_digest(second: Path) -> None:
+    with contextlib.closing(sqlite3.connect(second)) as connection:
+        before = connection.execute("SELECT digest FROM tacet_entries ORDER BY 1").fetchall()
+    for _ in range(2):  # the second time there is nothing to do
+        ledger = open_ledger(f"sqlite:///{second}")
+        assert (ledger.verify("visits"), ledger.verify("births")) == (6, 1)
+        ledger.close()
+    ledger = open_ledger(f"sqlite:///{second}")
+    entries = [*ledger.entries("visits"), *ledger.entries("births")]
+    assert sorted(entry.digest for entry in entries) == sorted(digest for (digest,) in before)
+    assert ledger.remaining("visits") == PureDP(1) - PureDP("0.1") - PureDP("1/3")
+    assert ledger.splits("visits") == {}
+    split = ledger.open_split("visits", limit=PureDP(1), max_parts=1, digest="d", salt=b"\x01")
+    for key in "ab":
+        reserve(ledger, "0.1", part=Part(split=split.sequence, key=key))
+    assert ledger.verify("visits") == 9
+    with contextlib.closing(sqlite3.connect(second)) as connection:
+        versions = connection.execute("SELECT version FROM tacet_schema ORDER BY 1").fetchall()
+        assert versions == [(2,), (3,)]
+        with pytest.raises(sqlite3.DatabaseError, match="append-only"):
+            connection.execute("DELETE FROM tacet_entries")
+
+
+def test_a_migration_that_dies_leaves_schema_2(
+    second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tacet.ledger import migration
+
+    widen = migration._widen
+
+    def dies(connection: sqlalchemy.Connection) -> None:
+        widen(connection)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tacet.ledger.migration._widen", dies)
+        with pytest.raises(KeyboardInterrupt):
+            open_ledger(f"sqlite:///{second}")
+    with contextlib.closing(sqlite3.connect(second)) as connection:
+        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(2,)]
+        columns = connection.execute("PRAGMA table_info(tacet_entries)").fetchall()
+        assert "split" not in [column[1] for column in columns]
+    assert open_ledger(f"sqlite:///{second}").verify("visits") == 6
 
 
 def test_a_file_that_was_replaced_is_refused(filled: Path) -> None:

@@ -178,7 +178,7 @@ def test_a_part_ends_at_its_limit_and_at_the_parents() -> None:
         parts = session.split("part", keys=PARTS, budget=tacet.PureDP(3))
         query = parts["a"].table("t").agg(n=tacet.count())
         parts["a"].evaluate(query, budget=tacet.PureDP(2))
-        with pytest.raises(BudgetExceeded, match="part 'a'"):
+        with pytest.raises(BudgetExceeded, match='part "a"'):
             parts["a"].evaluate(query, budget=tacet.PureDP(2))
         session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(2))
         assert session.remaining == tacet.PureDP(0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import operator
 from collections.abc import Hashable
 from fractions import Fraction
 
@@ -127,6 +128,23 @@ class ParallelComposition:
             [sums.add(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
         )
 
+    def decrease(self, part: Hashable, cost: Guarantee) -> Guarantee:
+        """What the parent would owe less than `owed` without `cost`, which this part has spent."""
+        numbers = self._price(cost).additive
+        return self._unit.with_additive(
+            [sums.decrease(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
+        )
+
+    def withdraw(self, part: Hashable, cost: Guarantee) -> Guarantee:
+        """Take `cost` back from a part, as if it had never been spent, and return `decrease`.
+
+        Only for a cost that `spend` counted, of a question that never reached any data.
+        """
+        numbers = self._price(cost).additive
+        return self._unit.with_additive(
+            [sums.remove(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
+        )
+
     def _price(self, cost: Guarantee) -> Guarantee:
         if not self._unit.comparable_with(cost):
             raise WrongUnit(cost, self._unit, mend="Charge all parts in the unit of the split.")
@@ -136,8 +154,9 @@ class ParallelComposition:
 class _LargestSum:
     """The sum of the `count` largest of many growing numbers.
 
-    Numbers only grow, so a number outside the largest enters them only when it itself grows, and
+    While numbers only grow, a number outside the largest enters them only when it itself grows, and
     the place it takes is that of the least inside: a heap of those inside is all that is needed.
+    Where one falls, which is rare, all is made anew.
     """
 
     __slots__ = ("_count", "_heap", "_inside", "_order", "_values", "total")
@@ -176,6 +195,24 @@ class _LargestSum:
             self._heap = [(self._values[key], next(self._order), key) for key in self._inside]
             heapq.heapify(self._heap)
         return rise
+
+    def decrease(self, part: Hashable, number: Fraction) -> Fraction:
+        return self.total - sum(self._largest(part, number).values(), Fraction(0))
+
+    def remove(self, part: Hashable, number: Fraction) -> Fraction:
+        inside = self._largest(part, number)
+        total = sum(inside.values(), Fraction(0))
+        fall, self.total = self.total - total, total
+        self._values[part] = self.of(part) - number
+        self._inside = set(inside)
+        self._heap = [(value, next(self._order), key) for key, value in inside.items()]
+        heapq.heapify(self._heap)
+        return fall
+
+    def _largest(self, part: Hashable, number: Fraction) -> dict[Hashable, Fraction]:
+        """Those that are largest once `part` has `number` less."""
+        after = {**self._values, part: self.of(part) - number}
+        return dict(heapq.nlargest(self._count, after.items(), key=operator.itemgetter(1)))
 
     def _least(self) -> tuple[Fraction, int, Hashable]:
         """The entry of the least number inside."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from tacet import checks
 from tacet.accounting.filters import Filter
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from tacet.ledger.entries import Account, Entry
+from tacet.ledger.entries import Account, Entry, Part
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "refunded",
     "refuse_reproducible",
     "reserved_entry",
+    "split_entry",
 ]
 
 End: TypeAlias = Literal["committed", "voided"]
@@ -142,6 +143,35 @@ def opened_entry(account: Account, last: Entry | None, name: str, budget: Guaran
     )
 
 
+def split_entry(
+    account: Account,
+    last: Entry | None,
+    *,
+    limit: Guarantee,
+    digest: str,
+    salt: bytes,
+    definition: Mapping[str, Any],
+    sub_account: str | None,
+    sub_spent: Guarantee | None,
+) -> Entry:
+    """The entry that opens a split; WrongUnit for a limit that the account does not add."""
+    if not isinstance(limit, Guarantee):
+        raise InvalidParameter("budget", limit, expected=f"a budget as {account.budget}")
+    Filter(account.budget).admits(limit)
+    return _next(
+        account,
+        last,
+        state="split",
+        request=limit.to_json(),
+        spent=_nothing(account.budget) if last is None else last.spent,
+        plan_digest=digest,
+        salt=salt.hex(),
+        sub_account=sub_account,
+        sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        definition=_encode(dict(definition)),
+    )
+
+
 def reserved_entry(
     account: Account,
     last: Entry | None,
@@ -150,11 +180,14 @@ def reserved_entry(
     spent: Guarantee,
     sub_account: str | None,
     sub_spent: Guarantee | None,
+    part: Part | None = None,
+    part_charge: Guarantee | None = None,
     **asked: Any,
 ) -> Entry:
     """The entry that debits a charge that was admitted.
 
-    spent, sub_spent: the sums once it stands. asked: event and request as JSON texts, plan_digest,
+    spent, sub_spent: the sums once it stands. part, part_charge: of a split, and what it is charged
+    itself. asked: event and request as JSON texts, plan_digest,
     salt, analyst, purpose, reproducible.
     """
     return _next(
@@ -165,6 +198,8 @@ def reserved_entry(
         spent=spent.to_json(),
         sub_account=sub_account,
         sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        part=part,
+        part_charge=None if part_charge is None else part_charge.to_json(),
         **asked,
     )
 
@@ -190,6 +225,10 @@ def ended_entry(
         previous=last.digest,
         sub_account=reserved.sub_account,
         sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        split=reserved.split,
+        part=reserved.part,
+        part_charge=None,
+        definition=None,
     )
 
 
@@ -231,10 +270,10 @@ def _next(
     account: Account,
     last: Entry | None,
     *,
-    state: Literal["opened", "reserved"],
+    state: Literal["opened", "split", "reserved"],
     spent: str,
-    sub_account: str | None,
-    sub_spent: str | None,
+    sub_account: str | None = None,
+    sub_spent: str | None = None,
     event: str = "",
     request: str = "",
     charge: str = "",
@@ -243,8 +282,12 @@ def _next(
     analyst: str | None = None,
     purpose: str | None = None,
     reproducible: bool = False,
+    part: Part | None = None,
+    part_charge: str | None = None,
+    definition: str | None = None,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1
+    split = part.split if part is not None else sequence if state == "split" else None
     return _sealed(
         sequence=sequence,
         dataset=account.dataset,
@@ -262,11 +305,15 @@ def _next(
         previous=account_digest(account) if last is None else last.digest,
         sub_account=sub_account,
         sub_spent=sub_spent,
+        split=split,
+        part=None if part is None else part.key,
+        part_charge=part_charge,
+        definition=definition,
     )
 
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Entry))
-_LATER = ("sub_account", "sub_spent")
+_LATER = ("sub_account", "sub_spent", "split", "part", "part_charge", "definition")
 """Fields that schema 1 did not have: where they are empty, digests are those of schema 1."""
 
 

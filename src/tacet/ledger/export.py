@@ -16,7 +16,8 @@ from tacet.privacy.guarantees import guarantee_from_json
 
 __all__ = ["export_account", "read_export", "verify_export"]
 
-_FORMAT = "tacet ledger export 1"
+_FORMAT = "tacet ledger export 2"
+_EARLIER = "tacet ledger export 1"  # without splits: the fields that are not there are empty
 
 
 def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
@@ -62,7 +63,7 @@ def read_export(lines: Iterable[str]) -> tuple[Account, list[Entry]]:
     try:
         found = [json.loads(line) for line in lines if line.strip()]
         head = found[0]
-        if head["format"] == _FORMAT:
+        if head["format"] in (_FORMAT, _EARLIER):
             account = Account(
                 dataset=head["dataset"],
                 budget=guarantee_from_json(head["budget"]),

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import NoReturn
 
 from tacet.accounting.filters import Filter
-from tacet.errors import InvalidParameter, LedgerMismatch
+from tacet.errors import InvalidParameter
 from tacet.ledger import chain
-from tacet.ledger.entries import Account, Entry, Reservation
+from tacet.ledger.accounts import Accounts, known
+from tacet.ledger.entries import Account, Entry, Part, Reservation
 from tacet.ledger.replay import verify_entries
 from tacet.ledger.stores import Store, Transaction
 from tacet.privacy.event_codec import to_json
@@ -21,7 +21,7 @@ from tacet.privacy.guarantees import Guarantee, guarantee_from_json
 __all__ = ["Ledger"]
 
 
-class Ledger:
+class Ledger(Accounts):
     """Budgets by dataset, made by `open_ledger`. Safe to use from several threads.
 
     Memory, SQLite and PostgreSQL keep one contract, tested by one suite. Whatever is reserved is
@@ -34,6 +34,11 @@ class Ledger:
     counts in both, each up to its own budget. Nothing is set aside for them: together they may be
     promised more than there is, and the account of the dataset decides who comes too late.
 
+    A split says that everybody is in at most `max_parts` of some parts. What is charged to a part
+    counts there, up to a limit of its own, and above it as far as the sum of the `max_parts`
+    largest parts grows by it. All that is known of it are entries, so that whoever opens it again
+    goes on where it stands.
+
     >>> from tacet.ledger.opening import open_ledger
     >>> from tacet.privacy.guarantees import PureDP
     >>> ledger = open_ledger(None)
@@ -45,72 +50,8 @@ class Ledger:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        # By dataset and sub-account, the filter once the entry of a digest stands.
-        self._filters: dict[tuple[str, str | None], tuple[str, Filter]] = {}
+        super().__init__(store)
         self._unread: set[tuple[int, str, int]] = set()
-
-    @property
-    def durable(self) -> bool:
-        """Whether what is spent here outlives the process."""
-        return self._store.durable
-
-    def open_account(
-        self, dataset: str, budget: Guarantee | None, terms: Mapping[str, str]
-    ) -> Account:
-        """Open the dataset's account, or find it again.
-
-        budget: needed the first time; later left out or equal. terms: equal each time.
-        Raises LedgerMismatch where budget or terms differ from those it was opened with, and
-        InvalidParameter where there is no account yet and no budget.
-        """
-        chain.check_name("dataset", dataset)
-        with self._store.reading() as found:
-            account = found.account(dataset)
-        if account is None:
-            new = chain.new_account(dataset, budget, terms)
-            with self._store.writing(dataset) as transaction:
-                transaction.add_account(new)
-                account = _known(transaction, dataset)  # somebody else's, who was faster
-        return chain.matching_account(account, budget, terms)
-
-    def open_sub_account(self, dataset: str, name: str, budget: Guarantee) -> None:
-        """Open a sub-account, or find it again under an equal budget.
-
-        Raises LedgerMismatch where it has another budget or there is no account, WrongUnit for a
-        budget in another unit than the account's, and InvalidParameter for a name that is none.
-        """
-        chain.check_name("name", name)
-        with self._store.writing(dataset) as transaction:
-            account = _known(transaction, dataset)
-            found = transaction.opening(dataset, name)
-            if found is None:
-                last = transaction.last(dataset)
-                transaction.append(chain.opened_entry(account, last, name, budget))
-            elif guarantee_from_json(found.request) != budget:
-                raise LedgerMismatch(
-                    f"Sub-account {name!r} of {dataset!r} was opened with budget "
-                    f"{guarantee_from_json(found.request)}, not {budget}. Open one of another name."
-                )
-
-    def account(self, dataset: str) -> Account:
-        """The account of a dataset; LedgerMismatch where there is none."""
-        with self._store.reading() as transaction:
-            return _known(transaction, dataset)
-
-    def datasets(self) -> tuple[str, ...]:
-        """The names of all accounts, sorted."""
-        with self._store.reading() as transaction:
-            return tuple(sorted(transaction.datasets()))
-
-    def sub_accounts(self, dataset: str) -> dict[str, Guarantee]:
-        """The budgets of a dataset's sub-accounts by name, in the order of their opening."""
-        with self._store.reading() as transaction:
-            _known(transaction, dataset)
-            return {
-                name: guarantee_from_json(_opening(transaction, dataset, name).request)
-                for name in transaction.sub_accounts(dataset)
-            }
 
     def reserve(
         self,
@@ -125,13 +66,16 @@ class Ledger:
         purpose: str | None,
         reproducible: bool,
         sub_account: str | None = None,
+        part: Part | None = None,
     ) -> Reservation:
         """Debit the charge, durably, before this returns.
 
-        sub_account: also of this one. Raises BudgetExceeded, and writes nothing, where less is
-        left; WrongUnit for a charge in another unit than the budget's; LedgerMismatch where there
-        is no such account; InvalidParameter for reproducible noise in a ledger that outlives the
-        process. After LedgerFailed the charge may stand or not: look at the entries.
+        sub_account: also of this one. part: of a split, which is debited the charge, and what lies
+        above it what the split owes more for that; it has its own sub-account, or none.
+        Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
+        another unit than the budget's; LedgerMismatch where there is no such account;
+        InvalidParameter for reproducible noise in a ledger that outlives the process. After
+        LedgerFailed the charge may stand or not: look at the entries.
         """
         chain.check_notes(analyst=analyst, purpose=purpose)
         if self.durable:
@@ -146,29 +90,36 @@ class Ledger:
             "reproducible": reproducible,
         }
         with self._store.writing(dataset) as transaction:
-            account = _known(transaction, dataset)
+            account = known(transaction, dataset)
             last = transaction.last(dataset)
+            due = charge
+            if part is not None:
+                with self._told(transaction, account) as splits:
+                    due = splits.due(part, charge)
+                    sub_account = splits.split(part.split).sub_account
             whole = self._whole(account, last)
-            part = None if sub_account is None else self._part(transaction, dataset, sub_account)
-            chain.check_admitted(charge, whole, part, dataset=dataset, sub_account=sub_account)
-            whole = whole.spend(charge)
-            part = None if part is None else part.spend(charge)
+            own = None if sub_account is None else self._part(transaction, dataset, sub_account)
+            chain.check_admitted(due, whole, own, dataset=dataset, sub_account=sub_account)
+            whole = whole.spend(due)
+            own = None if own is None else own.spend(due)
             entry = chain.reserved_entry(
                 account,
                 last,
-                charge=charge,
+                charge=due,
                 spent=whole.spent,
                 sub_account=sub_account,
-                sub_spent=None if part is None else part.spent,
+                sub_spent=None if own is None else own.spent,
+                part=part,
+                part_charge=None if part is None else charge,
                 **asked,
             )
             transaction.append(entry)
         self._filters[dataset, None] = entry.digest, whole
-        if part is not None:
-            self._filters[dataset, sub_account] = entry.digest, part
+        if own is not None:
+            self._filters[dataset, sub_account] = entry.digest, own
         self._unread.add((os.getpid(), dataset, entry.sequence))
         return Reservation(
-            dataset=dataset, sequence=entry.sequence, charge=charge, sub_account=sub_account
+            dataset=dataset, sequence=entry.sequence, charge=due, sub_account=sub_account
         )
 
     def commit(self, reservation: Reservation) -> None:
@@ -191,21 +142,25 @@ class Ledger:
             raise InvalidParameter("reservation", reservation, expected=expected)
         self._end(reservation, "voided")
 
-    def spent(self, dataset: str, sub_account: str | None = None) -> Guarantee:
-        """The sum of all charges, of the dataset or of one sub-account."""
-        return self._filter(dataset, sub_account).spent
+    def spent(
+        self, dataset: str, sub_account: str | None = None, *, part: Part | None = None
+    ) -> Guarantee:
+        """The sum of all charges, of the dataset, of one sub-account, or of one part of a split."""
+        return self._filter(dataset, sub_account, part).spent
 
-    def remaining(self, dataset: str, sub_account: str | None = None) -> Guarantee:
-        """What is left of the budget of the dataset, or of the sub-account's own.
+    def remaining(
+        self, dataset: str, sub_account: str | None = None, *, part: Part | None = None
+    ) -> Guarantee:
+        """What is left of the budget of the dataset, of the sub-account's own, or of the part's.
 
         Of a sub-account with more left than its dataset, questions may be refused before.
         """
-        return self._filter(dataset, sub_account).remaining
+        return self._filter(dataset, sub_account, part).remaining
 
     def entries(self, dataset: str) -> tuple[Entry, ...]:
         """All entries of a dataset, oldest first."""
         with self._store.reading() as transaction:
-            _known(transaction, dataset)
+            known(transaction, dataset)
             return tuple(transaction.entries(dataset))
 
     def verify(self, dataset: str, *, containing: str | None = None) -> int:
@@ -216,7 +171,7 @@ class Ledger:
         it as `containing`, which some entry must then have.
         """
         with self._store.reading() as transaction:
-            account = _known(transaction, dataset)
+            account = known(transaction, dataset)
             entries = transaction.entries(dataset)
         return verify_entries(account, entries, containing=containing)
 
@@ -233,7 +188,7 @@ class Ledger:
     def _end(self, reservation: Reservation, state: chain.End) -> None:
         dataset, sequence = reservation.dataset, reservation.sequence
         with self._store.writing(dataset) as transaction:
-            account = _known(transaction, dataset)
+            account = known(transaction, dataset)
             last = transaction.last(dataset)
             reserved = transaction.entry(dataset, sequence)
             if last is None or reserved is None or reserved.state != "reserved":
@@ -247,7 +202,7 @@ class Ledger:
                 part = self._part(transaction, dataset, name)
             whole = self._whole(account, last)
             if state == "voided":
-                charge = guarantee_from_json(reserved.charge)
+                charge = self._to_give_back(transaction, account, reserved)
                 whole = chain.refunded(whole, charge)
                 part = None if part is None else chain.refunded(part, charge)
             entry = chain.ended_entry(
@@ -259,46 +214,22 @@ class Ledger:
             self._filters[dataset, name] = entry.digest, part
         self._unread.discard((os.getpid(), dataset, sequence))
 
-    def _filter(self, dataset: str, sub_account: str | None) -> Filter:
+    def _to_give_back(
+        self, transaction: Transaction, account: Account, reserved: Entry
+    ) -> Guarantee:
+        """What is owed less without a reservation: of a part what its split then owes less."""
+        if reserved.split is None or reserved.part is None or reserved.part_charge is None:
+            return guarantee_from_json(reserved.charge)
+        part = Part(split=reserved.split, key=reserved.part)
+        with self._told(transaction, account) as splits:
+            return splits.back(part, guarantee_from_json(reserved.part_charge))
+
+    def _filter(self, dataset: str, sub_account: str | None, part: Part | None) -> Filter:
         with self._store.reading() as transaction:
-            account = _known(transaction, dataset)
+            account = known(transaction, dataset)
+            if part is not None:
+                with self._told(transaction, account) as splits:
+                    return splits.part(part)
             if sub_account is not None:
                 return self._part(transaction, dataset, sub_account)
             return self._whole(account, transaction.last(dataset))
-
-    def _whole(self, account: Account, last: Entry | None) -> Filter:
-        """The account's filter once the last entry stands: what this ledger knew, if it is that."""
-        if last is None:
-            return Filter(account.budget)
-        return self._kept((account.dataset, None), last, account.budget, last.spent)
-
-    def _part(self, transaction: Transaction, dataset: str, name: str) -> Filter:
-        opening = _opening(transaction, dataset, name)
-        last = transaction.last_of(dataset, name)
-        if last is None or last.sub_spent is None:
-            raise chain.changed(dataset, opening.sequence, "its sub-account has no sums")
-        limit = guarantee_from_json(opening.request)
-        return self._kept((dataset, name), last, limit, last.sub_spent)
-
-    def _kept(
-        self, key: tuple[str, str | None], last: Entry, limit: Guarantee, spent: str
-    ) -> Filter:
-        digest, known = self._filters.get(key, ("", None))
-        if known is None or digest != last.digest:  # somebody else wrote, or this is the first look
-            known = Filter(limit).spend(chain.honest(last, spent))
-            self._filters[key] = last.digest, known
-        return known
-
-
-def _known(transaction: Transaction, dataset: str) -> Account:
-    account = transaction.account(dataset) if chain.is_storable(dataset) else None
-    if account is None:
-        raise LedgerMismatch(f"There is no account named {dataset!r} in this ledger.")
-    return account
-
-
-def _opening(transaction: Transaction, dataset: str, name: str) -> Entry:
-    opening = transaction.opening(dataset, name) if chain.is_storable(name) else None
-    if opening is None:
-        raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
-    return opening

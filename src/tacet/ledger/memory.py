@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -94,6 +95,11 @@ class MemoryStore:
         """The names of the sub-accounts."""
         return tuple(self._lines[dataset].openings)
 
+    def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
+        """The newer entries about splits."""
+        known = self._lines[dataset].of_splits
+        return known[bisect.bisect_right(known, after, key=lambda entry: entry.sequence) :]
+
     def entries(self, dataset: str) -> Sequence[Entry]:
         """All entries of a dataset."""
         return tuple(self._lines[dataset].entries)
@@ -107,16 +113,19 @@ class MemoryStore:
             if entry.state == "opened":
                 lines.openings[entry.sub_account] = entry
             lines.newest[entry.sub_account] = entry
+        if entry.split is not None:
+            lines.of_splits.append(entry)
         lines.entries.append(entry)
 
 
 class _Lines:
     """The entries of one dataset, and where to find them."""
 
-    __slots__ = ("endings", "entries", "newest", "openings")
+    __slots__ = ("endings", "entries", "newest", "of_splits", "openings")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.endings: dict[int, Entry] = {}
         self.openings: dict[str, Entry] = {}
         self.newest: dict[str, Entry] = {}
+        self.of_splits: list[Entry] = []

@@ -10,7 +10,15 @@ import sqlalchemy
 from sqlalchemy import insert, literal, select
 
 from tacet.errors import LedgerMismatch
-from tacet.ledger.tables import SCHEMA_VERSION, TABLES, accounts, entries, metadata, versions
+from tacet.ledger.tables import (
+    SCHEMA_VERSION,
+    SINCE_3,
+    TABLES,
+    accounts,
+    entries,
+    metadata,
+    versions,
+)
 
 __all__ = ["prepare"]
 
@@ -37,11 +45,14 @@ def prepare(
             )
         if found == 1:
             _set_aside(connection)
-        metadata.create_all(connection, checkfirst=False)
+        if found == 2:  # as it was then
+            _widen(connection)
+        else:
+            metadata.create_all(connection, checkfirst=False)
         if found == 1:
             _take_over(connection)
         connection.execute(insert(versions).values(version=SCHEMA_VERSION))
-        for statement in guards:
+        for statement in guards if found != 2 else ():
             connection.exec_driver_sql(statement)
 
 
@@ -59,9 +70,18 @@ def _set_aside(connection: sqlalchemy.Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_1")
 
 
+def _widen(connection: sqlalchemy.Connection) -> None:
+    """Add the columns that schema 2 did not have: empty, where they change no digest."""
+    for name in SINCE_3:
+        kind = entries.c[name].type.compile(connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {entries.name} ADD COLUMN {name} {kind}")
+    (index,) = (index for index in entries.indexes if index.name == "tacet_splits")
+    index.create(connection)
+
+
 def _take_over(connection: sqlalchemy.Connection) -> None:
     """Copy every line of schema 1 as it stands; what is new is empty, and changes no digest."""
-    later = ("sub_account", "sub_spent")
+    later = ("sub_account", "sub_spent", *SINCE_3)
     for table in (accounts, entries):
         old = sqlalchemy.table(
             f"{table.name}_1", *(sqlalchemy.column(c.name) for c in table.columns)

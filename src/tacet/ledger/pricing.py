@@ -9,28 +9,31 @@ cost less. What is found here is for reports: no budget grows by it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import contextlib
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tacet.accounting.accountant import epsilon
 from tacet.accounting.odometers import Odometer
+from tacet.accounting.parallel import pair_price
 from tacet.accounting.prices import zcdp_price
 from tacet.checks import Number
-from tacet.errors import InvalidParameter, LedgerMismatch, UnsupportedEvent
-from tacet.ledger.entries import Account, Entry
+from tacet.errors import InvalidParameter, UnsupportedEvent
+from tacet.ledger.entries import Entry
+from tacet.ledger.histories import Owed, met, part_of, standing
 from tacet.ledger.ledger import Ledger
+from tacet.ledger.splits import neighbors_of, split_of
 from tacet.privacy.additive import share
 from tacet.privacy.enclosure import float_up, mpf
 from tacet.privacy.event_codec import from_json
 from tacet.privacy.guarantees import (
+    ZCDP,
     ApproxDP,
     Guarantee,
     PureDP,
     guarantee_from_json,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from tacet.privacy.neighbors import Neighbors, ReplaceOne
 from tacet.privacy.relations import zcdp_of
 
 __all__ = ["Reading", "Repriced", "odometer", "reprice"]
@@ -44,8 +47,9 @@ class Repriced:
 
     questions: how many were charged and not called off. spent: what the filter counts. fixed: the
     epsilon of all their events together, valid if the noise of every question was settled before
-    the first answer; the questions themselves may have been chosen after seeing answers. None
-    where no theorem here composes the events.
+    the first answer; the questions themselves may have been chosen after seeing answers. Of a
+    split the events of any `max_parts` parts count. None where no theorem here composes the events,
+    as for parts of people of whom one is replaced.
     """
 
     dataset: str
@@ -95,22 +99,26 @@ def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
     >>> found.spent, round(found.fixed, 3), round(odometer(ledger, "visits", delta=1e-6).epsilon, 3)
     (ZCDP(rho=0.05), 1.368, 2.163)
     """
-    account = ledger.account(dataset)
-    standing = _standing(ledger.entries(dataset))
+    account, entries = ledger.account(dataset), ledger.entries(dataset)
+    questions = standing(entries)
     share_of_delta = share("delta", delta)
-    neighbors = _neighbors(account)
-    counts = Counter(entry.event for entry in standing)
-    try:
-        fixed = epsilon(
-            [from_json(text) * count for text, count in counts.items()],
-            delta=share_of_delta,
-            neighbors=neighbors,
-        )
-    except UnsupportedEvent:
-        fixed = None
+    neighbors = neighbors_of(account)
+    splits = [split_of(entry) for entry in entries if entry.state == "split"]
+    fixed: float | None = None
+    # Events about parts are told for who is added or removed, and a replaced person is both.
+    if neighbors is not ReplaceOne or all(part_of(entry) is None for entry in questions):
+        with contextlib.suppress(UnsupportedEvent):
+            fixed = max(
+                epsilon(
+                    [from_json(text) * count for text, count in events.items()],
+                    delta=share_of_delta,
+                    neighbors=neighbors,
+                )
+                for events in met(questions, splits)
+            )
     return Repriced(
         dataset=dataset,
-        questions=len(standing),
+        questions=len(questions),
         spent=ledger.spent(dataset),
         delta=share_of_delta,
         neighbors=neighbors,
@@ -126,7 +134,8 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> Reading:
     account in Renyi DP, which has no odometer here.
 
     Statement   each question costs the zCDP price of its event, if that has no delta of its own
-                and is less, or else its charge. With the costs' own deltas within that of the
+                and is less, or else its charge; one about a part what its split owes more for that,
+                the largest sums taken in zCDP. With the costs' own deltas within that of the
                 budget, the reading is that of `accounting.odometers.Odometer` at delta less the
                 budget's; where the costs have no delta, the plain sum of epsilons is one too.
     Bound       upper, rounded up.
@@ -148,42 +157,32 @@ def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> Reading:
     if isinstance(account.budget, PureDP | ApproxDP):
         sharp = min(sharp, _OFTEN)
     meter = Odometer(delta=total - whole.delta, own_delta=whole.delta, sharp_at=sharp)
-    plain: Fraction | None = Fraction(0)
-    for entry in _standing(ledger.entries(dataset)):
-        charge = guarantee_from_json(entry.charge)
-        meter = meter.spend(_concentrated(entry, charge))
-        if plain is not None:
-            plain = plain + charge.epsilon if isinstance(charge, PureDP | ApproxDP) else None
+    entries = ledger.entries(dataset)
+    owed = Owed(split_of(entry) for entry in entries if entry.state == "split")
+    pairs = bool(owed) and neighbors_of(account) is ReplaceOne
+    for entry in standing(entries):
+        meter = meter.spend(owed.spend(part_of(entry), _concentrated(entry, pairs=pairs)))
     reading = meter.epsilon
-    if plain is not None and meter.spent.delta == 0:
-        reading = min(reading, float_up(mpf(plain)))
+    spent = ledger.spent(dataset)
+    if isinstance(spent, PureDP | ApproxDP) and meter.spent.delta == 0:
+        reading = min(reading, float_up(mpf(spent.epsilon)))
     return Reading(epsilon=reading, delta=total)
 
 
-def _concentrated(entry: Entry, charge: Guarantee) -> Guarantee:
+def _concentrated(entry: Entry, *, pairs: bool) -> Guarantee:
+    """The cost of one question in zCDP, or as it was charged where that is all there is.
+
+    pairs: whether a question about a part is priced for a replaced person.
+    """
+    charge = guarantee_from_json(entry.charge if entry.part_charge is None else entry.part_charge)
+    pair = pairs and entry.part_charge is not None
+    known = zcdp_of(pair_price(charge) if pair else charge)
     try:
         price = zcdp_price(from_json(entry.event))
     except UnsupportedEvent:
-        return charge
-    known = zcdp_of(charge)
-    if price.delta == 0 and (known is None or price.rho <= known.rho):
-        return price
-    return charge
-
-
-def _standing(entries: Sequence[Entry]) -> list[Entry]:
-    called_off = {entry.reservation for entry in entries if entry.state == "voided"}
-    return [
-        entry for entry in entries if entry.state == "reserved" and entry.sequence not in called_off
-    ]
-
-
-def _neighbors(account: Account) -> Neighbors:
-    said = dict(account.terms).get("neighbors")
-    for relation in (AddRemove, ReplaceOne, ZeroOut):
-        if said == str(relation):
-            return relation
-    raise LedgerMismatch(
-        f"Account {account.dataset!r} does not say which tables are neighbours: its terms have "
-        f"neighbors={said!r}."
-    )
+        price = None
+    if price is not None and price.delta == 0:
+        price = ZCDP(4 * price.rho) if pair else price
+        if known is None or price.rho <= known.rho:
+            return price
+    return charge if entry.part_charge is None or known is None else known

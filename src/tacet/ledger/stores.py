@@ -43,6 +43,9 @@ class Transaction(Protocol):
     def sub_accounts(self, dataset: str) -> Sequence[str]:
         """The names of the sub-accounts, in the order in which they were opened."""
 
+    def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
+        """The entries about splits, oldest first, with a sequence above `after`."""
+
     def entries(self, dataset: str) -> Sequence[Entry]:
         """All entries of a dataset, oldest first."""
 

@@ -34,6 +34,7 @@ from tacet.privacy.guarantees import guarantee_from_json
 
 __all__ = [
     "SCHEMA_VERSION",
+    "SINCE_3",
     "TABLES",
     "Statements",
     "TableTransaction",
@@ -43,8 +44,11 @@ __all__ = [
     "versions",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Stored with the tables; an older one is migrated when it is opened, a newer one refused."""
+
+SINCE_3 = ("split", "part", "part_charge", "definition")
+"""Columns of entries that schema 2 did not have."""
 
 TABLES = ("tacet_schema", "tacet_accounts", "tacet_entries")
 
@@ -83,11 +87,16 @@ entries = Table(
     Column("digest", String, nullable=False),
     Column("sub_account", String),
     Column("sub_spent", String),
+    Column("split", BigInteger),
+    Column("part", String),
+    Column("part_charge", String),
+    Column("definition", String),
 )
 
 _ends = entries.c.state.in_(["committed", "voided"])
 _opens = entries.c.state == "opened"
 _named = entries.c.sub_account.is_not(None)
+_split = entries.c.split.is_not(None)
 
 
 def _index(name: str, *columns: Any, where: Any, unique: bool) -> None:
@@ -105,6 +114,7 @@ _index(
     where=_named,
     unique=False,
 )
+_index("tacet_splits", entries.c.dataset, entries.c.sequence, where=_split, unique=False)
 
 # The order of the fields of Entry, so that a row makes one without looking names up.
 _columns = [entries.c[field.name] for field in dataclasses.fields(Entry)]
@@ -148,6 +158,8 @@ class Statements:
         self.sub_accounts = text(
             select(entries.c.sub_account).where(mine, opens).order_by(entries.c.sequence)
         )
+        of_splits = every.where(_split, entries.c.sequence > bindparam("after"))
+        self.of_splits = text(of_splits.order_by(entries.c.sequence))
         self.entries = text(every.order_by(entries.c.sequence))
         self.append = text(entries.insert())
 
@@ -205,6 +217,11 @@ class TableTransaction:
     def sub_accounts(self, dataset: str) -> Sequence[str]:
         """The names of the sub-accounts."""
         return [row[0] for row in self._run(self._statements.sub_accounts, {"dataset": dataset})]
+
+    def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
+        """The newer entries about splits."""
+        values = {"dataset": dataset, "after": after}
+        return [_entry(row) for row in self._run(self._statements.of_splits, values)]
 
     def entries(self, dataset: str) -> Sequence[Entry]:
         """All entries of a dataset."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from tacet.errors import InvalidParameter
-from tacet.ledger.entries import Reservation
+from tacet.ledger.entries import Reservation, Split
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
 
@@ -18,7 +18,7 @@ class AnalystLedger:
     """The sub-account of one analyst, debited together with the account of the data set."""
 
     def __init__(self, ledger: Ledger, name: str) -> None:
-        self._ledger, self._name = ledger, name
+        self.whole, self._name = ledger, name
 
     @classmethod
     def opened(
@@ -49,23 +49,27 @@ class AnalystLedger:
     @property
     def durable(self) -> bool:
         """Whether what is spent outlives the process."""
-        return self._ledger.durable
+        return self.whole.durable
+
+    def open_split(self, dataset: str, **asked: Any) -> Split:
+        """A split that the analyst owes for; as `Ledger.open_split`."""
+        return self.whole.open_split(dataset, sub_account=self._name, **asked)
 
     def reserve(self, dataset: str, **asked: Any) -> Reservation:
         """Debit the data set and the analyst in one transaction; as `Ledger.reserve`."""
-        return self._ledger.reserve(dataset, sub_account=self._name, **asked)
+        return self.whole.reserve(dataset, sub_account=self._name, **asked)
 
     def commit(self, reservation: Reservation) -> None:
         """Note that the reserved question was computed."""
-        self._ledger.commit(reservation)
+        self.whole.commit(reservation)
 
     def spent(self, dataset: str) -> Guarantee:
         """What the analyst has spent."""
-        return self._ledger.spent(dataset, self._name)
+        return self.whole.spent(dataset, self._name)
 
     def remaining(self, dataset: str) -> Guarantee:
         """What is left of the analyst's own limit; the data set may have less."""
-        return self._ledger.remaining(dataset, self._name)
+        return self.whole.remaining(dataset, self._name)
 
     def close(self) -> None:
         """Nothing: the ledger stays open."""

@@ -11,26 +11,27 @@ largest spends of so many (`ParallelComposition`).
 from __future__ import annotations
 
 import dataclasses
-import threading
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tacet import checks
-from tacet.accounting.filters.additive import Filter
-from tacet.accounting.parallel import ParallelComposition
-from tacet.errors import BudgetExceeded, InvalidParameter
-from tacet.ledger.entries import Reservation
+from tacet.errors import InvalidParameter
+from tacet.ledger.entries import Part, Reservation, Split
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
-from tacet.privacy.neighbors import Neighbors
-from tacet.query.analysts import AnalystLedger
+from tacet.query import rows as row_steps
+from tacet.query.codec import encode
 from tacet.query.columns import Key, check_keys
+from tacet.query.engines.protocol import Engine
 from tacet.query.groups import public_column
 from tacet.query.joins import common_type
-from tacet.query.rows import Part, Rows
-from tacet.query.units import Row, Unit
+from tacet.query.relations import relation
+from tacet.query.rows import Rows
+from tacet.query.units import Person, Row, Unit
 
-__all__ = ["PartLedger", "Split", "parted", "people_of"]
+__all__ = ["PartLedger", "digest_of", "part_of", "parted", "people_of"]
 
 _MOST_PARTS = 1_000
 
@@ -68,7 +69,7 @@ def parted(
                 rows,
                 steps=(
                     *rows.steps,
-                    Part(
+                    row_steps.Part(
                         column=columns[name],
                         label=column,
                         key=key,
@@ -101,77 +102,65 @@ def _has(rows: Rows, column: str) -> bool:
     return column in rows.scope
 
 
-class Split:
-    """What the parent of a split owes, and where: one for all of its parts.
-
-    ledger, dataset: of the parent; account: its budget. Reserving is one step after the other: the
-    parent's own transaction decides whether it can pay what a question raises the debt by, and only
-    then is the question counted. Should the parent fail in between, its charge may stand while the
-    split counts none: more is then owed later than need be, never less.
-    """
-
-    def __init__(
-        self,
-        ledger: Ledger | AnalystLedger | PartLedger,
-        dataset: str,
-        account: Guarantee,
-        neighbors: Neighbors,
-        max_parts: int,
-    ) -> None:
-        self.ledger, self.dataset = ledger, dataset
-        self._lock = threading.Lock()
-        self._owed = ParallelComposition(account, max_parts=max_parts, neighbors=neighbors)
-
-    @property
-    def owed(self) -> Guarantee:
-        """What the parent owes for all parts together."""
-        return self._owed.owed
-
-    def reserve(self, part: Key, charge: Guarantee, **asked: Any) -> Reservation:
-        """Debit the parent by what this charge to a part raises the debt; as `Ledger.reserve`."""
-        with self._lock:
-            rise = self._owed.increase(part, charge)
-            reservation = self.ledger.reserve(self.dataset, charge=rise, **asked)
-            self._owed.spend(part, charge)
-        return reservation
-
-
 class PartLedger:
-    """The account of one part: its own limit, and the split's debt to the parent."""
+    """One part of a split: its own limit, and what the split owes above it, kept by the ledger."""
 
-    def __init__(self, split: Split, part: Key, budget: Guarantee) -> None:
-        self._split, self._part = split, part
-        self._lock = threading.Lock()
-        self._filter = Filter(budget)
+    def __init__(self, ledger: Ledger, part: Part) -> None:
+        self.whole, self.part = ledger, part
 
     @property
     def durable(self) -> bool:
         """Whether what is spent outlives the process."""
-        return self._split.ledger.durable
+        return self.whole.durable
 
-    def reserve(self, dataset: str, *, charge: Guarantee, **asked: Any) -> Reservation:
-        """Debit the part, and the parent by what it owes for that; as `Ledger.reserve`."""
-        with self._lock:
-            if not self._filter.admits(charge):
-                name = f"{dataset}, part {self._part!r}"
-                raise BudgetExceeded(asked=charge, left=self._filter.remaining, account=name)
-            reservation = self._split.reserve(self._part, charge, **asked)
-            self._filter = self._filter.spend(charge)
-        return reservation
+    def open_split(self, dataset: str, **asked: Any) -> Split:
+        """Split this part; as `Ledger.open_split`."""
+        return self.whole.open_split(dataset, inside=self.part, **asked)
+
+    def reserve(self, dataset: str, **asked: Any) -> Reservation:
+        """Debit the part, and above it what is owed for that; as `Ledger.reserve`."""
+        return self.whole.reserve(dataset, part=self.part, **asked)
 
     def commit(self, reservation: Reservation) -> None:
         """Note that the reserved question was computed."""
-        self._split.ledger.commit(reservation)
+        self.whole.commit(reservation)
 
     def spent(self, dataset: str) -> Guarantee:
         """What the part has spent."""
-        del dataset
-        return self._filter.spent
+        return self.whole.spent(dataset, part=self.part)
 
     def remaining(self, dataset: str) -> Guarantee:
-        """What is left of the part's own limit; the parent may have less."""
-        del dataset
-        return self._filter.remaining
+        """What is left of the part's own limit; there may be less above it."""
+        return self.whole.remaining(dataset, part=self.part)
 
     def close(self) -> None:
-        """Nothing: the parent's ledger stays open."""
+        """Nothing: the ledger stays open."""
+
+
+def part_of(split: Split, key: Key) -> Part:
+    """The part of a key: as text, which is one for every value."""
+    return Part(split=split.sequence, key=json.dumps(encode(key)))
+
+
+def digest_of(
+    found: Mapping[Key, Mapping[str, Rows]], engine: Engine, unit: Unit, max_parts: int
+) -> str:
+    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
+
+    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
+    the software that runs it, and what tells files from others: another of these draws other parts.
+    """
+    by = unit.hash if isinstance(unit, Person) else "engine"
+    first = next(iter(found.values()))
+    told = {
+        "tables": {
+            name: relation(rows, (), scan=engine.scan, salt=0, by=by)
+            for name, rows in first.items()
+        },
+        "keys": [encode(key) for key in found],
+        "max_parts": max_parts,
+        "unit": unit.terms,
+        "neighbors": str(unit.neighbors),
+        "engine": list(engine.identity),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -13,10 +13,11 @@ from tacet.bits import RandomBits
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.analysts import AnalystLedger
-from tacet.query.columns import Key
+from tacet.query.columns import Key, check_keys
+from tacet.query.engines.protocol import Engine
 from tacet.query.opening import check_alive
 from tacet.query.rows import Rows
-from tacet.query.splitting import PartLedger, Split, parted
+from tacet.query.splitting import PartLedger, digest_of, part_of, parted
 from tacet.query.units import Unit
 
 __all__ = ["SubSessions"]
@@ -33,7 +34,8 @@ class SubSessions:
     _bits: RandomBits
     _budget: Guarantee
     _dataset: str
-    _ledger: Ledger
+    _engine: Engine
+    _ledger: Ledger  # or one that stands for an analyst or a part of it
     _notes: Mapping[str, str | None]
     _starts: Mapping[str, Rows]
     _above: tuple[SubSessions, ...] = ()  # those it came from
@@ -46,22 +48,44 @@ class SubSessions:
         return self._closed
 
     def split(
-        self, column: str, *, keys: Iterable[Key], budget: Guarantee, max_parts: int = 1
+        self,
+        column: str,
+        *,
+        keys: Iterable[Key],
+        budget: Guarantee,
+        max_parts: int = 1,
+        name: str | None = None,
     ) -> dict[Key, Self]:
         """Sub-sessions by key over parts of the people, to be asked in any order and split again.
 
         Every person is bound, once for all questions, to at most `max_parts` of the parts that she
         has rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
-        together are debited as they grow. See docs/tables.md. Raises InvalidParameter, WrongUnit.
+        together are debited as they grow. name: of a split that the ledger shall know again: any
+        session that gives it goes on with the same parts and with what they have spent, for the
+        same data alone (a file that changed is refused; what a frame holds nobody can tell).
+        Without a name each split is a new one, with a debt of its own. See docs/tables.md.
+        Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
         """
         self._may_spend()
         Filter(self._budget).admits(budget)  # refuses one of another unit
-        salt = int.from_bytes(self._bits.words(2).tobytes(), "little")
-        found = parted(self._starts, self.unit, column, keys=keys, max_parts=max_parts, salt=salt)
-        split = Split(self._ledger, self._dataset, self._budget, self.unit.neighbors, max_parts)
+        asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
+        unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
+        self._engine.check_sources()
+        split = self._ledger.open_split(
+            self._dataset,
+            limit=budget,
+            max_parts=max_parts,
+            digest=digest_of(unsalted, self._engine, self.unit, max_parts),
+            salt=self._bits.words(2).tobytes(),
+            name=name,
+        )
+        found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
+        whole: Ledger = getattr(self._ledger, "whole", self._ledger)
         unit = self.unit.in_part
         return {
-            key: self._child(PartLedger(split, key, budget), budget, unit=unit, _starts=starts)
+            key: self._child(
+                PartLedger(whole, part_of(split, key)), budget, unit=unit, _starts=starts
+            )
             for key, starts in found.items()
         }
 

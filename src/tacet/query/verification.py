@@ -265,12 +265,15 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
     """That the entry debits this charge for this question, and that it was answered."""
     place = f"entry {entry.sequence} of account {entry.dataset!r}"
     debited = guarantee_from_json(entry.charge)
-    # Of a split only what the largest spends grow by is debited.
+    # Of a split only what the largest spends grow by is debited above the part.
     parted = _of_a_part(stated.query)
+    if parted != (entry.part_charge is not None):
+        return _differs("entry", f"{place} is about {'everybody' if parted else 'a part'}")
+    charged = guarantee_from_json(entry.part_charge or entry.charge)
     pairs = {
         "digest": (stated.digest, entry.plan_digest),
         "event": (stated.event, json.loads(entry.event)),
-        "charge": (stated.charge, stated.charge if parted else debited),
+        "charge": (stated.charge, charged),
         "request": (stated.request, guarantee_from_json(entry.request)),
         "reproducible": (stated.reproducible, entry.reproducible),
     }
@@ -284,7 +287,7 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
         return _differs("entry", f"{place} was never answered")
     if parted:
         said = f"{place}, of {entry.time}: the split that it is of owed {debited} more for it"
-        return _ok("entry", f"{said}; same digest, salt, event and request")
+        return _ok("entry", f"{said}; same digest, salt, event, request and charge")
     return _ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
 
 

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -72,6 +72,7 @@ class DuckDB:
         self._scans: dict[str, str] = {}
         self._schema: dict[str, dict[str, str]] = {}
         self._files: list[Fingerprint] = []
+        self._sources = [repr(one) for one in sources.values() if not isinstance(one, Frame)]
         try:
             self._configure(memory_limit=memory_limit, threads=threads)
             for number, (name, source) in enumerate(sources.items()):
@@ -90,6 +91,11 @@ class DuckDB:
     def narrow(self) -> bool:
         """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
         return True
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The software, and what tells its files from others without reading them: public."""
+        return f"duckdb {duckdb.__version__}", *self._sources
 
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""

@@ -93,6 +93,14 @@ class Engine(Protocol):
         """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
         ...
 
+    @property
+    def identity(self) -> Sequence[str]:
+        """The software, and what tells its files from others without reading them: public.
+
+        Of a frame, or a table of a catalogue, there is nothing to tell.
+        """
+        ...
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         ...

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from tacet.errors import InvalidParameter, UnsupportedConstruct
@@ -19,7 +20,7 @@ from tacet.query.compile import Found, Statement, compile_chosen
 from tacet.query.dialects.spark import Table
 from tacet.query.dialects.typed import Untranslatable
 from tacet.query.engines.protocol import Keyed, Tallies
-from tacet.query.engines.sources import Fingerprint
+from tacet.query.engines.sources import Csv, Fingerprint
 from tacet.query.engines.spark_asking import Asking, KeyedRows, check_statement, guarded
 from tacet.query.engines.spark_local import local_spark, quietly
 from tacet.query.engines.spark_sources import opened
@@ -79,6 +80,7 @@ class Spark:
         self._scans: dict[str, str] = {}
         self._tables: dict[str, Table] = {}
         self._files: list[Fingerprint] = []
+        self._named = tuple(tables.values())
         for number, (name, source) in enumerate(tables.items()):
             found = opened(self._spark, name, source, caller=spark, view=f"source{number}")
             self._schema[name] = found.schema
@@ -95,6 +97,12 @@ class Spark:
     def narrow(self) -> bool:
         """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
         return False
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The software, and what tells its files from others without reading them: public."""
+        named = [repr(one) for one in self._named if isinstance(one, str | PathLike | Csv)]
+        return f"spark {self._spark.version}", *named, *map(repr, self._files)
 
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
