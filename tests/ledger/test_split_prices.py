@@ -39,7 +39,7 @@ def ask(ledger: Ledger, of: Split, key: str, event: Event, charge: Guarantee) ->
 def test_an_odometer_reads_what_the_worst_part_has_met() -> None:
     """The account adds epsilons: by these a part that loses more would seem to cost nothing."""
     ledger, of = opened(PureDP(100))
-    loud, quiet, tenth = Laplace(noise_multiplier=10), Exponential(epsilon="0.1"), PureDP("0.1")
+    loud, quiet, tenth = Laplace(noise_multiplier=10), Exponential(epsilon=0.1), PureDP("0.1")
     for _ in range(30):
         ask(ledger, of, "a", quiet, tenth)
     few = odometer(ledger, "visits", delta=1e-6).epsilon
