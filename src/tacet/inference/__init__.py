@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tacet.inference.means import mean, proportion
     from tacet.inference.outcomes import Power, TestResult, power_curve
     from tacet.inference.poisson import PoissonRegression
+    from tacet.inference.quantile_regression import QuantileRegression
     from tacet.inference.quantiles import iqr, median, quantile
     from tacet.inference.rank_tests import mann_whitney_test, signed_rank_test
     from tacet.inference.scalers import RobustScaler
@@ -51,6 +52,7 @@ __all__ = [
     "MatrixEstimate",
     "PoissonRegression",
     "Power",
+    "QuantileRegression",
     "RidgeRegression",
     "RobustScaler",
     "TestResult",
@@ -82,6 +84,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.quantile_regression": ["QuantileRegression"],
     "tacet.inference.scalers": ["RobustScaler"],
     "tacet.inference.m_estimator": ["MEstimator", "RidgeRegression"],
     "tacet.inference.poisson": ["PoissonRegression"],

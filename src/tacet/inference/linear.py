@@ -31,7 +31,7 @@ from tacet.inference.records import Floats, public_range
 from tacet.inference.sandwich import Errors, Step, standard_errors
 from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["LinearRegression"]
+__all__ = ["LinearRegression", "RobustSteps", "robust_plan"]
 
 _FREE: Final = Fraction(83, 50)
 """As for means: a square with this factor rides along free (docs/proofs/row_sums.md, section 2)."""
@@ -111,7 +111,9 @@ class LinearRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignor
         sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
         rows = scales.rows(x, present)
         design = whitened(rows, present, scales, sums=sums, share=plan.gram)
-        theta, sigma, errors = _Fit(design=design, target=target, tuning=tuning).run(plan, sums)
+        theta, sigma, errors = RobustSteps(design=design, target=target, tuning=tuning).run(
+            plan, sums
+        )
         parameters = self._tell(design, theta, errors, sums=sums, asked=asked, unit=half)
         self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
         self.scale_ = sigma * half
@@ -137,16 +139,12 @@ def _plan(budgeting: Budgeting, tuning: float) -> _Plan:
     gram = budgeting.matrix(trace_bound=size, norm=0.003, most=Fraction(11, 100))
     curvature = budgeting.matrix(trace_bound=size, norm=0.05, most=Fraction(8, 100))
     scores = budgeting.matrix(trace_bound=size, norm=0.05, most=Fraction(4, 100))
-    steps = budgeting.steps(
-        rest([gram, curvature, scores]),
-        sensitivity=2 * math.sqrt(size) * tuning * _STEP,
-        growths=_GROWTHS,
-    )
+    steps = robust_plan(budgeting, rest([gram, curvature, scores]), tuning)
     return _Plan(gram=gram, curvature=curvature, scores=scores, steps=steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Fit:
+class RobustSteps:
     """The steps, in whitened features and a target of unit half width."""
 
     design: Design
@@ -154,20 +152,8 @@ class _Fit:
     tuning: float
 
     def run(self, plan: _Plan, sums: NoisySums) -> tuple[Floats, float, Errors]:
-        theta, sigma = np.zeros(self.design.size), 1.0
-        taken: list[Step] = []
-        precision, alone = 0.0, len(plan.steps.shares) - _AVERAGED
-        for step, share in enumerate(plan.steps.shares):
-            gradient, spread, noise = self._gradient(theta, sigma, sums=sums, share=share)
-            # Each step points to an end with noise of variance sigma^2 / share: the last ones are
-            # averaged by it, so that little of the share before the last is wasted.
-            before = precision if step > alone else 0.0
-            precision = before + float(share) / sigma**2
-            length = _STEP * float(share) / (sigma**2 * precision)
-            whole = np.eye(self.design.size)
-            taken.append(Step(preconditioner=length * whole, noise=sigma * noise))
-            theta = theta + length * sigma * gradient
-            sigma *= _rescaled(spread / _WEIGHT, self.tuning)
+        """The whitened coefficients, sigma, and the errors of the former."""
+        theta, sigma, taken = self.descend(plan.steps, sums)
         square = self.design.radius**2
         c = Fraction(self.tuning)
         curvature = sums.moment(
@@ -186,6 +172,24 @@ class _Fit:
             taken, theta, curvature=curvature, scores=scores, rows=sums.rows, unit=sigma
         )
         return theta, sigma, errors
+
+    def descend(self, steps: Steps, sums: NoisySums) -> tuple[Floats, float, list[Step]]:
+        """Where the steps end: the whitened coefficients, sigma, and what the steps were."""
+        theta, sigma = np.zeros(self.design.size), 1.0
+        taken: list[Step] = []
+        precision, alone = 0.0, len(steps.shares) - _AVERAGED
+        for step, share in enumerate(steps.shares):
+            gradient, spread, noise = self._gradient(theta, sigma, sums=sums, share=share)
+            # Each step points to an end with noise of variance sigma^2 / share: the last ones are
+            # averaged by it, so that little of the share before the last is wasted.
+            before = precision if step > alone else 0.0
+            precision = before + float(share) / sigma**2
+            length = _STEP * float(share) / (sigma**2 * precision)
+            whole = np.eye(self.design.size)
+            taken.append(Step(preconditioner=length * whole, noise=sigma * noise))
+            theta = theta + length * sigma * gradient
+            sigma *= _rescaled(spread / _WEIGHT, self.tuning)
+        return theta, sigma, taken
 
     def _residuals(self, rows: slice, theta: Floats, sigma: float) -> Floats:
         with np.errstate(over="ignore"):
@@ -221,6 +225,12 @@ class _Fit:
             psi = np.clip(residuals, -self.tuning, self.tuning)
             return self.design.matrix_sum(rows, (weights * psi) ** 2)
         return self.design.matrix_sum(rows, weights * (np.abs(residuals) <= self.tuning))
+
+
+def robust_plan(budgeting: Budgeting, left: Fraction, tuning: float) -> Steps:
+    """The shares of the steps, out of what is left."""
+    sensitivity = 2 * math.sqrt(budgeting.size) * tuning * _STEP
+    return budgeting.steps(left, sensitivity=sensitivity, growths=_GROWTHS)
 
 
 def _square_of(t: Floats, c: float) -> Floats:
