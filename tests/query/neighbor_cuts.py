@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet.query.aggregates.several import Cutting
+from tacet.query.aggregates.cutting import Cutting
 from tacet.query.aggregates.splits import Split
 
 __all__ = ["counts_of", "cut_losses", "cut_moves", "losses_of"]

@@ -29,10 +29,10 @@ from tests.query.neighbor_tables import (
 import tacet
 from tacet.privacy.neighbors import Neighbors
 from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.cutting import Cutting
 from tacet.query.aggregates.extremes import ExtremeSelection
 from tacet.query.aggregates.histograms import FoundBins
 from tacet.query.aggregates.quantiles import Selection
-from tacet.query.aggregates.several import Cutting
 from tacet.query.aggregates.totals import FoundClipping
 from tacet.query.allocation import allocate
 from tacet.query.noise import AdditiveNoise

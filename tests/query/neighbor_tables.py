@@ -35,6 +35,7 @@ from tacet.query.aggregates.associations import (
     covariance,
 )
 from tacet.query.aggregates.counts import Count, CountPeople
+from tacet.query.aggregates.cutting import Cutting
 from tacet.query.aggregates.distinct import CountDistinct
 from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
@@ -42,7 +43,7 @@ from tacet.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from tacet.query.aggregates.moments import Mean
 from tacet.query.aggregates.quantiles import Quantile, Selection
 from tacet.query.aggregates.ratios import Ratio, ratio
-from tacet.query.aggregates.several import Cutting, Quantiles, Spread
+from tacet.query.aggregates.several import Quantiles, Spread
 from tacet.query.aggregates.shares import CountIf, Proportion
 from tacet.query.aggregates.sums import Sum
 from tacet.query.aggregates.tops import Top

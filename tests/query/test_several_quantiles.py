@@ -27,7 +27,8 @@ from tacet.query import ranking as rankings
 from tacet.query.aggregates import cuts, trials
 from tacet.query.aggregates.answers import Assume, Counted, Exact
 from tacet.query.aggregates.cuts import cut_points
-from tacet.query.aggregates.several import Cutting, Quantiles
+from tacet.query.aggregates.cutting import Cutting
+from tacet.query.aggregates.several import Quantiles
 from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
 from tacet.query.ranking import Ranking
 from tacet.query.units import Reach

@@ -36,10 +36,12 @@ from tacet.query.aggregates.arguments import (
     expression_of,
     weight_of,
 )
+from tacet.query.aggregates.chains import Chain
 from tacet.query.aggregates.counts import released
+from tacet.query.aggregates.cutting import Cutting, finding
 from tacet.query.aggregates.graded import given
 from tacet.query.aggregates.places import place_between
-from tacet.query.aggregates.several import Cut, Cutting
+from tacet.query.aggregates.several import Cut
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
 from tacet.query.ranking import Asked, Ranking
 from tacet.query.scope import Scope
@@ -112,7 +114,7 @@ class Histogram(Single):
 class FoundBins:
     """The cuts that find the edges, and the noise of the counts between them."""
 
-    cutting: Cutting
+    cutting: Cutting | Chain
     counts: AdditiveNoise
 
     @property
@@ -139,7 +141,7 @@ class EqualBins(Cut):
         """The cuts and the counts within the share."""
         moved = of_counts(reach.split(self.lines))
         return FoundBins(
-            cutting=Cutting.within(share * _FINDING, reach, self.wanted),
+            cutting=finding(share * _FINDING, reach, self.wanted),
             counts=additive_noise(share * (1 - _FINDING), moved, unit_log2=0, counts=True),
         )
 

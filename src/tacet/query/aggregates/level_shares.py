@@ -17,8 +17,8 @@ goes to the finest one. How little is left to save, and that under normal noise 
 unbiased answer saves more, is shown in docs/proofs/margins.md.
 
 **How they are found.** Let G_l be by how much the mean of c_k V_k / A_k falls for a little more of
-a_l. Where noise is normal, a_l is set to a_l sqrt(G_l) over their sum, again and again: then the mean
-only falls, and what stays is the optimum (Yu 2010, for problems of this form). Under Laplace
+a_l. Where noise is normal, a_l is set to a_l sqrt(G_l) over their sum, again and again: then the
+mean only falls, and what stays is the optimum (Yu 2010, for problems of this form). Under Laplace
 noise V falls as the square of shares, and the cube root is the step. The limits enter as weights:
 c_k grows while V_k is above its limit and shrinks while it is below, by steps that become shorter.
 Under Laplace noise there may be several optima, and the best found from several starts is taken.

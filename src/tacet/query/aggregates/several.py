@@ -1,8 +1,9 @@
-r"""Several quantiles in one release, and the range between the quartiles: one tree of cuts.
+r"""Several quantiles in one release, and the range between the quartiles: trees and chains of cuts.
 
 Where each of m quantiles is drawn by itself, the budget is split m ways. Here cuts are made one
 after the other in parts of the rows (`splits`), each of them exactly by the exponential mechanism
-(`cuts`), and all parts of a level cost what one costs. Answers never cross.
+(`cuts`), and all parts of a level cost what one costs; or all at once (`chains`), where that is
+expected to err less. Answers never cross.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,11 +11,10 @@ after the other in parts of the rows (`splits`), each of them exactly by the exp
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -25,118 +25,20 @@ from tacet import checks
 from tacet.bits import RandomBits
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.privacy import events
-from tacet.privacy.guarantees import PureDP
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from tacet.query.aggregates.arguments import CONFIDENCE
-from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
+from tacet.query.aggregates.chains import Chain
+from tacet.query.aggregates.cutting import Cutting, finding
 from tacet.query.aggregates.graded import Graded, given, interval_share, without_errors
 from tacet.query.aggregates.quantiles import ends_about
-from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
-from tacet.query.draws import Draws, draws_for
 from tacet.query.noise import Noise, Share
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
-__all__ = ["Cut", "Cutting", "Quantiles", "Spread", "iqr", "quantiles"]
+__all__ = ["Cut", "Quantiles", "Spread", "iqr", "quantiles"]
 
 _MOST = 100
 _CLOSEST = Fraction(1, 10**6)
 _QUARTILES = (Fraction(1, 4), Fraction(3, 4))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cutting:
-    """The cuts of all levels, and where bought the ends of intervals.
-
-    levels: what draws of each level are made by, for splits of steepness 1, and what those of all
-    cells cost; mechanisms: of each split; ends: of each wanted quantile, of either end.
-    """
-
-    plan: Plan
-    levels: tuple[Draws, ...]
-    mechanisms: Mapping[Split, Exponential]
-    ends: Mapping[Fraction, Draws] = field(default_factory=dict)
-
-    @staticmethod
-    def within(
-        share: Share, reach: Reach, wanted: Sequence[Fraction], *, interval: Fraction = Fraction(0)
-    ) -> Cutting:
-        """The cuts of the least expected error within a share; interval: the part for intervals."""
-        return _within(share, reach, tuple(wanted), interval)
-
-    @property
-    def epsilons(self) -> tuple[Fraction, ...]:
-        """Of the draws of each level."""
-        return tuple(Fraction(draws.mechanism.epsilon) for draws in self.levels)
-
-    @property
-    def event(self) -> events.Event:
-        """What all draws of all cells together cost."""
-        both = [draws.event for draws in self.ends.values() for _ in range(2)]
-        return events.compose([*(draws.event for draws in self.levels), *both])
-
-    @property
-    def loudness(self) -> float:
-        """The logarithm of the noise, to compare ways to spend one budget."""
-        return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
-
-    @property
-    def deviations(self) -> dict[Fraction, float]:
-        """By wanted quantile the standard deviation of its rank, where values hardly repeat."""
-        return {
-            q: math.sqrt(2 * math.fsum((c / self._rates[at]) ** 2 for at, c in shares.items()))
-            for q, shares in self.plan.errors.items()
-        }
-
-    def rank_error(self, *, points: int) -> float:
-        """By so many ranks at most every wanted quantile is off, with 95% probability.
-
-        A cut's loss passes t with probability at most (places) exp(-f t), since some place has
-        loss 0 but for a share of 2^-16 of one point's rows: McSherry and Talwar 2007, Theorem 6.
-        """
-        misses = len(self.mechanisms) / (1 - float(CONFIDENCE))
-        reach = math.log(points * misses) + PLACES_LOG2 * math.log(2)
-        return max(
-            math.fsum(c * reach / self._rates[at] for at, c in shares.items())
-            for shares in self.plan.errors.values()
-        )
-
-    @property
-    def _rates(self) -> dict[Fraction, float]:
-        """By cut, the exponent that a rank is worth."""
-        return {
-            split.at: float(mechanism.factor * (split.share.denominator << PLACES_LOG2))
-            for split, mechanism in self.mechanisms.items()
-        }
-
-
-@functools.lru_cache(maxsize=256)
-def _within(
-    share: Share, reach: Reach, wanted: tuple[Fraction, ...], interval: Fraction
-) -> Cutting:
-    plan = plan_for(wanted, reach, squares=not isinstance(share, PureDP))
-    levels = tuple(
-        draws_for(
-            share * (part * (1 - interval)),
-            reach.split(len(level)),
-            functools.partial(moves_of, level),
-        )
-        for level, part in zip(plan.levels, plan.parts, strict=True)
-    )
-    mechanisms = {
-        split: mechanism_of(split, draws.mechanism)
-        for level, draws in zip(plan.levels, levels, strict=True)
-        for split in level
-    }
-    ends = {}
-    if interval:
-        each = share * (interval / (2 * len(wanted)))
-        for q in wanted:
-            moves = functools.partial(of_ranks, quantile=q)
-            ends[q] = draws_for(each, reach, moves, unit=q.denominator)
-    return Cutting(plan=plan, levels=levels, mechanisms=mechanisms, ends=ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,36 +57,27 @@ class Cut(Graded):
 
     def noise(self, share: Share, reach: Reach) -> Noise:
         """The cuts within the share."""
-        return Cutting.within(share, reach, self.wanted)
+        return finding(share, reach, self.wanted)
 
-    def points(self, exact: Exact, noise: Cutting, bits: RandomBits) -> NDArray[np.int64]:
+    def points(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> NDArray[np.int64]:
         """The points of the grid, quantiles by cells; in every cell they rise."""
         (counted,) = exact.rankings
-        found = cut_points(
-            counted.counts,
-            counted.finer,
-            ranking=self.ranking,
-            plan=noise.plan,
-            mechanisms=noise.mechanisms,
-            bits=bits,
-        )
+        found = noise.points(counted, self.ranking, bits)
         # Those of one tree do not cross; draws by themselves may, and are nearer in order.
         points = np.array([found[q] for q in self.wanted], dtype=np.int64)
         return np.sort(points, axis=0)
 
-    def drawn(self, exact: Exact, noise: Cutting, bits: RandomBits) -> list[list[float]]:
+    def drawn(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> list[list[float]]:
         """The wanted quantiles, each of all cells; in every cell they rise."""
         values: list[list[float]] = self.values_at(self.points(exact, noise, bits)).tolist()
         return values
 
-    def forecast(self, noise: Cutting, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
         errors = self._expected(noise, assume)
         typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
-        levels = ", ".join(f"{float(epsilon):.6g}" for epsilon in noise.epsilons)
         return Forecast(
-            noise=f"exponential mechanism with epsilon = {levels} in {len(noise.epsilons)} rounds "
-            f"of cuts, {len(noise.mechanisms)} in all",
+            noise=noise.words,
             sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
             standard_error=errors,
             assumed_rows=None if errors is None or assume is None else assume.rows,
@@ -199,7 +92,7 @@ class Cut(Graded):
         """What stands for the error of all its answers, given those of the quantiles."""
         return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
 
-    def _expected(self, noise: Cutting, assume: Assume | None) -> float | None:
+    def _expected(self, noise: Cutting | Chain, assume: Assume | None) -> float | None:
         values = None if assume is None else assume.of(self.column)
         if assume is None or values is None:
             return None
@@ -226,10 +119,10 @@ class Bracketed(Cut):
 
     def noise(self, share: Share, reach: Reach) -> Noise:
         """The cuts and the ends of intervals within the share."""
-        return Cutting.within(share, reach, self.wanted, interval=self.interval)
+        return finding(share, reach, self.wanted, interval=self.interval)
 
     def ends(
-        self, exact: Exact, noise: Cutting, bits: RandomBits, *, miss: float
+        self, exact: Exact, noise: Cutting | Chain, bits: RandomBits, *, miss: float
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Of every wanted quantile, cell by cell, numbers below and above it but for `miss`."""
         (counted,) = exact.rankings
@@ -238,7 +131,7 @@ class Bracketed(Cut):
             for q, draws in noise.ends.items()
         ]
 
-    def forecast(self, noise: Cutting, reach: Reach, assume: Assume | None) -> Forecast:
+    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
         """The rank error, and under assumptions the error itself."""
         found = Cut.forecast(self, noise, reach, assume)
         if self.interval:
