@@ -29,6 +29,7 @@ from tests.query.neighbor_tables import (
 import tacet
 from tacet.privacy.neighbors import Neighbors
 from tacet.query.aggregates.aggregate import Aggregate
+from tacet.query.aggregates.chains import Chain
 from tacet.query.aggregates.cutting import Cutting
 from tacet.query.aggregates.extremes import ExtremeSelection
 from tacet.query.aggregates.histograms import FoundBins
@@ -164,7 +165,7 @@ def moves_of(
                 most = sensitivity_of(bins.counts.mechanism)
                 found[name, norm] = moved / (most**2 if norm == "l2" else most)
             continue
-        if isinstance(noise, Cutting):
+        if isinstance(noise, Cutting | Chain):
             share = cut_moves(before[name], after[name], noise, pairs=pairs or 1)
             found[name, "range"] = share
             continue

@@ -34,6 +34,7 @@ from tacet.query.aggregates.associations import (
     correlation,
     covariance,
 )
+from tacet.query.aggregates.chains import Chain
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.cutting import Cutting
 from tacet.query.aggregates.distinct import CountDistinct
@@ -401,7 +402,7 @@ def vectors(
             (counted,) = exact_of(query, name, tallies).rankings
             found[name] = [*cut_losses(counted.counts, noise.cutting), counts_of(counted.counts)]
             continue
-        if isinstance(noise, Cutting):
+        if isinstance(noise, Cutting | Chain):
             (counted,) = exact_of(query, name, tallies).rankings
             found[name] = cut_losses(counted.counts, noise)
             continue

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -27,7 +28,7 @@ from tests.query.neighbor_tables import (
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from tacet.query import bounding
 from tacet.query import compile as compiler
-from tacet.query.aggregates import distinct, quantiles, ranks, splits
+from tacet.query.aggregates import chains, cutting, distinct, quantiles, ranks, splits
 from tacet.query.aggregates.sums import Clamp
 from tacet.query.bounding import bound_rows
 from tacet.query.sensitivity import Sensitivity, of_counts, of_ranks
@@ -130,6 +131,18 @@ def _one_row_of_a_part(patch: pytest.MonkeyPatch) -> None:
         return right(level, less)
 
     patch.setattr(splits, "moves_of", wrong)
+    patch.setattr(cutting, "_WORTH", math.inf)  # no chains
+
+
+def _one_row_of_a_chain(patch: pytest.MonkeyPatch) -> None:
+    right = chains.chain_moves
+
+    def wrong(reach: Reach) -> Sensitivity:
+        less = Reach.within(max_rows=reach.rows - 1, cells=reach.cells, replaced=reach.replaced)
+        return right(less)
+
+    patch.setattr(chains, "chain_moves", wrong)
+    patch.setattr(cutting, "_WORTH", -math.inf)  # chains alone
 
 
 def _distinct_values_of_one_row(patch: pytest.MonkeyPatch) -> None:
@@ -141,6 +154,7 @@ def _distinct_values_of_one_row(patch: pytest.MonkeyPatch) -> None:
     ("fault", "kind", "neighbors", "names"),
     [
         (_one_row_of_a_part, "two rows", AddRemove, ["quartiles", "tails", "close", "iqr"]),
+        (_one_row_of_a_chain, "two rows", AddRemove, ["quartiles", "tails", "close", "iqr"]),
         (_distinct_values_of_one_row, "two rows", AddRemove, ["distinct", "distinct_notes"]),
         (_one_row_too_many, "two rows", AddRemove, ["rows", "sum_whole", "mean_whole", "median"]),
         (_bound_by_cell, "three rows", AddRemove, ["rows", "present", "sum_text", "third"]),
