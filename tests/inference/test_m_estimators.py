@@ -255,3 +255,18 @@ def test_bounds_are_asked_for(make: Callable[..., Any], left_out: str) -> None:
     for missing in (left_out, "feature_bounds"):
         with pytest.raises(MissingBound):
             make(None, **{missing: None}).fit(*line(500, np.random.default_rng(7)))
+
+
+@pytest.mark.parametrize("of", ["score", "curvature"])
+@pytest.mark.parametrize("change", [lambda a: a - a.mean(), np.sort, lambda a: a[:1], np.cumsum])
+def test_losses_that_look_at_other_rows_are_refused(of: str, change: Any) -> None:
+    class Meddling(LogCosh):
+        """Its answers for a row depend on the others."""
+
+    def answer(_: object, prediction: Any, target: Any) -> Any:
+        return change(getattr(LogCosh, of)(LogCosh(1.0), prediction, target))
+
+    setattr(Meddling, of, answer)
+    model = MEstimator(loss=Meddling(1.0), budget=GDP(1), feature_bounds=(-3, 3))
+    with pytest.raises(InvalidParameter, match="each row"):
+        model.fit(np.zeros((100, 1)), np.zeros(100))
