@@ -1,0 +1,92 @@
+"""A release as its file states it, and the file with one place changed."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+import tacet
+from tacet.ledger.opening import open_ledger
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.columns import Fact
+from tacet.query.release import Release
+from tacet.query.session import Session
+from tacet.query.verification import Verification
+
+FRAME = pl.DataFrame(
+    {
+        "id": [i // 2 for i in range(400)],
+        "age": [i % 90 for i in range(400)],
+        "score": [f"{i / 7}" for i in range(400)],
+        "county": ["A", "B", "C", None] * 100,
+        "born": [dt.date(1950 + i % 2, 1, 1) for i in range(400)],
+        "unused": [None] * 400,
+    }
+)
+COLUMNS: dict[str, Fact] = {
+    "age": tacet.Bounds(0, 120),
+    "county": tacet.Categories(["A", "B", None]),
+}
+
+
+def session_of(budget: Guarantee, **options: Any) -> Session:
+    options = {"unit": tacet.Person("id", max_rows=2), "bits": tacet.SeededBits(7), **options}
+    return Session({"t": FRAME}, budget=budget, columns=COLUMNS, **options)
+
+
+def released(budget: Guarantee, request: Guarantee | None = None, **options: Any) -> Release:
+    with session_of(budget, **options) as session:
+        query = (
+            session.table("t")
+            .where("age >= 18 OR score > 3")
+            .derive(double="age * 2")
+            .group_by("county", "born", keys={"born": [dt.date(1950, 1, 1)]})
+            .agg(
+                n=tacet.count(),
+                mean=tacet.mean("age", weight="1/3"),
+                total=tacet.sum("score"),
+                twice=tacet.sum("double", 0, 240),
+                p50=tacet.median("age", steps=12, interval=0.5),
+                most=tacet.max("double", 0, 240),
+                found=tacet.find_bounds("score"),
+            )
+        )
+        return session.evaluate(query, budget=budget if request is None else request)
+
+
+def differing(found: Verification) -> list[str]:
+    return [check.name for check in found.checks if check.outcome == "differs"]
+
+
+LEDGER = open_ledger(None)
+STATED = json.loads(
+    released(tacet.ZCDP(1, 1e-6), tacet.ZCDP("0.3"), ledger=LEDGER, dataset="d").to_json()
+)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all single values, and of all objects and lists."""
+    if path:
+        yield path
+    for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(part, dict | list):
+            yield from leaves(part, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def changed(path: tuple[Any, ...], change: Any) -> str:
+    """The file with one place changed; change: from the old value to the new."""
+    stated = copy.deepcopy(STATED)
+    part = stated
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = change(part[path[-1]])
+    return json.dumps(stated)
