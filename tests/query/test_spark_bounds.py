@@ -17,6 +17,8 @@ import pytest
 from tests.query.engines_alike import TABLE, counted, grouped, opened_on, pipeline, without_java
 
 import tacet
+from tacet.query.compile import Statement
+from tacet.query.counting import first_statement
 from tacet.query.units import Person
 
 pytestmark = [
@@ -45,6 +47,18 @@ def test_a_person_keeps_the_same_number_of_rows() -> None:
         for salt in (7, 2**127 + 2**63 + 1):
             found = counted(session, query, salt=salt)["sums"]
             assert found == {k: (min(rows[k + 1], 3),) for k in range(8)}
+
+
+def test_a_table_is_read_once() -> None:
+    """Spark writes out what WITH names wherever it stands: people beyond a bound stay with all."""
+    reads = {}
+    for engine in ("duckdb", "spark"):
+        with opened_on(engine, {"t": TABLE, "u": TABLE}, unit=TIGHT) as session:
+            both = session.table("t").join(session.table("u"), columns=[], max_rows=2)
+            first = first_statement(session._engine, both.agg(n=tacet.count()), salt=1)
+            assert isinstance(first, Statement)
+            reads[engine] = [first.bounded.count(word) for word in ("WITH", "MATERIALIZED")]
+    assert reads == {"duckdb": [3, 6], "spark": [0, 0]}
 
 
 def test_another_salt_keeps_other_rows() -> None:

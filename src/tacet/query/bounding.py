@@ -93,12 +93,14 @@ def bound_rows(
     values: Sequence[str],
     salt: int,
     narrow: bool = False,
+    once: bool = True,
 ) -> str:
     """SELECT of the rows that stay, out of a SELECT (u0, ..., cell, ...).
 
     cells: how many there are at most; cell: the columns that tell them apart; values: all else
     that is used of a row, beside the ids; salt: 128 bits drawn for this question; narrow: whether
-    wide rows are ordered by few columns first.
+    wide rows are ordered by few columns first; once: whether the engine computes what WITH names a
+    single time.
     """
     steps, ids = steps_of(unit, cells=cells), [f"u{index}" for index in range(len(unit.id))]
     content = ", ".join([*cell, *values, *ids])
@@ -126,7 +128,12 @@ def bound_rows(
                 bits=_BITS[unit.hash],
             )
             many = len(values) >= _MANY and unit.hash == "engine"
-            rows = sample.narrow(rows, salt=drawn) if narrow and many else sample.plain(rows)
+            if not once:
+                rows = sample.single(rows)
+            elif narrow and many:
+                rows = sample.narrow(rows, salt=drawn)
+            else:
+                rows = sample.plain(rows)
     return rows
 
 
@@ -188,6 +195,17 @@ class _Sample:
             f"({self._drawn('everybody', content, order=[*self.cell, *self.values])})"
         )
 
+    def single(self, rows: str) -> str:
+        """The same in one reading: the sample of everybody's rows, few or many."""
+        content, of = [*self.cell, *self.values, *self.ids], ", ".join(self.of)
+        ranked = (
+            f"SELECT {', '.join(content)}, row_number() OVER (PARTITION BY {of} ORDER BY "
+            f"{', '.join([*self.cell, *self.values])}) AS place, count(*) OVER (PARTITION BY {of}) "
+            f"AS n FROM ({rows})"
+        )
+        drawn = f"SELECT *, {self._u} AS u FROM ({ranked})"
+        return f"SELECT {', '.join(content)} FROM ({drawn}) WHERE n <= {self.most} OR {self._kept}"
+
     def narrow(self, rows: str, *, salt: int) -> str:
         """The same of wide rows, by the cell and a hash where that is enough."""
         order = [*self.cell, "h"]
@@ -246,9 +264,12 @@ class _Sample:
             f"SELECT *, row_number() OVER rows AS place{more} FROM ({many}) "
             f"WINDOW rows AS (PARTITION BY {', '.join(self.of)} ORDER BY {', '.join(order)})"
         )
-        # The first 20 bits of the hash.
-        u = f"(({self.start} >> {self.bits - 20})::DOUBLE + 0.5e0) / 1048576e0"
-        return f"SELECT *, {u} AS u FROM ({ranked})"
+        return f"SELECT *, {self._u} AS u FROM ({ranked})"
+
+    @property
+    def _u(self) -> str:
+        """SQL of a number in (0, 1), of the first 20 bits of the hash."""
+        return f"(({self.start} >> {self.bits - 20})::DOUBLE + 0.5e0) / 1048576e0"
 
     @property
     def _kept(self) -> str:

@@ -70,20 +70,21 @@ class Statement:
 
 
 def compile_query(
-    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False
+    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
 ) -> Statement:
     """The SQL of a query.
 
     scan: where each table is; salt: 128 bits drawn for this question; narrow: whether the engine
-    is quicker to order wide rows by few columns, and to join.
+    is quicker to order wide rows by few columns, and to join; once: whether it computes what WITH
+    names a single time.
     """
     keys = _public_keys(query)
-    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt, narrow=narrow)
+    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once)
     return _counted(query, unit=unit, keys=keys, bounded=bounded)
 
 
 def compile_found(
-    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False
+    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
 ) -> Found:
     """The SQL that finds the private keys of a query; arguments as of `compile_query`."""
     names = _private_names(query)
@@ -91,7 +92,9 @@ def compile_found(
     people = CountPeople().measures((), unit)[0]
     return Found(
         keys=_public_keys(query),
-        held=_bounded(query, ["cell", *names], unit=unit, scan=scan, salt=salt, narrow=narrow),
+        held=_bounded(
+            query, ["cell", *names], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once
+        ),
         counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
         f"(SELECT {people} AS people, {listed} FROM held GROUP BY {listed})",
     )
@@ -143,19 +146,33 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
 
 
 def _bounded(
-    query: Query, cell: Sequence[str], *, unit: Unit, scan: Located, salt: int, narrow: bool
+    query: Query,
+    cell: Sequence[str],
+    *,
+    unit: Unit,
+    scan: Located,
+    salt: int,
+    narrow: bool,
+    once: bool,
 ) -> str:
     """SELECT of the rows that count; cell: the columns that tell cells apart."""
-    rows = _rows(query, unit=unit, scan=scan, salt=salt)
+    rows = _rows(query, unit=unit, scan=scan, salt=salt, once=once)
     if not isinstance(unit, Person):
         return rows
     values = [f"v{index}" for index in range(len(query.inputs))]
     return bound_rows(
-        rows, unit=unit, cells=query.cells, cell=cell, values=values, salt=salt, narrow=narrow
+        rows,
+        unit=unit,
+        cells=query.cells,
+        cell=cell,
+        values=values,
+        salt=salt,
+        narrow=narrow,
+        once=once,
     )
 
 
-def _rows(query: Query, *, unit: Unit, scan: Located, salt: int) -> str:
+def _rows(query: Query, *, unit: Unit, scan: Located, salt: int, once: bool) -> str:
     """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound."""
     text = relation(
         query.rows,
@@ -163,6 +180,7 @@ def _rows(query: Query, *, unit: Unit, scan: Located, salt: int) -> str:
         scan=scan,
         salt=salt,
         by=unit.hash if isinstance(unit, Person) else "engine",
+        once=once,
     )
     ids = [identity.sql for identity in query.rows.identities]
     parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]

@@ -31,7 +31,14 @@ Begun = Tallies | Keyed
 def first_statement(engine: Engine, query: Query, *, salt: int) -> First:
     """The SQL that reads the tables; UnsupportedConstruct for what the engine does not have."""
     compiled = compile_query if query.private is None else compile_found
-    first = compiled(query, unit=query.limited, scan=engine.scan, salt=salt, narrow=engine.narrow)
+    first = compiled(
+        query,
+        unit=query.limited,
+        scan=engine.scan,
+        salt=salt,
+        narrow=engine.narrow,
+        once=engine.once,
+    )
     engine.check(query, first)
     return first
 

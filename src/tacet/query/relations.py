@@ -30,14 +30,17 @@ Located = Callable[[str], str]
 """From the name of a table to SQL of it."""
 
 
-def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash) -> str:
+def relation(
+    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash, once: bool = True
+) -> str:
     """SELECT of at least the columns with these identifiers, and of what ids are made of.
 
-    scan: from a table's name to SQL of it; salt, by: for what is drawn of a person's rows.
+    scan: from a table's name to SQL of it; salt, by: for what is drawn of a person's rows; once:
+    whether the engine computes what WITH names a single time.
     """
     wanted = rows.wanted(names)
     leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
-    source = _source(rows, names, scan=scan, salt=salt, by=by)
+    source = _source(rows, names, scan=scan, salt=salt, by=by, once=once)
     text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
     for step in rows.steps:
         match step:
@@ -56,16 +59,18 @@ def relation(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: 
     return text
 
 
-def _source(rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash) -> str:
+def _source(
+    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash, once: bool
+) -> str:
     if isinstance(rows.source, Table):
         return scan(rows.source.name)
     sides = [
-        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), by=by)
+        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), by=by, once=once)
         for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
     ]
     needed_here = {leaf.name for leaf in rows.leaves(names)}
     if isinstance(rows.source, Matched):
-        return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by)
+        return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by, once=once)
     return _united(rows, rows.source, sides, needed_here)
 
 
@@ -149,7 +154,14 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -
 
 
 def _matched(
-    rows: Rows, source: Matched, sides: Sequence[str], needed: set[str], *, salt: int, by: Hash
+    rows: Rows,
+    source: Matched,
+    sides: Sequence[str],
+    needed: set[str],
+    *,
+    salt: int,
+    by: Hash,
+    once: bool,
 ) -> str:
     """Each side bound by itself, then joined on the person, and on the further columns."""
     columns = {new: source.columns[new] for new in source.columns if new in needed}
@@ -169,6 +181,7 @@ def _matched(
             cell=["cell"],
             values=list(values.values()),
             salt=salt_for(purpose, salt),
+            once=once,
         )
         kept.append((bound, values))
     (left, of_left), (right, of_right) = kept

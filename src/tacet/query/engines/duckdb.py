@@ -97,6 +97,11 @@ class DuckDB:
         """The software, and what tells its files from others without reading them: public."""
         return f"duckdb {duckdb.__version__}", *self._sources
 
+    @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        return True
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._scans[table]

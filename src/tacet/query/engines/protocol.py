@@ -101,6 +101,11 @@ class Engine(Protocol):
         """
         ...
 
+    @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        ...
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         ...

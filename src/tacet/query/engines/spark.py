@@ -104,6 +104,11 @@ class Spark:
         named = [repr(one) for one in self._named if isinstance(one, str | PathLike | Csv)]
         return f"spark {self._spark.version}", *named, *map(repr, self._files)
 
+    @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        return False  # it is written out wherever its name stands
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._scans[table]
