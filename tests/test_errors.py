@@ -8,6 +8,10 @@ import inspect
 import pickle
 import re
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from tacet import errors
@@ -45,6 +49,24 @@ def test_a_long_value_is_cut_in_the_message() -> None:
     assert len(message) < 400
     assert "keys=" in message
     assert "less" in message
+
+
+def test_no_message_shows_rows_that_were_given_for_something_else() -> None:
+    frame = pd.DataFrame({"name": ["Ann Other", "Bo Else"], "age": [4711, 4712]})
+    given = [
+        *(frame, frame["age"], frame["age"].to_numpy(), pl.from_pandas(frame)),
+        *(pl.from_pandas(frame)["age"], pa.table(frame), pa.array(frame["age"])),
+    ]
+    given += [[one] for one in given] + [{"t": (one,)} for one in given]
+    for value in given:
+        message = str(errors.InvalidParameter("query", value, expected="a question"))
+        assert "Ann" not in message
+        assert "471" not in message
+        assert "query=" in message
+        assert re.search(r"<(pandas|polars|pyarrow|numpy)\.\w+>", message)
+    day = pd.Timestamp("2024-01-31")
+    for value in ([1, "a", None], (1, {2: [3]}), np.float64(1.5), day, {4, 5}, [[]]):
+        assert repr(value) in str(errors.InvalidParameter("x", value, expected="less"))
 
 
 def test_every_error_survives_a_process_pool() -> None:

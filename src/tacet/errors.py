@@ -26,6 +26,13 @@ public facts (column names, paths, budgets) and of constants.
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
     "BudgetExceeded",
     "EngineFailed",
@@ -43,6 +50,9 @@ __all__ = [
     "UnsupportedEvent",
     "WrongUnit",
 ]
+
+_TABLES = {"pandas", "polars", "pyarrow", "ibis", "pyspark"}  # whose values may be private
+_SHOWN = 200  # characters of a value, and more than enough of its items
 
 
 class TacetError(Exception):
@@ -196,9 +206,34 @@ def _rebuilt(kind: type[TacetError], args: tuple[object, ...], fields: dict[str,
     return error
 
 
-def _show(value: object, *, limit: int = 200) -> str:
-    text = repr(value)
+def _show(value: object, *, limit: int = _SHOWN) -> str:
+    text = repr(_without_tables(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _without_tables(value: object, *, depth: int = 3) -> object:
+    """The value with the names of types in place of tables and columns, which may be private."""
+    root, name = type(value).__module__.partition(".")[0], type(value).__name__
+    if (root in _TABLES and not isinstance(value, dt.date)) or (root, name) == ("numpy", "ndarray"):
+        return _Named(f"<{root}.{name}>")
+    if depth and type(value) in (list, tuple, set, frozenset):
+        items = itertools.islice(cast("Iterable[object]", value), _SHOWN)
+        kind = cast("type[list[object]]", type(value))
+        return kind(_without_tables(item, depth=depth - 1) for item in items)
+    if depth and type(value) is dict:
+        pairs = itertools.islice(value.items(), _SHOWN)
+        return {name: _without_tables(item, depth=depth - 1) for name, item in pairs}
+    return value
+
+
+class _Named:
+    """What stands in a message for a value that is not shown."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def _marked(text: str, start: int, end: int, *, width: int = 100) -> str:
