@@ -1,4 +1,4 @@
-"""Errors of answers at one guarantee, beside estimators as the peers write them; batches and keys.
+"""Errors of answers at one guarantee, beside estimators as the peers write them.
 
     python benchmarks/query_errors.py
     python benchmarks/query_errors.py --tables errors --releases 400
@@ -18,8 +18,7 @@ with the same exact noise, so that a difference is one of method:
 
 `query_peers.py` runs the peers themselves.
 
-Times: one question of one aggregate beside one of twenty, one by one and in a batch; and private
-keys on tables of more and more groups. Medians of interleaved rounds.
+`query_times.py` has the times.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -27,9 +26,7 @@ keys on tables of more and more groups. Medians of interleaved rounds.
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from importlib import resources
@@ -251,121 +248,18 @@ def errors_of_levels(
     return both[0], promised, both[1]
 
 
-# ---- times
-
-
-def people(rows: int, groups: int, where: Path) -> str:
-    path = where / f"rows{rows}groups{groups}.parquet"
-    duckdb.sql(
-        f"COPY (SELECT i // 3 AS id, (hash(i) % {groups})::VARCHAR AS g, "
-        f"(hash(i, 1) % 1000) / 10 AS x, (hash(i, 2) % 1000) / 10 AS y "
-        f"FROM range({rows}) t(i)) TO '{path}'"
-    )
-    return str(path)
-
-
-def timed(ask: Callable[[], Any], rounds: int) -> float:
-    ask()
-    seconds = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        ask()
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
-
-
-def batches(rounds: int) -> None:
-    print("\n### Twenty aggregates of 1,000,000 rows in 50 groups\n")
-    print("| asked | s | times one |")
-    print("|---|---:|---:|")
-    budget = tacet.ZCDP(1)
-    with (
-        tempfile.TemporaryDirectory() as place,
-        tacet.Session(
-            {"t": people(10**6, 50, Path(place))},
-            unit=tacet.Person("id", max_rows=2),
-            budget=budget * 1_000_000,
-        ) as session,
-    ):
-        keys = [str(k) for k in range(50)]
-        start = session.table("t").group_by("g", keys=keys)
-        singles: dict[str, Any] = {}
-        medians: dict[str, Any] = {}
-        for column in ("x", "y", "x * y", "x - y"):
-            low, high = (-100, 100) if "-" in column else (0, 10_000 if "*" in column else 100)
-            tag = len(medians)
-            singles |= {
-                f"s{tag}": tacet.sum(column, low, high),
-                f"m{tag}": tacet.mean(column, low, high),
-                f"v{tag}": tacet.variance(column, low, high),
-                f"c{tag}": tacet.count(column),
-                f"i{tag}": tacet.count_if(f"{column} > 50"),
-            }
-            medians[f"q{tag}"] = tacet.median(column, low, high)
-        mixed = {name: a for name, a in singles.items() if name[0] != "i"} | medians
-        one = start.agg(s=tacet.sum("x", 0, 100))
-        median = start.agg(s=tacet.median("x", 0, 100))
-        queries = [start.agg(**{name: a}) for name, a in singles.items()]
-        asks = {
-            "one sum": lambda: session.evaluate(one, budget=budget),
-            "one median": lambda: session.evaluate(median, budget=budget),
-            "twenty sums and counts, one agg": lambda: session.evaluate(
-                start.agg(**singles), budget=budget
-            ),
-            "the same, a batch": lambda: session.evaluate(queries, budget=budget),
-            "sixteen and four medians": lambda: session.evaluate(start.agg(**mixed), budget=budget),
-            "the twenty, one by one": lambda: [session.evaluate(q, budget=budget) for q in queries],
-        }
-        first = None
-        for name, ask in asks.items():
-            seconds = timed(ask, rounds)
-            first = first or seconds
-            print(f"| {name} | {seconds:.3f} | {seconds / first:.2f} |", flush=True)
-
-
-def keys(rounds: int) -> None:
-    print("\n### Private keys: 2,000,000 rows, a count of each group that is found\n")
-    print("| groups | s with private keys | s with public keys | keys found |")
-    print("|---:|---:|---:|---:|")
-    budget = tacet.ZCDP(1, delta=1e-6)
-    for groups in (100, 1_000, 10_000, 100_000):
-        with (
-            tempfile.TemporaryDirectory() as place,
-            tacet.Session(
-                {"t": people(2 * 10**6, groups, Path(place))},
-                unit=tacet.Person("id", max_rows=3),
-                budget=budget * 1_000,
-            ) as session,
-        ):
-            start = session.table("t")
-            private = start.group_by("g", keys=tacet.private_keys()).agg(n=tacet.count())
-            listed = [str(k) for k in range(groups)]
-            public = start.group_by("g", keys=listed).agg(n=tacet.count())
-            times = [
-                timed(lambda q=query: session.evaluate(q, budget=budget), rounds)  # type: ignore[misc]
-                for query in (private, public)
-            ]
-            found = len(session.evaluate(private, budget=budget).keys)
-        print(f"| {groups:,} | {times[0]:.3f} | {times[1]:.3f} | {found:,} |", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tables", nargs="+", default=["errors", "levels", "batches", "keys"])
+    parser.add_argument("--tables", nargs="+", default=["errors", "levels"])
     parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     parser.add_argument("--releases", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     if "errors" in options.tables:
         errors(options.columns, options.releases)
     if "levels" in options.tables:
         levels(options.releases)
-    if "batches" in options.tables:
-        batches(options.rounds)
-    if "keys" in options.tables:
-        keys(options.rounds)
 
 
 if __name__ == "__main__":

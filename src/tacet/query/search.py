@@ -68,7 +68,8 @@ class Search:
 
         above: by cell and rung, how many people pass it.
         """
-        return [self.solver.choose(row, target=self.allowed, bits=bits) for row in above]
+        found: list[int] = self.solver.choose_rows(above, target=self.allowed, bits=bits).tolist()
+        return found
 
 
 def search_for(share: Share, *, rungs: int, hits: int, runs: int = 1) -> Search:

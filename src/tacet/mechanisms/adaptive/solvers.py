@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from tacet import checks
 from tacet.bits import RandomBits
 from tacet.mechanisms.selection.exponential import Exponential
+from tacet.mechanisms.sparse_vector.search import first_above
 from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 from tacet.privacy import events
 
@@ -118,6 +119,12 @@ class Ascending:
         if isinstance(found, np.ndarray):
             found = int(found[0]) if found.size else None
         return losses.size - 1 if found is None else found
+
+    def choose_rows(self, losses: Integers, *, target: int, bits: RandomBits) -> Integers:
+        """The indices of the answers to many questions, each a row."""
+        comparison = self._search(target).comparison
+        found = first_above(comparison, -losses[:, :-1], bits=bits)
+        return np.where(found < 0, losses.shape[1] - 1, found)
 
     def _search(self, target: int) -> AboveThreshold | Sparse:
         # On whole numbers, as losses are: a grid of step 1.

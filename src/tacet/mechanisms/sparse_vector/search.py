@@ -13,7 +13,7 @@ from tacet.bits import RandomBits
 from tacet.mechanisms.certified import CHUNK
 from tacet.mechanisms.sparse_vector.grid import Integers, steps_of
 
-__all__ = ["LEVELS_AHEAD", "NoisyComparison", "search"]
+__all__ = ["LEVELS_AHEAD", "NoisyComparison", "first_above", "search"]
 
 LEVELS_AHEAD: Final = 64
 """Threshold noises drawn at once where they are drawn afresh."""
@@ -72,3 +72,22 @@ def search(
         if len(found) == count:
             break
     return np.array(found, dtype=np.int64), np.array(gaps, dtype=np.int64)
+
+
+def first_above(comparison: NoisyComparison, values: NDArray[Any], *, bits: RandomBits) -> Integers:
+    """Of many streams, one a row, each heard until one question is above: its index, or -1.
+
+    Every row has a level of its own and fresh noise, as in `search` with a count of 1.
+    """
+    rows, asked = values.shape
+    found = np.full(rows, -1, dtype=np.int64)
+    many = max(1, CHUNK // max(asked, 1))
+    for start in range(0, rows, many):
+        part = values[start : start + many]
+        levels = np.array(comparison.draw_levels(len(part), bits), dtype=np.int64)
+        noisy = comparison.draw_noise(part.size, bits).reshape(part.shape)
+        noisy += steps_of(part, grid_log2=comparison.grid_log2)
+        above = noisy >= levels[:, None]
+        some = np.flatnonzero(above.any(axis=1))
+        found[start + some] = above[some].argmax(axis=1)
+    return found

@@ -161,16 +161,19 @@ class Total(Single):
         for sign, people in zip(self.signs, exact.people, strict=True):
             found = noise.search.find(people.above(), bits)
             sums = people.clipped(self.rungs, found)
-            for rung in sorted(set(found)):
+            members: dict[int, list[int]] = {}
+            for cell, rung in enumerate(found):
+                members.setdefault(rung, []).append(cell)
+            for rung, at in sorted(members.items()):
                 added = noise.noise(self.rungs[rung])
-                at = [cell for cell in range(cells) if found[cell] == rung]
                 noisy: Sequence[Fraction | int] = added.release(
                     [sums[cell] for cell in at], bits=bits
                 )
                 width, level = added.half_width(confidence), self._absolute(self.rungs[rung])
+                square = added.standard_deviation**2
                 for cell, value in zip(at, noisy, strict=True):
                     values[cell] += sign * float(value)
-                    squares[cell] += added.standard_deviation**2
+                    squares[cell] += square
                     widths[cell] += width
                     ends[sign][cell] = sign * level
         return Answer(

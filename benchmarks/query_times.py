@@ -1,0 +1,238 @@
+"""Seconds of batches beside one aggregate, of many groups, and of private keys.
+
+    python benchmarks/query_times.py
+    python benchmarks/query_times.py --tables groups --groups 1000 10000 --only median top
+
+Rounds are interleaved: in every round each question is asked once; medians over rounds, after one
+question of each to warm up. "s" is time on the clock, "CPU s" that of all threads of this process,
+which other work on the machine changes less.
+
+- ``batches``: twenty aggregates of 1,000,000 rows in 50 groups, each person cut from 3 rows to 2,
+  beside one sum of the same table.
+- ``groups``: every aggregate by itself, 300,000 rows in more and more groups with public keys.
+- ``keys``: a count of each of more and more groups, whose keys are found privately.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import tacet
+
+COLUMNS = 20  # beside x and y
+BUDGET = tacet.ZCDP(1, delta="1e-6")
+Ask = Callable[[], Any]
+Seconds = tuple[float, float]
+
+
+def people(rows: int, groups: int, where: Path, *, columns: int = 0) -> str:
+    """A Parquet file of people with three rows each, in groups at random."""
+    path = where / f"rows{rows}groups{groups}.parquet"
+    more = "".join(f", (hash(i, {k + 3}) % 1000) / 10 AS c{k}" for k in range(columns))
+    duckdb.sql(
+        f"COPY (SELECT i // 3 AS id, (hash(i) % {groups})::VARCHAR AS g, "
+        f"(hash(i, 1) % 1000) / 10 AS x, (hash(i, 2) % 1000) / 10 AS y, "
+        f"chr(97 + (hash(i, 3) % 20)::INTEGER) AS letter{more} FROM range({rows}) t(i)) TO '{path}'"
+    )
+    return str(path)
+
+
+def timed(asks: Mapping[str, Ask], rounds: int) -> dict[str, Seconds]:
+    """Medians of seconds on the clock and of CPU, over interleaved rounds."""
+    found: dict[str, list[Seconds]] = {name: [] for name in asks}
+    for number in range(rounds + 1):
+        for name, ask in asks.items():
+            clock, cpu = time.perf_counter(), time.process_time()
+            ask()
+            if number:
+                found[name].append((time.perf_counter() - clock, time.process_time() - cpu))
+    return {
+        name: (statistics.median(a for a, _ in seen), statistics.median(b for _, b in seen))
+        for name, seen in found.items()
+    }
+
+
+# ---- batches
+
+
+def twenties() -> dict[str, dict[str, Any]]:
+    """Twenty aggregates each, by what they are called."""
+    mixed: dict[str, Any] = {}
+    medians: dict[str, Any] = {}
+    several: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
+    for tag, column in enumerate(("x", "y", "x * y", "x - y")):
+        low, high = (-100, 100) if "-" in column else (0, 10_000 if "*" in column else 100)
+        mixed |= {
+            f"s{tag}": tacet.sum(column, low, high),
+            f"m{tag}": tacet.mean(column, low, high),
+            f"v{tag}": tacet.variance(column, low, high),
+            f"c{tag}": tacet.count(column),
+        }
+        sums[f"i{tag}"] = tacet.count_if(f"{column} > 50")
+        medians[f"q{tag}"] = tacet.median(column, low, high)
+        several[f"q{tag}"] = tacet.quantiles(column, [0.25, 0.5, 0.75], low, high)
+    return {
+        "twenty sums and counts": mixed | sums,
+        "sixteen and four medians": mixed | medians,
+        "sixteen and four times three quantiles": mixed | several,
+        "twenty sums of twenty columns": {
+            f"s{k}": tacet.sum(f"c{k}", 0, 100) for k in range(COLUMNS)
+        },
+    }
+
+
+def batches(rounds: int, threads: int | None) -> None:
+    print("\n### Twenty aggregates of 1,000,000 rows in 50 groups\n")
+    print("| asked | s | CPU s | times one | CPU times one |")
+    print("|---|---:|---:|---:|---:|")
+    with (
+        tempfile.TemporaryDirectory() as place,
+        tacet.Session(
+            {"t": people(10**6, 50, Path(place), columns=COLUMNS)},
+            unit=tacet.Person("id", max_rows=2),
+            budget=BUDGET * 1_000_000,
+            threads=threads,
+        ) as session,
+    ):
+        start = session.table("t").group_by("g", keys=[str(k) for k in range(50)])
+        queries = {"one sum": start.agg(s=tacet.sum("x", 0, 100))}
+        queries["one median"] = start.agg(s=tacet.median("x", 0, 100))
+        queries |= {name: start.agg(**given) for name, given in twenties().items()}
+        asks: dict[str, Ask] = {name: asked(session, query) for name, query in queries.items()}
+        single = [start.agg(**{n: a}) for n, a in twenties()["twenty sums and counts"].items()]
+        asks["twenty sums and counts, a batch"] = asked(session, single)
+        found = timed(asks, rounds)
+        one = found["one sum"]
+        for name, (clock, cpu) in found.items():
+            ratios = f"{clock / one[0]:.2f} | {cpu / one[1]:.2f}"
+            print(f"| {name} | {clock:.3f} | {cpu:.3f} | {ratios} |", flush=True)
+
+
+def asked(session: tacet.Session, query: Any) -> Ask:
+    return lambda: session.evaluate(query, budget=BUDGET)
+
+
+# ---- groups
+
+
+def every() -> dict[str, Any]:
+    """Every aggregate, with bounds where it takes them."""
+    ends, letters = (0, 100), list("abcdefghijklmnopqrst")
+    return {
+        "count": tacet.count(),
+        "people": tacet.count_people(),
+        "sum": tacet.sum("x", *ends),
+        "sum-found": tacet.sum("x"),
+        "mean": tacet.mean("x", *ends),
+        "weighted": tacet.weighted_mean("x", "y", ends, ends),
+        "proportion": tacet.proportion("x > 50"),
+        "ratio": tacet.ratio("x", "y", ends, ends),
+        "variance": tacet.variance("x", *ends),
+        "stdev": tacet.stdev("x", *ends),
+        "covariance": tacet.covariance("x", "y", ends, ends),
+        "correlation": tacet.correlation("x", "y", ends, ends),
+        "median": tacet.median("x", *ends, steps=500),
+        "fine-median": tacet.median("x", *ends, steps=100_000),
+        "interval": tacet.median("x", *ends, steps=500, interval=0.5),
+        "quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends, steps=500),
+        "fine-quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends, steps=100_000),
+        "iqr": tacet.iqr("x", *ends, steps=500),
+        "min": tacet.min("x", *ends, steps=500),
+        "max": tacet.max("x", *ends, steps=500),
+        "histogram": tacet.histogram("x", range(0, 101, 10)),
+        "equal-bins": tacet.histogram("x", bins=4, lower=0, upper=100, steps=500),
+        "distinct": tacet.count_distinct("letter"),
+        "top": tacet.top("letter", 3, letters),
+        "find-bounds": tacet.find_bounds("x"),
+    }
+
+
+def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) -> None:
+    """Seconds of every aggregate by the number of groups, and those that a group adds."""
+    chosen = {name: one for name, one in every().items() if not only or name in only}
+    found: dict[str, dict[int, Seconds]] = {name: {} for name in chosen}
+    for size in sizes:
+        with (
+            tempfile.TemporaryDirectory() as place,
+            tacet.Session(
+                {"t": people(300_000, size, Path(place))},
+                unit=tacet.Person("id", max_rows=3),
+                budget=BUDGET * 1_000_000,
+                threads=threads,
+            ) as session,
+        ):
+            start = session.table("t").group_by("g", keys=[str(k) for k in range(size)])
+            asks = {name: asked(session, start.agg(a=one)) for name, one in chosen.items()}
+            for name, seconds in timed(asks, rounds).items():
+                found[name][size] = seconds
+    print("\n### 300,000 rows in many groups: CPU s, and microseconds that a group adds\n")
+    heads = [f"{size:,}" for size in sizes] + ["us a group", "times, per times groups"]
+    print(f"| aggregate | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
+    for name, seen in found.items():
+        cpu = [seen[size][1] for size in sizes]
+        grown = (cpu[-1] - cpu[0]) / max(sizes[-1] - sizes[0], 1) * 1e6
+        ratio = cpu[-1] / cpu[0] / (sizes[-1] / sizes[0])
+        listed = " | ".join(f"{seconds:.3f}" for seconds in cpu)
+        print(f"| {name} | {listed} | {grown:.1f} | {ratio:.2f} |", flush=True)
+
+
+# ---- private keys
+
+
+def keys(rounds: int, threads: int | None, sizes: list[int]) -> None:
+    print("\n### Private keys: 2,000,000 rows, a count of each group that is found\n")
+    print("| groups | s with private keys | CPU s | s with public keys | CPU s | keys found |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for size in sizes:
+        with (
+            tempfile.TemporaryDirectory() as place,
+            tacet.Session(
+                {"t": people(2 * 10**6, size, Path(place))},
+                unit=tacet.Person("id", max_rows=3),
+                budget=BUDGET * 10_000,
+                threads=threads,
+            ) as session,
+        ):
+            start = session.table("t")
+            private = start.group_by("g", keys=tacet.private_keys()).agg(n=tacet.count())
+            listed = [str(k) for k in range(size)]
+            public = start.group_by("g", keys=listed).agg(n=tacet.count())
+            asks = {"private": asked(session, private), "public": asked(session, public)}
+            seconds = timed(asks, rounds)
+            times = " | ".join(f"{a:.3f} | {b:.3f}" for a, b in seconds.values())
+            found = len(session.evaluate(private, budget=BUDGET).keys)
+        print(f"| {size:,} | {times} | {found:,} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    tables = ["batches", "groups", "keys"]
+    parser.add_argument("--tables", nargs="+", choices=tables, default=tables)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=None, help="of the engine; all by default")
+    parser.add_argument("--groups", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--only", nargs="+", choices=every(), default=[], help="aggregates")
+    options = parser.parse_args()
+    if "batches" in options.tables:
+        batches(options.rounds, options.threads)
+    if "groups" in options.tables:
+        groups(options.rounds, options.threads, options.groups, options.only)
+    if "keys" in options.tables:
+        keys(options.rounds, options.threads, options.groups)
+
+
+if __name__ == "__main__":
+    main()
