@@ -117,11 +117,16 @@ class Design:
         total: Floats = values @ self.rows[rows]
         return total
 
-    def matrix_sum(self, rows: slice, values: Floats) -> Floats:
-        """The sum of value * row row^T over a slice."""
+    def matrix_sum(self, rows: slice, values: Floats, *, signed: bool = False) -> Floats:
+        """The sum of value * row row^T over a slice; signed: values may be negative."""
         block = self.rows[rows]
-        total: Floats = (block * values[:, None]).T @ block
-        return total
+        if signed:
+            total: Floats = (block * values[:, None]).T @ block
+            return total
+        # Half the work, as NumPy sees a matrix times itself.
+        scaled = block * np.sqrt(values)[:, None]
+        square: Floats = scaled.T @ scaled
+        return square
 
 
 def whitened(
@@ -138,8 +143,8 @@ def whitened(
     weights = _weights(rows, radius)
 
     def part(block: slice) -> Floats:
-        here = rows[block]
-        total: Floats = (here * weights[block][:, None]).T @ here
+        here = rows[block] * np.sqrt(weights[block])[:, None]
+        total: Floats = here.T @ here
         return total
 
     found = sums.moment(part, size=size, trace_bound=radius**2, share=share)

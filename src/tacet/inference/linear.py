@@ -192,7 +192,7 @@ class RobustSteps:
         return theta, sigma, taken
 
     def _residuals(self, rows: slice, theta: Floats, sigma: float) -> Floats:
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):  # a warning would tell of the data
             residuals: Floats = (self.target[rows] - self.design.rows[rows] @ theta) / sigma
         return residuals
 

@@ -139,9 +139,10 @@ class Newton:
         least = -bound if signed else 0.0
 
         def part(rows: slice) -> Floats:
-            bent = self.loss.curvature(self.design.rows[rows] @ theta, self.target[rows])
+            with np.errstate(all="ignore"):  # a warning would tell of the data
+                bent = self.loss.curvature(self.design.rows[rows] @ theta, self.target[rows])
             within = np.clip(np.nan_to_num(bent), least, bound)
-            return self.design.matrix_sum(rows, within * self.design.weights[rows])
+            return self.design.matrix_sum(rows, within * self.design.weights[rows], signed=signed)
 
         return sums.moment(
             part,
@@ -160,7 +161,8 @@ class Newton:
     def _score(self, rows: slice, theta: Floats) -> Floats:
         """Weighted scores, each within the bound."""
         bound = self.loss.score_bound
-        score = self.loss.score(self.design.rows[rows] @ theta, self.target[rows])
+        with np.errstate(all="ignore"):  # a warning would tell of the data
+            score = self.loss.score(self.design.rows[rows] @ theta, self.target[rows])
         return np.clip(np.nan_to_num(score), -bound, bound) * self.design.weights[rows]
 
     def _gradient(self, theta: Floats, *, sums: NoisySums, share: Fraction) -> tuple[Floats, float]:
