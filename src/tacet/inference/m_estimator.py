@@ -40,8 +40,9 @@ class MEstimator(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc
     target), and the numbers score_bound and curvature_bound. What a score or a curvature is beyond
     its bound is cut, and what is no number counts as 0, so that a loss that breaks its word breaks
     no guarantee; its functions must answer row by row, and not raise. feature_bounds: public
-    (lower, upper), each one number or one a feature, where most values lie. start: a public prediction to begin from, in
-    the unit of the target, within some ten times score_bound / curvature_bound of most targets.
+    (lower, upper), each one number or one a feature, where most values lie. start: a public
+    prediction to begin from, in the unit of the target, within some ten times score_bound /
+    curvature_bound of most targets.
     penalty: a ridge penalty, penalty / 2 times the sum of squared slopes, of features in units of
     their half bounds / 2.5, beside the mean loss; intervals are then about the penalised solution.
     bits: leave it out; SeededBits makes a fit reproducible, and not private.
