@@ -32,6 +32,7 @@ from tacet.accounting.contour.parts import (
     flatten,
     parts_of,
 )
+from tacet.accounting.contour.patient import epsilon_by_many_nodes
 from tacet.accounting.contour.plan import (
     Curve,
     chernoff_epsilon,
@@ -200,7 +201,7 @@ def _epsilon(
     if high <= known:
         return Interval(0.0, high)
     c, near = saddle_for_delta(whole, log_delta)
-    refused = 0
+    refused, tailed = 0, False
     for attempt in range(_PASSES):
         near = max(near, 0.0)
         plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
@@ -212,11 +213,13 @@ def _epsilon(
             c *= 0.5
             continue
         found = invert(made, near, slope=made.plan.c)
+        tailed = found.tailed
         before = high - low
         low, high = max(low, found.lower), min(high, found.upper)
         if is_narrow(low, high) or not math.isfinite(found.near):
             break
         if attempt == 0 and high - low > _NEARLY * high and leading(factors, log_delta):
+            near = found.near
             break
         still = abs(found.near - near) <= (0.05 if found.tailed else 1e-3) * near
         if still or (found.upper < math.inf and high - low > 0.7 * before):
@@ -224,8 +227,13 @@ def _epsilon(
         near = found.near
         c, _ = saddle_for_epsilon(whole, near)
     if high == math.inf or high - low > max(_ENOUGH * high, 1e-12):
-        split_off = epsilon_by_jumps(factors, log_delta)
+        split_off = epsilon_by_jumps(factors, log_delta, known=Interval(low, high))
         low, high = max(low, split_off.lower), min(high, split_off.upper)
+    if tailed and low < high < math.inf and high - low > max(_NEARLY * high, 1e-12):
+        again = epsilon_by_many_nodes(
+            factors, whole, Interval(low, high), near=near, log_delta=log_delta
+        )
+        low, high = max(low, again.lower), min(high, again.upper)
     return Interval(low, max(high, low))
 
 

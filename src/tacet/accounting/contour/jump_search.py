@@ -18,9 +18,11 @@ __all__ = ["MOST_WORK", "NARROW", "PLACES", "are_many", "epsilon_by_jumps", "is_
 
 NARROW = 1e-9
 MOST_WORK = 15_000_000
-PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9))
+PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9), (0.1, 0.4, 0.8))
 """Of the cuts: shares of ln delta at which about the numbers of jumps above them lie."""
 _MANY = 10**6
+_TRIES = 6
+_ANYWHERE = Interval(0.0, math.inf)
 _SETTLED = 1e-7
 """More places are not tried for less."""
 
@@ -34,8 +36,12 @@ def is_narrow(low: float, high: float) -> bool:
     return high < math.inf and high - low <= max(NARROW * high, 1e-12)
 
 
-def epsilon_by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
+def epsilon_by_jumps(
+    factors: Sequence[Factor], log_delta: float, *, known: Interval = _ANYWHERE
+) -> Interval:
     """Bounds of epsilon by splitting off jumps; [0, inf] where nothing can be split.
+
+    known: where it lies.
 
     Bound       both.
     Source      docs/proofs/contour.md, Theorem 10.
@@ -50,17 +56,24 @@ def epsilon_by_jumps(factors: Sequence[Factor], log_delta: float) -> Interval:
         if parts is None:  # more places make smaller pieces
             continue
         work = MOST_WORK if many else work
-        for _ in range(2):
+        settled = False
+        for _ in range(_TRIES):
+            bottom, top = max(low, known.lower), min(high, known.upper)
+            if not bottom <= near <= top:
+                near = 0.5 * (bottom + top)
             made, work = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=work)
             found = invert(made, near, slope=made.c)
             low, high = max(low, found.lower), min(high, found.upper)
-            if is_narrow(low, high):
+            sides = made.at(near)
+            low = max(low, near) if sides.lower >= 1.0 + 1e-15 else low
+            high = min(high, near) if sides.upper <= 1.0 else high
+            if is_narrow(max(low, known.lower), min(high, known.upper)):
                 return Interval(low, high)
-            before = near
-            if low <= found.near <= high:
-                near = found.near
-            if work <= 0 or abs(near - before) <= 0.02 * near:
+            before, near = near, found.near if math.isfinite(found.near) else near
+            close = abs(near - before) <= 0.02 * before
+            if work <= 0 or (close and settled):
                 break
+            settled = close
         if work <= 0 and not many:
             break
         if high < math.inf and high - low <= _SETTLED * high:

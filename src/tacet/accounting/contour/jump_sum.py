@@ -18,6 +18,7 @@ from tacet.accounting.contour.plan import (
     curve,
     log_kappa,
     plan_at,
+    refined_saddle,
     saddle_for_epsilon,
 )
 from tacet.accounting.contour.quadrature import Sides, Sum, within_cap
@@ -122,7 +123,7 @@ def _piece(term: Term, *, epsilon: float, log_unit: float, work: int) -> tuple[_
     )
     if work == 0 or bare.at(epsilon).upper < math.exp(_NEGLIGIBLE):
         return bare, 0
-    place, _ = saddle_for_epsilon(whole, epsilon)
+    place = refined_saddle(term.factors, whole, epsilon)
     for _ in range(2):
         plan = plan_at(
             term.factors, whole, c=place, epsilon=epsilon, log_delta=own_unit, careful=True

@@ -33,6 +33,7 @@ _WIDTHS = (0.5, 0.25, 0.2)
 """Of the cuts, for one, two and more places: narrow ones keep a layer's losses alike."""
 
 _LEFT_OUT = -30.0
+_ENDED = 12.0  # deviations
 _RAREST, _OFTENEST = -1e4, math.log(0.999)  # ln of the probability of a piece
 _BEYOND = -28.0
 _MOST_JUMPS = 40
@@ -236,7 +237,10 @@ def _piece_of(
     reach *= width * math.sqrt(weight)
     start = law.low if low == -math.inf else max(law.low, min(low, low * weight) - reach)
     top = high * weight + mu * (1 - weight)
-    end = law.high if high == math.inf else min(law.high, max(high * weight, top) + reach)
+    end = law.high
+    if high < math.inf:  # the cut ends the piece, if need be later than the law
+        middle = max(high * weight, top)
+        end = min(max(law.high, middle + _ENDED * width * math.sqrt(weight)), middle + reach)
     step = min(law.step, 0.6 / math.sqrt(1 + width**-2), (end - start) / 24)
     points = math.ceil((end - start) / step)
     if points > MOST_POINTS:

@@ -18,7 +18,7 @@ import numpy as np
 from tacet import checks
 from tacet.accounting.pld.capped_adding import delta_of_added, epsilon_of_added
 from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
-from tacet.accounting.pld.capped_jumps import jump_cases, likely_by_one
+from tacet.accounting.pld.capped_jumps import MOST_WORK, jump_cases, likely_by_one
 from tacet.accounting.pld.capped_laws import CappedLaw, law_above, law_below
 from tacet.accounting.pld.capped_masses import Grid
 from tacet.accounting.pld.capped_means import delta_below, epsilon_below
@@ -246,7 +246,7 @@ def _epsilon_by_jumps(
     low, high = 0.0, math.inf
     steps = {side: of_side[0][0] for side, of_side in sides.items()}
     near = min(likely_by_one(steps[1], part.count, goal), plan.epsilon)
-    coarse = True
+    coarse, work = True, MOST_WORK
     for _ in range(_TRIALS):
         near = min(max(near, known.lower), known.upper)  # far off, bounds may be any
         if not 0 < near < _MOST_EPSILON:
@@ -254,10 +254,13 @@ def _epsilon_by_jumps(
         cases = jump_cases(steps, part.count, plan, near=near, goal=goal)
         if cases is None:
             break
-        cases.refine(_COARSE if coarse else _ENOUGH, times_tilt=True)
+        cases.refine(_COARSE if coarse else _ENOUGH, times_tilt=True, most=work)
+        work -= cases.work
         above = least_near(cases.above, ends[0], near)
         below = largest_near(cases.below, ends[1], min(above, float(_MOST_EPSILON)))
         low, high = max(low, below), min(high, above)
+        if work <= 0:
+            break
         if above == math.inf:
             near *= _FARTHER
             continue
@@ -319,7 +322,7 @@ def _delta_by_jumps(
     goal: float,
 ) -> Interval:
     """As `_epsilon_by_jumps`; [0, 1] where nothing can be split."""
-    low, high = 0.0, 1.0
+    low, high, work = 0.0, 1.0, MOST_WORK
     steps = {side: of_side[0][0] for side, of_side in sides.items()}
     for _ in range(_TRIALS):
         plan = Planner(sides[1], remove=True, far=_far([part], goal)).best(goal, near=ends[0])
@@ -328,10 +331,11 @@ def _delta_by_jumps(
         cases = jump_cases(steps, part.count, plan, near=ends[0], goal=goal)
         if cases is None:
             break
-        cases.refine(_ENOUGH)
+        cases.refine(_ENOUGH, most=work)
+        work -= cases.work
         low, high = max(low, cases.below(ends[1])), min(high, cases.above(ends[0]))
         before, goal = goal, max(math.log(max(high, float(_LEAST_DELTA))), _LEAST_GOAL)
-        if high - low <= _NEEDED * high or abs(goal - before) < 1.0:
+        if high - low <= _NEEDED * high or abs(goal - before) < 1.0 or work <= 0:
             break
     return Interval(min(low, high), high)
 

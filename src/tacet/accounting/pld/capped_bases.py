@@ -25,7 +25,10 @@ from tacet.accounting.pld.settling import settled_atoms, settled_sum
 from tacet.accounting.profiles.atoms import Atoms
 from tacet.accounting.profiles.boxes import Array
 
-__all__ = ["Apart", "base_apart"]
+__all__ = ["MANY", "Apart", "base_apart"]
+
+MANY = 1_000_000
+"""Copies whose smallest losses are summed in two stages."""
 
 _U = 2.0**-53
 _MARGIN = 64
@@ -36,7 +39,6 @@ _MATTERS = 1e-8
 _RARE, _SMALL = 5.0, 1e4  # outputs below, and losses in rates, that are among the smallest
 _FEWEST, _MOST = 1 << 14, 1 << 18
 _FEWER = 16.0  # such shares of all copies may be left out
-_MANY = 1_000_000
 _STAGED, _TIMES = 1 << 12, 20  # copies that are summed at once; more are in about as many parts
 _WIDE = 16.0  # deviations in a window
 _SHARE = 4.0  # of delta, times the nodes: what the grids of the smallest losses may cost
@@ -87,7 +89,7 @@ def base_apart(
     Bound       to the side.
     Source      docs/proofs/capped.md, Theorems 3 and 4.
     """
-    if count < _MANY:  # of few each counts: a loss more or less, as one of the base, is too much
+    if count < MANY:  # of few each counts: a loss more or less, as one of the base, is too much
         if side < 0:
             return None
         place = min(float(step.places(np.array([grid.step]))[0]), high)

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacet.accounting.pld.capped_bases import Apart, base_apart
+from tacet.accounting.pld.capped_bases import MANY, Apart, base_apart
 from tacet.accounting.pld.capped_cases import Case, apart_of, blur_of
 from tacet.accounting.pld.capped_laws import law_above, law_below, piece_above, piece_below
 from tacet.accounting.pld.capped_masses import Grid, tail_at
@@ -22,7 +22,10 @@ from tacet.accounting.pld.capped_plans import Plan, Planner
 from tacet.accounting.pld.convolution import Side, Sum, Window, total
 from tacet.accounting.pld.sampled_cells import SampledGaussian
 
-__all__ = ["JumpCases", "jump_cases", "likely_by_one"]
+__all__ = ["MOST_WORK", "JumpCases", "jump_cases", "likely_by_one"]
+
+MOST_WORK = 1_600_000
+"""Nodes laid, after which no grid is made finer: what is known then is told, however wide."""
 
 _U = 2.0**-53
 _MARGIN = 64
@@ -32,6 +35,7 @@ _PART = 0.4  # of epsilon: a larger loss is a jump
 _MOST_MEAN = 1.0
 _MOST_JUMPS = 12
 _FAR, _HALVINGS = 40.0, 40
+_LAYING = 1 << 16  # nodes whose work is that of the grids of the smallest losses
 _UNTILTED = Grid(step=1.0, tilt=0.0, remove=True, most=1)
 _LEFT_OUT, _RARE = -25.0, -16.0
 _SURELY, _GAIN = 2, 0.7
@@ -67,9 +71,10 @@ class _Split:
 
 
 class JumpCases:
-    """Bounds of delta near an epsilon; `refine` narrows them there."""
+    """Bounds of delta near an epsilon; `refine` narrows them there; work: what that took."""
 
     def __init__(self, splits: dict[int, _Split], *, near: float, goal: float) -> None:
+        self.work = 0
         self._splits = splits
         self._near = near
         self._least = _NOTHING * _exp(goal)
@@ -99,13 +104,13 @@ class JumpCases:
         found += [self._at(number, -1, epsilon) for number in self._numbers]
         return math.fsum(found) * (1 - 8 * _U)
 
-    def refine(self, share: float, *, times_tilt: bool = False) -> None:
+    def refine(self, share: float, *, times_tilt: bool = False, most: int = MOST_WORK) -> None:
         """Finer grids, until less than this share of delta is open at the epsilon.
 
-        times_tilt: the share of epsilon instead, which delta falls with.
+        times_tilt: the share of epsilon instead, which delta falls with; most: of all work.
         """
         open_ = {number.jumps: self._width(number) for number in self._numbers}
-        while open_:
+        while open_ and self.work < most:
             first = max(self._numbers, key=lambda number: self._at(number, 1, self._near))
             plan = first.plans[1]
             steep = plan.tilt * self._near if times_tilt and plan is not None else 1.0
@@ -128,11 +133,12 @@ class JumpCases:
     def _lay(self, number: _Number) -> None:
         for side in (1, -1):
             plan = number.plans[side]
+            self.work += _LAYING // 2 if self._splits[side].count >= MANY else 0
             if plan is None or (side < 0 and self._at(number, 1, self._near) < self._least):
                 continue
-            found = _case(
-                self._splits[side], number.jumps, plan, nodes=_GRIDS[number.level], side=side
-            )
+            nodes = _GRIDS[number.level]
+            self.work += nodes // 2
+            found = _case(self._splits[side], number.jumps, plan, nodes=nodes, side=side)
             # round-off may outweigh what a finer grid gains on one side
             before = number.cases.get(side)
             if found is not None and (
