@@ -254,7 +254,7 @@ def test_other_places_of_the_cut_tell_the_same_delta() -> None:
     for aims in ([-20.3], [-12.0], [-6.0, -18.0], [-3.0, -9.0, -19.0]):
         parts = split([law], log_delta=log_delta, aims=aims)
         assert parts is not None
-        made, _ = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=6_000_000)
+        made, _ = sum_of_terms(parts, epsilon=near, log_unit=log_delta, work=20_000_000)
         sides.append(made.at(near))
         assert 0.3 < sides[-1].near < 3.0
         assert sides[-1].upper - sides[-1].lower < 1e-5

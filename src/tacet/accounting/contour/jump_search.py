@@ -17,7 +17,7 @@ from tacet.privacy.estimates import Interval
 __all__ = ["MOST_WORK", "NARROW", "PLACES", "are_many", "epsilon_by_jumps", "is_narrow"]
 
 NARROW = 1e-9
-MOST_WORK = 15_000_000
+MOST_WORK = 25_000_000
 PLACES = ((1.0,), (0.4, 0.9), (0.2, 0.45, 0.9), (0.1, 0.4, 0.8))
 """Of the cuts: shares of ln delta at which about the numbers of jumps above them lie."""
 _MANY = 10**6

@@ -22,13 +22,17 @@ from tacet.accounting.contour.plan import (
     saddle_for_epsilon,
 )
 from tacet.accounting.contour.quadrature import Sides, Sum, within_cap
+from tacet.accounting.contour.sampled_gaussian import SampledGaussian
 from tacet.accounting.contour.series import UNIT
 
 __all__ = ["JumpSum", "rough_epsilon", "rough_log_delta", "sum_of_terms"]
 
 _NEGLIGIBLE = -31.0
 _BULK = 3.0
-_PLANNING = 100_000  # the work of planning one term
+_PLANNING, _PLANNING_POINT = (
+    100_000,
+    600,
+)  # the work of planning one term, and each point of its grids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,12 @@ def sum_of_terms(
         part, used = _piece(
             parts.terms[index], epsilon=epsilon, log_unit=log_unit, work=max(work // 3, 0)
         )
-        work -= used + _PLANNING
+        points = sum(
+            factor.x.size
+            for factor in parts.terms[index].factors
+            if isinstance(factor, SampledGaussian)
+        )
+        work -= used + _PLANNING + _PLANNING_POINT * points
         pieces.append(part)
     return JumpSum(
         pieces=tuple(pieces),
