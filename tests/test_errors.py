@@ -72,6 +72,7 @@ def test_no_message_shows_rows_that_were_given_for_something_else() -> None:
 def test_every_error_survives_a_process_pool() -> None:
     examples = [
         errors.EngineFailed(),
+        errors.EngineFailed(asked=False),
         errors.InvalidParameter("epsilon", -1, expected="a number above 0"),
         errors.MissingBound("lower", expected="a bound"),
         errors.UnsafeExpression("random()", reason="it is random", mend="Leave it out."),

@@ -171,12 +171,19 @@ class SourceUnreadable(TacetError, OSError):
 
 
 class EngineFailed(TacetError):
-    """The engine stopped. The text is constant, so that it tells nothing about the rows."""
+    """The engine stopped. The text is constant, so that it tells nothing about the rows.
 
-    def __init__(self) -> None:
+    asked: whether it may have read anything; else it was gone before, and nothing was spent.
+    """
+
+    def __init__(self, *, asked: bool = True) -> None:
+        self.asked = asked
         super().__init__(
             "The query engine failed while it ran this question. What it cost stays spent. "
             "Nothing about the cause is shown, because it may depend on the data."
+            if asked
+            else "The query engine was closed before this question read anything. Nothing was "
+            "spent. Open a new session."
         )
 
 

@@ -63,6 +63,10 @@ class AnalystLedger:
         """Note that the reserved question was computed."""
         self.whole.commit(reservation)
 
+    def void(self, reservation: Reservation) -> None:
+        """Give a charge back whose question never reached the data; as `Ledger.void`."""
+        self.whole.void(reservation)
+
     def spent(self, dataset: str) -> Guarantee:
         """What the analyst has spent."""
         return self.whole.spent(dataset, self._name)

@@ -250,7 +250,7 @@ class Session(SubSessions):
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
-        stays spent.
+        stays spent, unless the engine had not been asked yet, which gives it back.
         """
         if errors is None and assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")

@@ -125,6 +125,10 @@ class PartLedger:
         """Note that the reserved question was computed."""
         self.whole.commit(reservation)
 
+    def void(self, reservation: Reservation) -> None:
+        """Give a charge back whose question never reached the data; as `Ledger.void`."""
+        self.whole.void(reservation)
+
     def spent(self, dataset: str) -> Guarantee:
         """What the part has spent."""
         return self.whole.spent(dataset, part=self.part)

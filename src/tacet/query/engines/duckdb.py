@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 
 from tacet import checks
-from tacet.errors import InvalidParameter, SourceUnreadable, TacetError
+from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable, TacetError
 from tacet.query.compile import Found, Statement
 from tacet.query.engines.frames import columns_of
 from tacet.query.engines.protocol import Keyed, Tallies
@@ -105,6 +105,11 @@ class DuckDB:
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._scans[table]
+
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
+        if self._closed:
+            raise EngineFailed(asked=False)
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a file is not the one that was opened. Reads no data."""

@@ -114,6 +114,10 @@ class Engine(Protocol):
         """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
         ...
 
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
+        ...
+
     def check_sources(self) -> None:
         """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
         ...

@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from tacet.errors import InvalidParameter, UnsupportedConstruct
+from tacet.errors import EngineFailed, InvalidParameter, UnsupportedConstruct
 from tacet.query.compile import Found, Statement, compile_chosen
 from tacet.query.dialects.spark import Table
 from tacet.query.dialects.typed import Untranslatable
 from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.sources import Csv, Fingerprint
 from tacet.query.engines.spark_asking import Asking, KeyedRows, check_statement, guarded
-from tacet.query.engines.spark_local import local_spark, quietly
+from tacet.query.engines.spark_local import local_spark, quietly, unlogged
 from tacet.query.engines.spark_sources import opened
 from tacet.query.plan import Query
 
@@ -116,6 +116,17 @@ class Spark:
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
         return guarded(lambda: self._asking().look(sql))
+
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if Spark ended. Reads no data."""
+        with unlogged():
+            try:
+                context = self._spark.sparkContext._jsc  # noqa: SLF001  # None once it was stopped
+                ended = context is None or bool(context.sc().isStopped())
+            except Exception:  # noqa: BLE001  # its process is gone
+                ended = True
+        if ended or not self._tables:
+            raise EngineFailed(asked=False)
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a local file is not the one that was opened. Reads no data."""
