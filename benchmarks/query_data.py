@@ -1,6 +1,7 @@
 """Makes the tables of the query benchmark: fixed seed, skewed people, skewed values, public groups.
 
     python benchmarks/query_data.py --cache DIR 1m narrow
+    python benchmarks/query_data.py --cache DIR --joined 1m
 
 Each table is one Parquet file (person_id BIGINT, grp VARCHAR, x DOUBLE) with a JSON file beside it
 that holds what the benchmark compares with: exact answers per group, the number of rows that are
@@ -12,6 +13,10 @@ version of the Parquet writer.
   3 GB of memory and two minutes to make, and 1 GB on the disk.
 - ``narrow``: one to five rows a person. Bounding to five rows changes nothing here, so the exact
   answer of every tool is the same plain GROUP BY, and errors are noise alone. For accuracy.
+
+``--joined`` makes a folder with what ``engines.py`` joins: the table itself as ``visits``, half as
+many ``results`` of the same people (person_id, result in [0, 10]), and a public table of ``towns``,
+one for each group (grp, region, size).
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -124,15 +129,47 @@ def make(cache: Path, name: str) -> None:
     partial.rename(path)
 
 
+def make_joined(cache: Path, name: str) -> None:
+    """The tables that stand beside one of the tables, which is linked."""
+    recipe, folder = RECIPES[name], cache / f"joined-{name}"
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(SEED + 1)
+    rows = recipe.rows // 2
+    results = {
+        "person_id": rng.integers(0, recipe.people, rows),
+        "result": np.round(rng.gamma(2.0, 1.5, rows), 2),
+    }
+    towns = {
+        "number": np.arange(recipe.groups),
+        "size": rng.integers(1, 1_000, recipe.groups),
+    }
+    database = duckdb.connect()
+    database.register("results", results)
+    database.register("towns", towns)
+    database.execute(f"COPY results TO '{folder / 'results.parquet'}' (FORMAT parquet)")
+    database.execute(
+        "COPY (SELECT printf('g%02d', number) AS grp, 'r' || number % 10 AS region, size FROM "
+        f"towns) TO '{folder / 'towns.parquet'}' (FORMAT parquet)"
+    )
+    visits = folder / "visits.parquet"
+    visits.unlink(missing_ok=True)
+    visits.symlink_to(parquet(cache, name))
+    numbers = {"visits": recipe.rows, "results": rows, "people": recipe.people}
+    (folder / "rows.json").write_text(json.dumps(numbers))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", choices=sorted(RECIPES))
     parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--joined", action="store_true", help="and the tables to join them with")
     arguments = parser.parse_args()
     arguments.cache.mkdir(parents=True, exist_ok=True)
     for name in arguments.names:
         if not (parquet(arguments.cache, name).exists() and facts(arguments.cache, name).exists()):
             make(arguments.cache, name)
+        if arguments.joined and not (arguments.cache / f"joined-{name}" / "rows.json").exists():
+            make_joined(arguments.cache, name)
 
 
 if __name__ == "__main__":
