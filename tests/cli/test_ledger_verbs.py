@@ -12,6 +12,7 @@ from tests.cli.conftest import Run
 from tests.ledger.ledgers import EVENT
 from tests.postgres_server import empty_schema
 
+from tacet.ledger.entries import Part
 from tacet.ledger.opening import open_ledger
 from tacet.privacy.guarantees import ZCDP
 
@@ -56,6 +57,58 @@ def test_sub_accounts_are_opened_and_shown(run: Run, ledger: str) -> None:
     assert "\x1b" not in ran.out
     (account,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
     assert account["sub_accounts"]["bo"]["spent"] == "ZCDP(rho=0.05)"
+
+
+def test_a_question_spends_from_a_sub_account(run: Run, visits: str, ledger: str) -> None:
+    ask = (
+        "query", visits, "--unit", "person", "--max-rows", "2", "--epsilon", "0.2",
+        "--ledger", ledger, "--dataset", "v", "--budget", "epsilon=3",
+    )  # fmt: skip
+    sql = "SELECT COUNT(*) AS n FROM visits"
+    for wrong in (
+        ("--sub-account", "ana"),  # nobody of that name yet
+        ("--limit", "epsilon=1"),
+        ("--sub-account", " ", "--limit", "epsilon=1"),
+        ("--sub-account", "ana", "--limit", "rho=1"),
+        ("--sub-account", "ana", "--limit", "epsilon=1", "--analyst", "bo"),
+    ):
+        ran = run(*ask, *wrong, sql)
+        assert (ran.code, ran.out) == (2, ""), wrong
+        assert ran.err
+    assert not Path(ledger.removeprefix("sqlite:///")).exists()
+    limited = ("--sub-account", "ana", "--limit", "epsilon=0.3")
+    told = run(*ask, *limited, "--explain", sql)
+    assert told.code == 0
+    assert not Path(ledger.removeprefix("sqlite:///")).exists()
+    first = run(*ask, *limited, sql)
+    assert first.code == 0, first.err
+    assert "PureDP(epsilon=0.1) is left in account 'v/ana'" in first.out
+    second = run(*ask, "--sub-account", "ana", sql)
+    assert (second.code, second.out) == (3, "")
+    assert "v/ana" in second.err
+    assert run(*ask, "--sub-account", "ana", "--limit", "epsilon=0.4", sql).code == 5
+    assert "epsilon 0.3" in run("ledger", "show", "--ledger", ledger).out
+    (account,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
+    assert account["sub_accounts"]["ana"]["spent"] == account["spent"] == "PureDP(epsilon=0.2)"
+    assert [entry["analyst"] for entry in account["entries"] if entry["charge"]] == ["ana"]
+
+
+def test_splits_are_shown(run: Run, ledger: str) -> None:
+    opened(run, ledger)
+    book = open_ledger(ledger)
+    split = book.open_split("v", limit=ZCDP("0.3"), max_parts=1, digest="", salt=b"", name="county")
+    for key in ("a\x1b[31m", "b"):
+        book.reserve(
+            "v", charge=ZCDP("0.05"), event=EVENT, request=ZCDP("0.05"), plan_digest="", salt=b"",
+            analyst=None, purpose=None, reproducible=False,
+            part=Part(split=split.sequence, key=key),
+        )  # fmt: skip
+    ran = run("ledger", "show", "--ledger", ledger, "--verify")
+    assert "split county: the 1 largest parts are owed" in ran.out
+    assert "part b: spent rho 0.05 of rho 0.3" in ran.out
+    assert "\x1b" not in ran.out
+    (account,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
+    assert account["splits"][0]["spent"]["b"] == account["spent"] == "ZCDP(rho=0.05)"
 
 
 @pytest.mark.parametrize(

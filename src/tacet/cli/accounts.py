@@ -43,6 +43,20 @@ def shown(book: Ledger, name: str, *, verify: bool) -> dict[str, Any]:
             }
             for part, limit in book.sub_accounts(name).items()
         },
+        "splits": [
+            {
+                "entry": split.sequence,
+                "name": split.name,
+                "sub_account": split.sub_account,
+                "inside": None if split.inside is None else [split.inside.split, split.inside.key],
+                "limit": str(split.limit),
+                "max_parts": split.max_parts,
+                "spent": {key: str(spent) for key, spent in sums.items()},
+            }
+            for split, sums in book.splits(name).items()
+        ]
+        if any(entry.state == "split" for entry in entries)
+        else [],
         "entries": [
             {
                 **_plain(entry),
@@ -72,7 +86,7 @@ def repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
 def _plain(entry: Entry) -> dict[str, Any]:
     """An entry with its JSON texts as values."""
     fields = dataclasses.asdict(entry)
-    for name in ("event", "request", "charge", "spent", "sub_spent"):
+    for name in ("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition"):
         fields[name] = json.loads(fields[name]) if fields[name] else None
     return fields
 
@@ -102,6 +116,13 @@ def print_account(account: dict[str, Any]) -> None:
     for name, part in account["sub_accounts"].items():
         limit, spent, left = (_short(part[key]) for key in ("budget", "spent", "remaining"))
         show.line(show.clean(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
+    for split in account["splits"]:
+        name = split["name"] or f"of entry {split['entry']}"
+        show.line(show.clean(f"split {name}: the {split['max_parts']} largest parts are owed"))
+        for key, spent in split["spent"].items():
+            show.line(
+                show.clean(f"  part {key}: spent {_short(spent)} of {_short(split['limit'])}")
+            )
     questions = [entry for entry in account["entries"] if entry["state"] == "reserved"]
     if not questions:
         show.line("No questions yet.")

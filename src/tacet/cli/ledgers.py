@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tacet.ledger.ledger import Ledger
     from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["account_of", "accounts", "is_new", "opened"]
+__all__ = ["Below", "account_of", "accounts", "below_of", "is_new", "opened"]
 
 _SQLITE = "sqlite:///"
 
@@ -80,6 +81,49 @@ def account_of(
             expected="--dataset, the account's name in the ledger",
         )
     return None if budget is None else budget_of(budget)
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """A sub-account that is to be debited too. limit: as it was given, if it was."""
+
+    name: str
+    limit: Guarantee | None
+
+    def is_new(self, book: Ledger, dataset: str) -> bool:
+        """Whether it is still to be opened; InvalidParameter where no limit would open it."""
+        if self.name in book.sub_accounts(dataset):
+            return False
+        self.check_new()
+        return True
+
+    def check_new(self, budget: Guarantee | None = None) -> None:
+        """Raise InvalidParameter without a limit, WrongUnit for one that a budget does not add."""
+        if self.limit is None:
+            raise InvalidParameter(
+                "--limit",
+                None,
+                expected=f"--limit, such as epsilon=0.5, which opens the sub-account "
+                f"{self.name!r}: there is none of that name yet",
+            )
+        if budget is not None:
+            from tacet.accounting.filters import Filter
+
+            Filter(budget).admits(self.limit)
+
+
+def below_of(name: str | None, limit: str | None, analyst: str | None) -> Below | None:
+    """The sub-account that options name; InvalidParameter where they do not fit together."""
+    if name is None:
+        if limit is not None:
+            raise InvalidParameter("--limit", limit, expected="it beside --sub-account")
+        return None
+    if not name.strip():
+        raise InvalidParameter("--sub-account", name, expected="a name that is not empty")
+    if analyst is not None:
+        expected = "one of --analyst, which is a note alone, and --sub-account, which is noted too"
+        raise InvalidParameter("--analyst", analyst, expected=expected)
+    return Below(name, None if limit is None else budget_of(limit, option="--limit"))
 
 
 def is_new(url: str, dataset: str, budget: Guarantee | None) -> bool:

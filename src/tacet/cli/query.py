@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +33,7 @@ from tacet.cli.datafile import DataFile
 from tacet.cli.explained import print_explanation
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.keys import key_table, key_texts
-from tacet.cli.ledgers import account_of, accounts, is_new, opened
+from tacet.cli.ledgers import Below, account_of, accounts, below_of, is_new, opened
 from tacet.cli.mends import no_account
 from tacet.cli.options import Price, facts_of, unit_of
 from tacet.cli.output import check_target, stored
@@ -69,7 +70,8 @@ Examples:
       "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
 
 Without --ledger, nothing remembers what was spent. With one, --budget opens the account the first
-time; later it is left out or equal, and questions beyond it are refused.
+time; later it is left out or equal, and questions beyond it are refused. --sub-account spends from
+a limit below the account too: --limit opens it.
 
 {EXIT_CODES}"""
 
@@ -151,6 +153,25 @@ def query(
         str | None,
         typer.Option("--purpose", metavar="TEXT", help="Noted in the ledger.", show_default=False),
     ] = None,
+    sub_account: Annotated[
+        str | None,
+        typer.Option(
+            "--sub-account",
+            metavar="NAME",
+            help="An analyst or a project, whose limit is debited too, and who is noted.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            "--limit",
+            metavar="KIND=X",
+            help="The limit of --sub-account, such as epsilon=0.5: opens it; later left out or "
+            "equal.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -192,23 +213,27 @@ def query(
         if assuming is not None and not explain:
             raise InvalidParameter("--assuming", assuming, expected="it beside --explain")
         kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
-        account = account_of(ledger, kept_only, budget)
+        part = {"--sub-account": sub_account, "--limit": limit}
+        account = account_of(ledger, {**kept_only, **part}, budget)
+        below = below_of(sub_account, limit, analyst)
         hint = question.file.look()
         if hint is not None:
             show.notice(show.clean(hint))
         if explain:
-            _explain(question, ledger, dataset, account, as_json=as_json)
+            _explain(question, ledger, dataset, account, below, as_json=as_json)
             return
         if output is not None:
             check_target(output, overwrite=overwrite)
-        release = _answered(question, ledger, dataset, account, analyst=analyst, purpose=purpose)
+        notes = {"analyst": analyst, "purpose": purpose}
+        release = _answered(question, ledger, dataset, account, below, notes=notes)
         if ledger is None:
             show.notice(_UNKEPT)
         kept = output is not None and stored(release, output)
         if as_json:
             show.line(release.to_json())
         elif not kept:
-            _print_release(release, account=dataset if ledger is not None else None)
+            name = dataset if below is None else f"{dataset}/{below.name}"
+            _print_release(release, account=name if ledger is not None else None)
         if output is not None and not kept:
             raise typer.Exit(ExitCode.FAILED)
 
@@ -218,6 +243,7 @@ def _explain(
     ledger: str | None,
     dataset: str | None,
     budget: Guarantee | None,
+    below: Below | None,
     *,
     as_json: bool,
 ) -> None:
@@ -232,6 +258,8 @@ def _explain(
             opened(ledger, must_exist=True) as book,
             question.session(budget=budget, dataset=dataset, ledger=book) as session,
         ):
+            if below is not None and not below.is_new(book, dataset):
+                session = session.for_analyst(below.name, below.limit)  # noqa: PLW2901
             print_explanation(question.explain(session), has_account=True, as_json=as_json)
         return
     if budget is None:
@@ -246,23 +274,26 @@ def _answered(
     ledger: str | None,
     dataset: str | None,
     budget: Guarantee | None,
+    below: Below | None,
     *,
-    analyst: str | None,
-    purpose: str | None,
+    notes: Mapping[str, str | None],
 ) -> Release:
     with show.working("Asking ..."):
         if ledger is None or dataset is None:
             with question.session(budget=question.request) as session:
                 return question.answer(session)
         if is_new(ledger, dataset, budget):
+            if below is not None:
+                below.check_new(budget)
             question.rehearse(budget=budget, account=dataset)
         with (
             opened(ledger, must_exist=False) as book,
-            question.session(
-                budget=budget, dataset=dataset, ledger=book, analyst=analyst, purpose=purpose
-            ) as session,
+            question.session(budget=budget, dataset=dataset, ledger=book, **notes) as session,
         ):
-            return question.answer(session)
+            if below is None:
+                return question.answer(session)
+            below.is_new(book, dataset)
+            return question.answer(session.for_analyst(below.name, below.limit))
 
 
 def _print_release(release: Release, *, account: str | None) -> None:
