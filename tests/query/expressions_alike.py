@@ -11,7 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tacet.query.dialects.spark import Table, translate
+from tacet.query.dialects.spark import translate
+from tacet.query.dialects.statements import Table
 from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Column, Kind
 

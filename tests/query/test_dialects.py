@@ -19,7 +19,8 @@ import tacet
 from tacet.errors import InvalidParameter, MissingExtra
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.compile import compile_chosen, compile_found, compile_query
-from tacet.query.dialects.spark import Table, translate
+from tacet.query.dialects.spark import translate
+from tacet.query.dialects.statements import Table
 from tacet.query.dialects.typed import Untranslatable
 from tacet.query.engines.spark_asking import check_statement
 from tacet.query.expressions.parse import parse

@@ -13,31 +13,13 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from tacet.query.dialects.spark_numbers import finite, floor
+from tacet.query.dialects.shapes import is_hexadecimal
+from tacet.query.dialects.spark_numbers import bound, finite, floor
 from tacet.query.dialects.spark_texts import literal
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, bound
+from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
+from tacet.query.dialects.values import TYPES
 
-__all__ = ["CASTS", "TYPES"]
-
-TYPES = {
-    "DOUBLE": "DOUBLE",
-    "FLOAT": "DOUBLE",
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INT": "INTEGER",
-    "BIGINT": "BIGINT",
-    "UTINYINT": "BIGINT",
-    "UINT": "BIGINT",
-    "UBIGINT": "UBIGINT",
-    "INT128": "HUGEINT",
-    "TEXT": "TEXT",
-    "VARCHAR": "TEXT",
-    "BOOLEAN": "BOOLEAN",
-    "DATE": "DATE",
-    "TIMESTAMP": "TIMESTAMP",
-    "TIMESTAMPNTZ": "TIMESTAMP",
-}
-"""From sqlglot's names of DuckDB's types."""
+__all__ = ["CASTS"]
 
 _SPACE = r"[ \t\n\x0B\f\r]*"
 _PLAIN_NUMBER = rf"\A{_SPACE}\+?-?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9_]+)?{_SPACE}\z"
@@ -68,7 +50,7 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
     if target == "UBIGINT" and isinstance(operand, exp.Literal):
         whole = int(operand.name)
         return Typed(f"{whole - (1 << 64) if whole >= 1 << 63 else whole}L", "BIGINT")
-    if target == "BIGINT" and _is_hexadecimal(operand):
+    if target == "BIGINT" and is_hexadecimal(operand):
         digits = writer.value(operand.args["expression"])
         return Typed(f"CAST(conv({digits.sql}, 16, 10) AS BIGINT)", "BIGINT")
     value = writer.value(operand)
@@ -80,15 +62,6 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
     if write is None:
         raise Untranslatable(f"CAST of {_WORDS.get(value.type, value.type)} AS {_name(target)}")
     return Typed(write(value.sql, target), _stored(target))
-
-
-def _is_hexadecimal(node: object) -> bool:
-    """Whether it is '0x' || left(md5(...), ...), which reads as a whole number in DuckDB."""
-    match node:
-        case exp.DPipe(this=exp.Literal(this="0x"), expression=exp.Left(this=exp.MD5())):
-            return True
-        case _:
-            return False
 
 
 _WORDS = {"TEXT": "text", "DOUBLE": "a number", "DATE": "a date", "TIMESTAMP": "an instant"}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tacet.query.dialects.spark_numbers import finite
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, bound
+from tacet.query.dialects.shapes import refused
+from tacet.query.dialects.spark_numbers import bound, finite
+from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
 
 __all__ = ["ANONYMOUS", "MOMENTS"]
 
@@ -178,14 +179,6 @@ def _of_micros(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"CAST(timestamp_micros({micros}) AS TIMESTAMP_NTZ)", "TIMESTAMP")
 
 
-def _refused(name: str) -> Writing:
-    def write(writer: Writer, node: exp.Expression) -> Typed:
-        del writer, node
-        raise Untranslatable(name)
-
-    return write
-
-
 def _finite(writer: Writer, node: exp.Expression) -> Typed:
     (operand,) = node.expressions
     return Typed(finite(writer.value(operand)), "BOOLEAN")
@@ -195,7 +188,7 @@ ANONYMOUS: dict[str, Writing] = {
     "isfinite": _finite,
     "date_sub": _date_sub,
     "date_part": _date_part,
-    "try_strptime": _refused("TRY_STRPTIME"),
+    "try_strptime": refused("TRY_STRPTIME"),
 }
 """By the name of a function that the parser does not know."""
 
@@ -208,8 +201,8 @@ MOMENTS: dict[type[object], Writing] = {
     exp.Dayname: _named("DOW", _DAYS),
     exp.Monthname: _named("MONTH", _MONTHS),
     exp.UnixToTime: _of_micros,
-    exp.TimeToStr: _refused("STRFTIME"),
-    exp.StrToTime: _refused("TRY_STRPTIME"),
+    exp.TimeToStr: refused("STRFTIME"),
+    exp.StrToTime: refused("TRY_STRPTIME"),
 }
 """By the node of the tree."""
 

@@ -11,15 +11,26 @@ last bit now and then: they are refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, bound, united
+from tacet.query.dialects.shapes import refused
+from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, united
 
-__all__ = ["NUMBERS", "finite", "floor", "rounded"]
+__all__ = ["NUMBERS", "bound", "finite", "floor", "rounded"]
 
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 _PI = "3.141592653589793D"
 _MOST_DIGITS = 15
+_SHORT = 120
+
+
+def bound(value: str, body: Callable[[str], str], *, name: str = "x") -> str:
+    """SQL that uses a value several times: as it stands where short, by a name where long."""
+    if len(value) <= _SHORT:
+        return body(value)
+    return f"transform(array({value}), {name} -> {body(name)})[0]"
 
 
 def floor(x: str) -> str:
@@ -166,14 +177,6 @@ def _shifted(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"{name}({value.sql}, CAST({by.sql} AS INT))", "BIGINT")
 
 
-def _refused(name: str) -> Writing:
-    def write(writer: Writer, node: exp.Expression) -> Typed:
-        del writer, node
-        raise Untranslatable(name)
-
-    return write
-
-
 NUMBERS: dict[type[object], Writing] = {
     exp.Add: _arithmetic("+"),
     exp.Sub: _arithmetic("-"),
@@ -196,11 +199,11 @@ NUMBERS: dict[type[object], Writing] = {
     exp.Least: _extreme("least"),
     exp.Greatest: _extreme("greatest"),
     exp.BitwiseRightShift: _shifted,
-    exp.Log: _refused("LOG2 and LOG10"),
-    exp.Pow: _refused("POWER (write x * x)"),
-    exp.Cbrt: _refused("CBRT"),
+    exp.Log: refused("LOG2 and LOG10"),
+    exp.Pow: refused("POWER (write x * x)"),
+    exp.Cbrt: refused("CBRT"),
     **{
-        kind: _refused(kind.__name__.upper())
+        kind: refused(kind.__name__.upper())
         for kind in (
             *(exp.Ln, exp.Exp, exp.Sin, exp.Cos, exp.Tan),
             *(exp.Asin, exp.Acos, exp.Atan, exp.Atan2),

@@ -13,6 +13,7 @@ import functools
 import duckdb
 from sqlglot import exp
 
+from tacet.query.dialects.shapes import call, chained
 from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
 
 __all__ = ["TEXTS", "literal"]
@@ -67,16 +68,6 @@ def _trim(writer: Writer, node: exp.Expression) -> Typed:
     return Typed(f"trim({side} {signs} FROM {writer.value(node.this).sql})", "TEXT")
 
 
-def _call(name: str, *parts: str, type: str = "TEXT") -> Writing:
-    """A function that is the same on both engines, of the parts of its node in this order."""
-
-    def write(writer: Writer, node: exp.Expression) -> Typed:
-        operands = [writer.value(node.args[part]).sql for part in parts if node.args.get(part)]
-        return Typed(f"{name}({', '.join(operands)})", type)
-
-    return write
-
-
 def _replace(writer: Writer, node: exp.Expression) -> Typed:
     parts = (node.this, node.args["expression"], node.args["replacement"])
     return Typed(f"replace({', '.join(writer.value(part).sql for part in parts)})", "TEXT")
@@ -100,15 +91,8 @@ def _joined_with(writer: Writer, node: exp.Expression) -> Typed:
 
 
 def _pipes(writer: Writer, node: exp.Expression) -> Typed:
-    parts: list[object] = [node]
-    found: list[str] = []
-    while parts:
-        part = parts.pop()
-        if isinstance(part, exp.DPipe):
-            parts += [part.args["expression"], part.this]
-        else:
-            found.append(writer.value(part).sql)
-    return Typed(f"concat({', '.join(found)})", "TEXT")
+    parts = ", ".join(value.sql for value in chained(writer, node))
+    return Typed(f"concat({parts})", "TEXT")
 
 
 def _like(writer: Writer, node: exp.Expression) -> Typed:
@@ -144,12 +128,12 @@ TEXTS: dict[type[object], Writing] = {
     exp.Lower: _case("lower"),
     exp.Upper: _case("upper"),
     exp.Trim: _trim,
-    exp.Length: _call("length", "this", type="BIGINT"),
-    exp.StrPosition: _call("instr", "this", "substr", type="BIGINT"),
-    exp.Left: _call("left", "this", "expression"),
-    exp.Right: _call("right", "this", "expression"),
-    exp.Substring: _call("substring", "this", "start", "length"),
-    exp.SplitPart: _call("split_part", "this", "delimiter", "part_index"),
+    exp.Length: call("length", "this", type="BIGINT"),
+    exp.StrPosition: call("instr", "this", "substr", type="BIGINT"),
+    exp.Left: call("left", "this", "expression"),
+    exp.Right: call("right", "this", "expression"),
+    exp.Substring: call("substring", "this", "start", "length"),
+    exp.SplitPart: call("split_part", "this", "delimiter", "part_index"),
     exp.Replace: _replace,
     exp.Pad: _pad,
     exp.Concat: _joined,
@@ -157,9 +141,9 @@ TEXTS: dict[type[object], Writing] = {
     exp.DPipe: _pipes,
     exp.Like: _like,
     exp.ILike: _like,
-    exp.StartsWith: _call("startswith", "this", "expression", type="BOOLEAN"),
-    exp.EndsWith: _call("endswith", "this", "expression", type="BOOLEAN"),
-    exp.Contains: _call("contains", "this", "expression", type="BOOLEAN"),
-    exp.MD5: _call("md5", "this"),
+    exp.StartsWith: call("startswith", "this", "expression", type="BOOLEAN"),
+    exp.EndsWith: call("endswith", "this", "expression", type="BOOLEAN"),
+    exp.Contains: call("contains", "this", "expression", type="BOOLEAN"),
+    exp.MD5: call("md5", "this"),
 }
 """By the node of the tree."""

@@ -10,9 +10,16 @@ from typing import Protocol
 
 from sqlglot import exp
 
-__all__ = ["Typed", "Untranslatable", "Writer", "Writing", "bound", "given", "united"]
-
-_SHORT = 120
+__all__ = [
+    "Span",
+    "Typed",
+    "Untranslatable",
+    "Writer",
+    "Writing",
+    "given",
+    "hull",
+    "united",
+]
 
 
 class Untranslatable(Exception):
@@ -23,18 +30,31 @@ class Untranslatable(Exception):
         super().__init__(name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Where the finite values of a part lie: what is known without reading any.
+
+    low: every one but 0 is 2^low or larger in size; least, most: the ends, which may be infinite.
+    """
+
+    low: int
+    least: float
+    most: float
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """SQL of the other engine that binds as tightly as an atom, and what it holds.
 
     type: DOUBLE, BIGINT, HUGEINT, DECIMAL, WIDE (a decimal of more than 18 digits, all of them
-    whole), TEXT, BOOLEAN, DATE, TIMESTAMP, HASH (64 bits without a sign), NULL, or STRUCT with the
-    types of its fields.
+    whole), TEXT, BOOLEAN, DATE, TIMESTAMP, HASH (64 bits without a sign), NULL, or STRUCT with its
+    fields. span: of a number, where anything is known.
     """
 
     sql: str
     type: str
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Typed] = field(default_factory=dict)
+    span: Span | None = None
 
 
 class Writer(Protocol):
@@ -54,13 +74,6 @@ def given(node: exp.Expression) -> set[str]:
     return {name for name, part in node.args.items() if part not in (None, False, [])}
 
 
-def bound(value: str, body: Callable[[str], str], *, name: str = "x") -> str:
-    """SQL that uses a value several times: as it stands where short, by a name where long."""
-    if len(value) <= _SHORT:
-        return body(value)
-    return f"transform(array({value}), {name} -> {body(name)})[0]"
-
-
 def united(*values: Typed) -> str:
     """The type that holds all of these."""
     types = [value.type for value in values if value.type != "NULL"]
@@ -68,3 +81,16 @@ def united(*values: Typed) -> str:
         if wide in types and set(types) <= {"DOUBLE", "HUGEINT", "BIGINT", "DECIMAL"}:
             return wide
     return types[0] if types else "NULL"
+
+
+def hull(*values: Typed) -> Span | None:
+    """The span that holds all of these; None where one is not known."""
+    known = [value.span for value in values if value.type != "NULL"]
+    spans = [span for span in known if span is not None]
+    if not spans or len(spans) < len(known):
+        return None
+    return Span(
+        low=min(span.low for span in spans),
+        least=min(span.least for span in spans),
+        most=max(span.most for span in spans),
+    )

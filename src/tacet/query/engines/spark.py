@@ -17,7 +17,7 @@ from typing import Any
 
 from tacet.errors import EngineFailed, InvalidParameter, UnsupportedConstruct
 from tacet.query.compile import Found, Statement, compile_chosen
-from tacet.query.dialects.spark import Table
+from tacet.query.dialects.statements import Table
 from tacet.query.dialects.typed import Untranslatable
 from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.sources import Csv, Fingerprint

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tacet.query.columns import Key
 from tacet.query.compile import Found, KeyTable, Statement
-from tacet.query.dialects.spark import Table, Translated, translate
+from tacet.query.dialects.spark import translate
+from tacet.query.dialects.statements import Table, Translated
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.engines.reading import guarded as guarded_alone
 from tacet.query.engines.spark_local import quietly, unlogged

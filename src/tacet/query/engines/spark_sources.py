@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacet.errors import InvalidParameter, SourceUnreadable, TacetError
-from tacet.query.dialects.spark import Table
-from tacet.query.dialects.spark_values import quoted
+from tacet.query.dialects.spark import quoted
+from tacet.query.dialects.statements import Table
 from tacet.query.engines.frames import columns_of
 from tacet.query.engines.sources import CsvFile, DatabaseTable, Fingerprint, Frame, Parquet, locate
 from tacet.query.engines.spark_local import quietly, unlogged

@@ -1,23 +1,47 @@
-"""Values in Spark: columns, truth, choices, aggregates and windows; the tables hold the rest."""
+"""Values that engines write alike: columns, truth, choices, aggregates and windows."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tacet.query.dialects.spark_casts import CASTS
-from tacet.query.dialects.spark_moments import ANONYMOUS, INTERVALS, MOMENTS
-from tacet.query.dialects.spark_numbers import NUMBERS
-from tacet.query.dialects.spark_texts import TEXTS, literal
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, given, united
+from tacet.query.dialects.typed import (
+    Span,
+    Typed,
+    Untranslatable,
+    Writer,
+    Writing,
+    given,
+    hull,
+    united,
+)
 
-__all__ = ["Sources", "Values", "quoted"]
+__all__ = ["PLAIN", "TYPES", "Sources", "Values", "Words", "window"]
 
-_SALT_PARTS = 2
+TYPES = {
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "DOUBLE",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    "UTINYINT": "BIGINT",
+    "UINT": "BIGINT",
+    "UBIGINT": "UBIGINT",
+    "INT128": "HUGEINT",
+    "TEXT": "TEXT",
+    "VARCHAR": "TEXT",
+    "BOOLEAN": "BOOLEAN",
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPNTZ": "TIMESTAMP",
+}
+"""From sqlglot's names of DuckDB's types."""
+
 _PARTS = {
     *("this", "expression", "expressions", "table", "is_string", "to", "ifs", "default"),
     *("low", "high", "decimals", "substr", "start", "length", "delimiter", "part_index"),
@@ -28,28 +52,35 @@ _PARTS = {
 """What may be said in a node: what is written again, or follows from DuckDB's dialect."""
 
 
-def quoted(name: str) -> str:
-    """A name as a Spark identifier.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How an engine writes values.
 
-    >>> quoted("a`b c")
-    '`a``b c`'
+    quoted: a name. writers: by the node of the tree; anonymous: by the name of a function that the
+    parser does not know. qualified: whether columns are named with their relation, always.
     """
-    return "`" + name.replace("`", "``") + "`"
+
+    quoted: Callable[[str], str]
+    writers: Mapping[type[object], Writing]
+    anonymous: Mapping[str, Writing]
+    qualified: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
     """The relations that a SELECT reads, in order: each with its name and its columns' types."""
 
-    relations: tuple[tuple[str | None, Mapping[str, Typed]], ...] = ()
+    relations: tuple[tuple[str | None, Mapping[str, Typed]], ...]
+    words: Words
 
     def column(self, name: str, relation: str | None) -> Typed:
         """A column by name."""
+        quoted = self.words.quoted
         for known, columns in self.relations:
             if name in columns and relation in (None, known):
-                found = columns[name]
-                prefix = "" if relation is None else f"{quoted(relation)}."
-                return Typed(prefix + quoted(name), found.type)
+                said = known if self.words.qualified else relation
+                prefix = "" if said is None else f"{quoted(said)}."
+                return replace(columns[name], sql=prefix + quoted(name))
         raise Untranslatable(f"the column {name}")
 
 
@@ -58,14 +89,19 @@ class Values:
     """Translates the parts of a SELECT over its sources. names: of lambdas, with their values."""
 
     sources: Sources
+    words: Words
     names: Mapping[str, Typed] = field(default_factory=dict)
 
     def value(self, node: object) -> Typed:
         """A part with its type; Untranslatable, naming what has no equal."""
-        write = _WRITERS.get(type(node))
+        write = self.words.writers.get(type(node))
         if write is None or not isinstance(node, exp.Expression) or not given(node) <= _PARTS:
             raise Untranslatable(type(node).__name__.upper())
         return write(self, node)
+
+    def naming(self, name: str, value: Typed) -> Values:
+        """The same with one name more."""
+        return replace(self, names={**self.names, name: value})
 
 
 def _column(writer: Writer, node: exp.Expression) -> Typed:
@@ -86,7 +122,7 @@ def _identifier(writer: Writer, node: exp.Expression) -> Typed:
 
 def _paren(writer: Writer, node: exp.Expression) -> Typed:
     value = writer.value(node.this)
-    return value if value.sql.startswith("(") else Typed(f"({value.sql})", value.type, value.fields)
+    return value if value.sql.startswith("(") else replace(value, sql=f"({value.sql})")
 
 
 def _compared(sign: str) -> Writing:
@@ -95,11 +131,6 @@ def _compared(sign: str) -> Writing:
         return Typed(f"({a.sql} {sign} {b.sql})", "BOOLEAN")
 
     return write
-
-
-def _distinct(writer: Writer, node: exp.Expression) -> Typed:
-    a, b = writer.value(node.this), writer.value(node.args["expression"])
-    return Typed(f"(NOT ({a.sql} <=> {b.sql}))", "BOOLEAN")
 
 
 def _chain(sign: str) -> Writing:
@@ -146,110 +177,36 @@ def _case(writer: Writer, node: exp.Expression) -> Typed:
     whens = " ".join(f"WHEN {when.sql} THEN {then.sql}" for when, then in arms)
     results = [then for _, then in arms] + ([] if last is None else [last])
     tail = "" if last is None else f" ELSE {last.sql}"
-    return Typed(f"(CASE{head} {whens}{tail} END)", united(*results))
+    return Typed(f"(CASE{head} {whens}{tail} END)", united(*results), span=hull(*results))
 
 
 def _coalesce(writer: Writer, node: exp.Expression) -> Typed:
     values = [writer.value(part) for part in (node.this, *node.expressions)]
-    return Typed(f"coalesce({', '.join(value.sql for value in values)})", united(*values))
-
-
-def _collated(writer: Writer, node: exp.Expression) -> Typed:
-    """By code point: what every text is to Spark where nothing else is said, as here."""
-    if node.args["expression"].name != "C":
-        raise Untranslatable("COLLATE")
-    return writer.value(node.this)
-
-
-def _sum_or_moved(writer: Writer, node: exp.Expression) -> Typed:
-    write = INTERVALS if isinstance(node.args["expression"], exp.Interval) else NUMBERS[type(node)]
-    return write(writer, node)
-
-
-# ---- operands that are used twice --------------------------------------------------------------
-
-
-def _bound(writer: Writer, node: exp.Expression) -> Typed:
-    """list_transform([value], lambda name: body)[1]."""
-    assert isinstance(writer, Values)
-    inner = node.this
-    if not isinstance(inner, exp.Transform):
-        raise Untranslatable("a list")
-    (operand,), function = inner.this.expressions, inner.args["expression"]
-    value, (name,) = writer.value(operand), function.expressions
-    own = Typed(f"t{len(writer.names)}", value.type, value.fields)
-    inside = Values(writer.sources, {**writer.names, name.name: own})
-    body = inside.value(function.this)
-    return Typed(f"transform(array({value.sql}), {own.sql} -> {body.sql})[0]", body.type)
-
-
-def _struct(writer: Writer, node: exp.Expression) -> Typed:
-    parts = [(part.this.name, writer.value(part.args["expression"])) for part in node.expressions]
-    listed = ", ".join(f"'{name}', {value.sql}" for name, value in parts)
-    fields = {name: value.type for name, value in parts}
-    return Typed(f"named_struct({listed})", "STRUCT", fields)
-
-
-def _field(writer: Writer, node: exp.Expression) -> Typed:
-    value, name = writer.value(node.this), node.args["expression"].name
-    return Typed(f"{value.sql}.{quoted(name)}", value.fields[name])
-
-
-def _exploded(writer: Writer, node: exp.Expression) -> Typed:
-    """unnest(list_slice(string_split(text, separator), 1, most)): a row for each part."""
-    match node.this:
-        case exp.Anonymous(
-            expressions=[exp.Split() as split, exp.Literal(), exp.Literal() as most]
-        ):
-            text, separator = writer.value(split.this), split.args["expression"]
-        case _:
-            raise Untranslatable("UNNEST")
-    # Spark's separator is a regular expression: here one that stands for itself.
-    itself = literal("\\Q" + separator.name.replace("\\E", "\\E\\\\E\\Q") + "\\E")
-    parts = f"slice(split({text.sql}, {itself}, -1), 1, {int(most.name)})"
-    return Typed(f"explode({parts})", "TEXT")
+    listed = ", ".join(value.sql for value in values)
+    return Typed(f"coalesce({listed})", united(*values), span=hull(*values))
 
 
 # ---- aggregates and windows --------------------------------------------------------------------
 
 
-def _count(writer: Writer, node: exp.Expression) -> Typed:
-    counted = node.this
-    if isinstance(counted, exp.Star):
-        return Typed("count(*)", "BIGINT")
-    if isinstance(counted, exp.Distinct):
-        parts = counted.expressions
-        if len(parts) == 1 and isinstance(parts[0], exp.Tuple):
-            parts = parts[0].expressions
-        listed = ", ".join(writer.value(part).sql for part in parts)
-        return Typed(f"count(DISTINCT {listed})", "BIGINT")
-    return Typed(f"count({writer.value(counted).sql})", "BIGINT")
-
-
-def _sum(writer: Writer, node: exp.Expression) -> Typed:
-    value = writer.value(node.this)
-    if value.type not in ("BIGINT", "HUGEINT"):
-        raise Untranslatable("SUM of what is not whole")
-    return Typed(f"sum(CAST({value.sql} AS DECIMAL(38,0)))", "HUGEINT")
-
-
 def _end(name: str) -> Writing:
     def write(writer: Writer, node: exp.Expression) -> Typed:
         value = writer.value(node.this)
-        return Typed(f"{name}({value.sql})", value.type)
+        return replace(value, sql=f"{name}({value.sql})")
 
     return write
 
 
 def _filtered(writer: Writer, node: exp.Expression) -> Typed:
     value, condition = writer.value(node.this), writer.value(node.args["expression"].this)
-    return Typed(f"{value.sql} FILTER (WHERE {condition.sql})", value.type)
+    return replace(value, sql=f"{value.sql} FILTER (WHERE {condition.sql})")
 
 
 def _window(writer: Writer, node: exp.Expression) -> Typed:
     value, alias = writer.value(node.this), node.args.get("alias")
-    over = f"({window(writer, node)})" if alias is None else quoted(alias.name)
-    return Typed(f"{value.sql} OVER {over}", value.type)
+    assert isinstance(writer, Values)
+    over = f"({window(writer, node)})" if alias is None else writer.words.quoted(alias.name)
+    return replace(value, sql=f"{value.sql} OVER {over}")
 
 
 def window(writer: Writer, node: exp.Expression) -> str:
@@ -269,27 +226,24 @@ def window(writer: Writer, node: exp.Expression) -> str:
     return " ".join(parts)
 
 
-def _place(name: str, type: str) -> Writing:
-    return lambda _, __: Typed(f"{name}()", type)
+_SHARE = Span(low=-64, least=0.0, most=1.0)
+"""Of a quotient of two whole numbers below 2^64."""
+
+
+def _place(name: str, span: Span | None = None) -> Writing:
+    kind = "BIGINT" if span is None else "DOUBLE"
+    return lambda _, __: Typed(f"{name}()", kind, span=span)
 
 
 def _anonymous(writer: Writer, node: exp.Expression) -> Typed:
+    assert isinstance(writer, Values)
     name = node.name.lower()
-    if name == "hash":
-        parts = [writer.value(part).sql for part in node.expressions]
-        salted = parts[-_SALT_PARTS:] + parts[:-_SALT_PARTS]  # the salt seeds all that follows
-        return Typed(f"xxhash64({', '.join(salted)})", "HASH")
-    if name not in ANONYMOUS:
+    if name not in writer.words.anonymous:
         raise Untranslatable(name.upper())
-    return ANONYMOUS[name](writer, node)
+    return writer.words.anonymous[name](writer, node)
 
 
-_WRITERS: dict[type[object], Writing] = {
-    **TEXTS,
-    **MOMENTS,
-    **CASTS,
-    **NUMBERS,
-    exp.Add: _sum_or_moved,
+PLAIN: dict[type[object], Writing] = {
     exp.Column: _column,
     exp.Identifier: _identifier,
     exp.Paren: _paren,
@@ -301,8 +255,6 @@ _WRITERS: dict[type[object], Writing] = {
     exp.LTE: _compared("<="),
     exp.GT: _compared(">"),
     exp.GTE: _compared(">="),
-    exp.NullSafeEQ: _compared("<=>"),
-    exp.NullSafeNEQ: _distinct,
     exp.And: _chain("AND"),
     exp.Or: _chain("OR"),
     exp.Not: _not,
@@ -311,21 +263,15 @@ _WRITERS: dict[type[object], Writing] = {
     exp.In: _in,
     exp.Case: _case,
     exp.Coalesce: _coalesce,
-    exp.Collate: _collated,
-    exp.Bracket: _bound,
-    exp.Explode: _exploded,
-    exp.Struct: _struct,
-    exp.StructExtract: _field,
-    exp.Count: _count,
-    exp.Sum: _sum,
     exp.Min: _end("min"),
     exp.Max: _end("max"),
     exp.Filter: _filtered,
     exp.Window: _window,
-    exp.RowNumber: _place("row_number", "BIGINT"),
-    exp.Rank: _place("rank", "BIGINT"),
-    exp.DenseRank: _place("dense_rank", "BIGINT"),
-    exp.CumeDist: _place("cume_dist", "DOUBLE"),
-    exp.PercentRank: _place("percent_rank", "DOUBLE"),
+    exp.RowNumber: _place("row_number"),
+    exp.Rank: _place("rank"),
+    exp.DenseRank: _place("dense_rank"),
+    exp.CumeDist: _place("cume_dist", _SHARE),
+    exp.PercentRank: _place("percent_rank", _SHARE),
     exp.Anonymous: _anonymous,
 }
+"""By the node of the tree."""
