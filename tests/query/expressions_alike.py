@@ -5,18 +5,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from tacet.query.dialects.spark import translate
-from tacet.query.dialects.statements import Table
+from tacet.query.dialects.statements import Table, Translated
 from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Kind
+from tacet.query.expressions.types import Column, Expression, Kind
 
-__all__ = ["ALIKE", "COLUMNS", "REFUSED", "differences", "table"]
+__all__ = ["ALIKE", "COLUMNS", "REFUSED", "differences", "on_spark", "table", "types", "written"]
 
 _KINDS = {
     **dict.fromkeys("ab", Kind.NUMBER),
@@ -277,8 +277,12 @@ def table(rows: int, *, seed: int) -> pa.Table:
     return pa.table({"n": pa.array(range(rows), pa.int64()), **columns})
 
 
-def differences(spark: Any, view: str, data: pa.Table, texts: Sequence[str]) -> list[str]:
-    """Where Spark's value is another than DuckDB's: the expression, the row's values, both."""
+There = Callable[[Sequence[Expression]], Sequence[Sequence[Any]]]
+"""Another engine: the values of expressions over all rows, in the order of `n`."""
+
+
+def differences(there: There, data: pa.Table, texts: Sequence[str]) -> list[str]:
+    """Where another engine's value is not DuckDB's: the expression, the row's values, both."""
     expressions = [parse(text, columns=COLUMNS) for text in texts]
     query = "SELECT n, " + ", ".join(
         f"{_comparable(expression.sql, expression.kind)} AS x{number}"
@@ -287,27 +291,45 @@ def differences(spark: Any, view: str, data: pa.Table, texts: Sequence[str]) -> 
     with duckdb.connect(":memory:") as connection:
         connection.register("data", data)
         expected = connection.execute(f"{query} FROM data ORDER BY n").fetchall()
-    types = {"n": "BIGINT", **{name: types_of(kind) for name, kind in _KINDS.items()}}
-    parts = []
-    for expression in expressions:
-        found = translate(
-            f"SELECT {expression.sql} AS x FROM data",
-            tables={"data": Table(view=view, columns=types)},
-        )
-        assert found.columns["x"] == types_of(expression.kind), (expression.text, found.columns)
-        parts.append(found.sql.removeprefix("SELECT ").rpartition(" AS `x` FROM")[0])
-    listed = ", ".join(
-        f"{_comparable_there(sql, expression.kind)} AS x{number}"
-        for number, (sql, expression) in enumerate(zip(parts, expressions, strict=True))
-    )
-    rows = spark.sql(f"SELECT n, {listed} FROM {view}").toArrow().to_pylist()
-    rows.sort(key=lambda row: row["n"])
     wrong = []
-    for at, (ours, theirs) in enumerate(zip(expected, rows, strict=True)):
+    for at, (ours, theirs) in enumerate(zip(expected, there(expressions), strict=True)):
         for number, text in enumerate(texts):
-            if ours[number + 1] != theirs[f"x{number}"]:
-                wrong.append(f"{text}: row {at}: {ours[number + 1]!r} and {theirs[f'x{number}']!r}")
+            if ours[number + 1] != theirs[number]:
+                wrong.append(f"{text}: row {at}: {ours[number + 1]!r} and {theirs[number]!r}")
     return wrong
+
+
+def written(
+    expressions: Sequence[Expression], translate: Callable[..., Translated], table: Table, end: str
+) -> list[str]:
+    """Each value in another engine's words. end: how a SELECT of x ends."""
+    found = []
+    for expression in expressions:
+        one = translate(f"SELECT {expression.sql} AS x FROM data", tables={"data": table})
+        assert one.columns["x"] == types_of(expression.kind), (expression.text, one.columns)
+        found.append(one.sql.removeprefix("SELECT ").rpartition(end)[0])
+    return found
+
+
+def on_spark(spark: Any, view: str) -> There:
+    """Spark's values over a view."""
+
+    def there(expressions: Sequence[Expression]) -> list[tuple[Any, ...]]:
+        parts = written(expressions, translate, Table(view=view, columns=types()), " AS `x` FROM")
+        listed = ", ".join(
+            f"{_comparable_there(sql, expression.kind)} AS x{number}"
+            for number, (sql, expression) in enumerate(zip(parts, expressions, strict=True))
+        )
+        rows = spark.sql(f"SELECT n, {listed} FROM {view}").toArrow().to_pylist()
+        rows.sort(key=lambda row: row["n"])
+        return [tuple(row.values())[1:] for row in rows]
+
+    return there
+
+
+def types() -> dict[str, str]:
+    """The types of the columns that expressions are over."""
+    return {"n": "BIGINT", **{name: types_of(kind) for name, kind in _KINDS.items()}}
 
 
 def types_of(kind: Kind) -> str:

@@ -52,7 +52,9 @@ for engine in ("duckdb", "spark"):
                     one
                     for at in range(0, len(expressions_alike.ALIKE), 60)
                     for one in expressions_alike.differences(
-                        spark, "data", data, expressions_alike.ALIKE[at : at + 60]
+                        expressions_alike.on_spark(spark, "data"),
+                        data,
+                        expressions_alike.ALIKE[at : at + 60],
                     )
                 ]
             folder = spark.sparkContext.getConf().get("spark.local.dir")

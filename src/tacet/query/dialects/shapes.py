@@ -13,6 +13,7 @@ __all__ = [
     "chained",
     "distinct_parts",
     "is_hexadecimal",
+    "is_made_date",
     "lambda_parts",
     "parts_of_text",
     "refused",
@@ -55,6 +56,16 @@ def is_hexadecimal(node: object) -> bool:
             return True
         case _:
             return False
+
+
+def is_made_date(node: exp.Expression) -> bool:
+    """Whether it is lpad(year, 4, '0') || '-' || lpad(month, ...) || '-' || lpad(day, ...)."""
+    parts: list[exp.Expression] = [node.unnest()]
+    while isinstance(parts[0], exp.DPipe):
+        parts[:1] = [parts[0].this, parts[0].args["expression"]]
+    widths = [p.args["expression"].name if isinstance(p, exp.Pad) else p.name for p in parts]
+    pads = [isinstance(part, exp.Pad) for part in parts]
+    return widths == ["4", "-", "2", "-", "2"] and pads == [True, False, True, False, True]
 
 
 def chained(writer: Writer, node: exp.Expression) -> list[Typed]:

@@ -8,18 +8,13 @@ DuckDB changes the case of every code point by itself; Spark and its libraries d
 
 from __future__ import annotations
 
-import functools
-
-import duckdb
 from sqlglot import exp
 
 from tacet.query.dialects.shapes import call, chained
 from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
+from tacet.query.dialects.unicode_tables import SPACES, case_table
 
 __all__ = ["TEXTS", "literal"]
-
-_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
-"""The space separators of Unicode, which TRIM cuts."""
 
 _ESCAPES = "!#$^~|;:+=@&?<>"
 
@@ -33,24 +28,8 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-@functools.cache
-def _case_table(function: str) -> tuple[str, str]:
-    """The code points that DuckDB's LOWER or UPPER changes, and what to, in one order."""
-    query = (
-        "SELECT string_agg(c, '' ORDER BY i), string_agg(d, '' ORDER BY i) FROM (SELECT i, chr(i) "
-        f"AS c, {function}(chr(i)) AS d FROM (SELECT unnest(range(1, 1114112))::INTEGER AS i) "
-        "WHERE i NOT BETWEEN 55296 AND 57343) WHERE c <> d"
-    )
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        found = connection.execute(query).fetchone()
-    assert found is not None
-    before, after = found
-    assert len(before) == len(after)
-    return str(before), str(after)
-
-
 def _cased(function: str, sql: str) -> str:
-    before, after = _case_table(function)
+    before, after = case_table(function)
     return f"translate({sql}, {literal(before)}, {literal(after)})"
 
 
@@ -64,7 +43,7 @@ def _case(function: str) -> Writing:
 def _trim(writer: Writer, node: exp.Expression) -> Typed:
     side = str(node.args.get("position") or "BOTH").upper()
     cut = node.args.get("expression")
-    signs = literal(_SPACES) if cut is None else writer.value(cut).sql
+    signs = literal(SPACES) if cut is None else writer.value(cut).sql
     return Typed(f"trim({side} {signs} FROM {writer.value(node.this).sql})", "TEXT")
 
 
@@ -104,7 +83,7 @@ def _like(writer: Writer, node: exp.Expression) -> Typed:
         raise Untranslatable("LIKE with this pattern")
     value = writer.value(node.this).sql
     if isinstance(node, exp.ILike):
-        before, after = _case_table("lower")
+        before, after = case_table("lower")
         value = _cased("lower", value)
         text = text.translate(str.maketrans(before, after))
     # DuckDB's LIKE has no escape; Spark's is one that the pattern does not hold.
