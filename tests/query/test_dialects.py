@@ -22,7 +22,7 @@ from tacet.query.compile import compile_chosen, compile_found, compile_query
 from tacet.query.dialects.spark import translate
 from tacet.query.dialects.statements import Table
 from tacet.query.dialects.typed import Untranslatable
-from tacet.query.engines.spark_asking import check_statement
+from tacet.query.engines.asking import check_statement
 from tacet.query.expressions.parse import parse
 
 TABLE = pa.table({"x": [1.0]})
@@ -126,11 +126,13 @@ def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggrega
         table = session.table("t").where("x > 1")
         query = table.group_by("region", keys=["a", None]).agg(y=make())
         first = compile_query(query, unit=unit, scan=scan, salt=1)
-        assert "bounded" in check_statement(first, tables)
+        assert "bounded" in check_statement(first, tables, translate)
         query = table.group_by("region", keys=tacet.private_keys()).agg(y=make())
         found = compile_found(query, unit=query.limited, scan=scan, salt=1)
         chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
-        assert "bounded" in check_statement(chosen, check_statement(found, tables))
+        assert "bounded" in check_statement(
+            chosen, check_statement(found, tables, translate), translate
+        )
 
 
 def test_text_is_quoted_whatever_it_holds() -> None:

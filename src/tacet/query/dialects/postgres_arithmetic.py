@@ -196,6 +196,8 @@ def _of_two(x: str, y: str, body: Callable[[str, str], str]) -> str:
 def _beside(value: str, rest: str, *, most: float, least: float, negative: bool) -> str:
     """A value and a constant; most, least: the last sizes of it that do not raise, and that do."""
     sign = "- " if negative else ""
+    if math.isinf(most) and least == 0:
+        return f"({value} {rest})"
 
     def guarded(x: str) -> str:
         large = f"WHEN abs({x}) <= {double(most)} THEN {x} {rest} " if math.isfinite(most) else ""

@@ -58,9 +58,9 @@ def is_hexadecimal(node: object) -> bool:
             return False
 
 
-def is_made_date(node: exp.Expression) -> bool:
+def is_made_date(node: exp.Expr) -> bool:
     """Whether it is lpad(year, 4, '0') || '-' || lpad(month, ...) || '-' || lpad(day, ...)."""
-    parts: list[exp.Expression] = [node.unnest()]
+    parts: list[exp.Expr] = [node.unnest()]
     while isinstance(parts[0], exp.DPipe):
         parts[:1] = [parts[0].this, parts[0].args["expression"]]
     widths = [p.args["expression"].name if isinstance(p, exp.Pad) else p.name for p in parts]

@@ -17,11 +17,13 @@ from typing import Any
 
 from tacet.errors import EngineFailed, InvalidParameter, UnsupportedConstruct
 from tacet.query.compile import Found, Statement, compile_chosen
+from tacet.query.dialects.spark import translate
 from tacet.query.dialects.statements import Table
 from tacet.query.dialects.typed import Untranslatable
+from tacet.query.engines.asking import KeyedRows, check_statement, tallied
 from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.sources import Csv, Fingerprint
-from tacet.query.engines.spark_asking import Asking, KeyedRows, check_statement, guarded
+from tacet.query.engines.spark_asking import Asking, guarded
 from tacet.query.engines.spark_local import local_spark, quietly, unlogged
 from tacet.query.engines.spark_sources import opened
 from tacet.query.plan import Query
@@ -137,10 +139,10 @@ class Spark:
         """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
         name = None
         try:
-            held = check_statement(first, self._tables)
+            held = check_statement(first, self._tables, translate)
             if isinstance(first, Found):
                 chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
-                check_statement(chosen, held)
+                check_statement(chosen, held, translate)
         except Untranslatable as error:
             name = error.name
         if name is not None:
@@ -148,7 +150,7 @@ class Spark:
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        return guarded(lambda: self._asking().tallied(statement, measures))
+        return guarded(lambda: tallied(self._asking(), statement, measures))
 
     def find(self, found: Found) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""

@@ -1,0 +1,213 @@
+"""How a question is asked of an engine by names: its relations, read one after the other.
+
+Some of them are read twice, so that all that is read of a question must be of the same rows: a
+bounded row is a function of the table and the salt alone.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet.query.columns import Key
+from tacet.query.compile import Found, KeyTable, Statement
+from tacet.query.dialects.statements import Table, Translated
+from tacet.query.engines.protocol import Climbed, Tallies
+from tacet.query.ranking import Asked, Refined
+
+__all__ = ["Asking", "KeyedRows", "check_statement", "tallied"]
+
+T = TypeVar("T")
+
+
+class Asking(Protocol):
+    """The relations of one question in an engine."""
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """What the work gives; whatever it raises leaves as EngineFailed."""
+        ...
+
+    def name(
+        self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
+    ) -> None:
+        """Give what a statement selects a name for others; keep: it is read several times."""
+        ...
+
+    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
+        """What a statement selects, as lists by column."""
+        ...
+
+    def columns(self, name: str) -> Mapping[str, str]:
+        """The columns of a named relation, with their types."""
+        ...
+
+    def close(self) -> None:
+        """Forget all relations; a second call does nothing."""
+        ...
+
+
+def tallied(asking: Asking, statement: Statement, measures: int) -> Tallies:
+    """The exact integers of a statement; all is forgotten unless something may still be asked."""
+    kept = False
+    try:
+        tallies = _tally(asking, statement, measures)
+        kept = tallies.deeper is not None
+        return tallies
+    finally:
+        if not kept:
+            asking.close()
+
+
+def _tally(asking: Asking, statement: Statement, measures: int) -> Tallies:
+    """The exact integers of a statement, over rows that are bounded once."""
+    _list_keys(asking, statement.keys)
+    several = bool(statement.histograms or statement.ladders)
+    asking.name("bounded", statement.bounded, keep=several)
+    columns = asking.fetch(statement.counts)
+    cells = _integers(columns["cell"])
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    histograms = []
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            asking.name(f"ranking{number}", relation, keep=True)
+    for query in statement.histograms:
+        found = asking.fetch(query)
+        histograms.append(
+            (_integers(found["cell"]), _integers(found["bin"]), _integers(found["n"]))
+        )
+    ladders: list[Climbed] = []
+    for query in statement.ladders:
+        found = asking.fetch(query)
+        cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
+        ladders.append((cell, rung, people, _wholes(found["s"])))
+    deeper = any(query is not None for query in statement.finer)
+    return Tallies(
+        cells=cells,
+        sums=sums,
+        histograms=tuple(histograms),
+        ladders=tuple(ladders),
+        deeper=_DeeperRows(asking, statement.finer) if deeper else None,
+    )
+
+
+def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
+    """Hold the listed keys of a question as the relation `keys`."""
+    if keys is not None:
+        asking.name("keys", keys.sql, lists=keys.columns)
+
+
+class _DeeperRows:
+    """The kept rows of one question."""
+
+    def __init__(self, asking: Asking, queries: Sequence[str | None]) -> None:
+        self._asking, self._queries = asking, queries
+
+    def count(self, ranking: int, asked: Asked) -> Refined:
+        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
+        query = self._queries[ranking]
+        assert query is not None
+        return self._asking.guarded(lambda: self._refined(query, asked))
+
+    def _refined(self, query: str, asked: Asked) -> Refined:
+        found = self._asking.fetch(query, asked.columns)
+        line, child, count, below, level = (
+            _integers(found[name]) for name in ("i", "child", "n", "below", "level")
+        )
+        return Refined(lines=line, children=child, counts=count, below=below, level=level)
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._asking.close()
+
+
+class KeyedRows:
+    """The bounded rows of a question with private keys, and the people behind each key."""
+
+    def __init__(self, asking: Asking, people: NDArray[np.int64]) -> None:
+        self._asking, self.people = asking, people
+
+    @classmethod
+    def of(cls, asking: Asking, found: Found) -> KeyedRows:
+        """Bind the rows and count people; nothing is left behind where that fails."""
+        done = False
+        try:
+            _list_keys(asking, found.keys)
+            asking.name("held", found.held, keep=True)
+            asking.name("found", found.counted, keep=True)
+            counted = asking.fetch("SELECT place, people FROM found")
+            order = np.argsort(_integers(counted["place"]))
+            keyed = cls(asking, _integers(counted["people"])[order])
+            done = True
+            return keyed
+        finally:
+            if not done:
+                asking.close()
+
+    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        """The keys at rising places, in their order; EngineFailed, as `run`."""
+        return self._asking.guarded(lambda: self._listed(places))
+
+    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        names = [name for name in self._asking.columns("found") if name.startswith("k")]
+        listed = ", ".join(f"found.{name}" for name in names)
+        query = (
+            f"SELECT found.place AS place, {listed} FROM found "
+            "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked ON found.place = asked.place"
+        )
+        found = self._asking.fetch(query, [list(places)])
+        rows = zip(*(found[name] for name in ("place", *names)), strict=True)
+        return [tuple(key) for _, *key in sorted(rows, key=lambda row: row[0])]
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of the question; EngineFailed, as `Engine.run`."""
+        return self._asking.guarded(lambda: _tally(self._asking, statement, measures))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._asking.close()
+
+
+def check_statement(
+    statement: Statement | Found,
+    tables: Mapping[str, Table],
+    translate: Callable[..., Translated],
+) -> dict[str, Table]:
+    """Translate all of a question without running it; gives the relations that it would name.
+
+    Raises Untranslatable.
+    """
+    known = dict(tables)
+
+    def named(name: str, sql: str) -> None:
+        known[name] = Table(view=name, columns=translate(sql, tables=known).columns)
+
+    if statement.keys is not None:
+        named("keys", statement.keys.sql)
+    if isinstance(statement, Found):
+        named("held", statement.held)
+        named("found", statement.counted)
+        known.pop("keys", None)
+        return known
+    named("bounded", statement.bounded)
+    translate(statement.counts, tables=known)
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            named(f"ranking{number}", relation)
+    for query in (*statement.finer, *statement.histograms, *statement.ladders):
+        if query is not None:
+            translate(query, tables=known)
+    return known
+
+
+def _integers(column: Sequence[Any]) -> NDArray[np.int64]:
+    return np.array(column, dtype=np.int64)
+
+
+def _wholes(column: Sequence[Any]) -> list[int]:
+    """Integers of any size; NULL, the sum of nothing, is 0."""
+    return [0 if value is None else int(value) for value in column]

@@ -1,0 +1,158 @@
+"""PostgreSQL: the same questions over tables of a server, which are only read.
+
+The statements are those that DuckDB runs, translated construct by construct; what has no equal in
+PostgreSQL is refused before anything is spent. Counts and sums leave as integers; rows never do.
+Everything the server raises while it answers leaves as one `EngineFailed` of constant text.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacet.errors import InvalidParameter, SourceChanged, SourceUnreadable, UnsupportedConstruct
+from tacet.extras import require
+from tacet.query.compile import Found, Statement, compile_chosen
+from tacet.query.dialects.postgres import translate
+from tacet.query.dialects.statements import Table
+from tacet.query.dialects.typed import Untranslatable
+from tacet.query.engines.asking import KeyedRows, check_statement, tallied
+from tacet.query.engines.postgres_asking import Asking, connected, reading
+from tacet.query.engines.postgres_sources import OpenedTable, named, opened
+from tacet.query.engines.protocol import Keyed, Tallies
+from tacet.query.engines.reading import guarded
+from tacet.query.plan import Query
+
+__all__ = ["Postgres"]
+
+_LEAST_VERSION = 160000
+_ADDRESS = "an address such as 'postgresql://user@host/database'"
+
+
+class Postgres:
+    """Tables of a PostgreSQL server. address: a URL, as libpq reads it; it may hold a password.
+
+    tables: names to 'schema.table'. Every question has a connection and a transaction of its own,
+    which sees one state of all tables and can write nothing.
+
+    Raises InvalidParameter, SourceUnreadable, MissingExtra; reads the catalogue only.
+    """
+
+    def __init__(self, tables: Mapping[str, Any], *, address: str) -> None:
+        require("psycopg", extra="postgres")
+        self._address = _plain(address)
+        names = [named(title, source) for title, source in tables.items()]
+        self._opened = {one.named.title: one for one in self._read(names)}
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table the type of each column, by DuckDB's names: public."""
+        return {title: one.schema for title, one in self._opened.items()}
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        return self._opened[table].table.view
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+        return guarded(lambda: self._looked(sql))
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
+        for before in self._opened.values():
+            try:
+                (after,) = self._read([before.named])
+                same = after.found == before.found
+            except InvalidParameter:
+                same = False
+            if not same:
+                raise SourceChanged(
+                    f"The table {before.named.sql} of the server was replaced, or its columns "
+                    "were, after the session opened it: open a new session."
+                )
+
+    def check(self, query: Query, first: Statement | Found) -> None:
+        """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
+        name = None
+        try:
+            held = check_statement(first, self._tables, translate)
+            if isinstance(first, Found):
+                chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
+                check_statement(chosen, held, translate)
+        except Untranslatable as error:
+            name = error.name
+        if any("\x00" in str(key) for cell in query.keys for key in cell):
+            name = "a key with U+0000"
+        if name is not None:
+            raise UnsupportedConstruct(name, engine="PostgreSQL")
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: tallied(self._asking(), statement, measures))
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        return guarded(lambda: KeyedRows.of(self._asking(), found))
+
+    def close(self) -> None:
+        """Nothing stays open between questions."""
+
+    @property
+    def _tables(self) -> dict[str, Table]:
+        return {one.table.view: one.table for one in self._opened.values()}
+
+    def _asking(self) -> Asking:
+        return Asking(self._address, list(self._opened.values()))
+
+    def _looked(self, sql: str) -> list[tuple[Any, ...]]:
+        asking = self._asking()
+        try:
+            return asking.look(sql)
+        finally:
+            asking.close()
+
+    def _read(self, names: list[Any]) -> list[OpenedTable]:
+        """What the catalogue says of tables."""
+        import psycopg
+
+        reason = None
+        try:
+            with connected(self._address) as connection:
+                _check_server(connection)
+                ask = reading(connection)
+                return [opened(n, ask, view=f"source{i}") for i, n in enumerate(names)]
+        except psycopg.Error as error:
+            reason = str(error).partition("\n")[0]  # of a catalogue, not of a table
+        raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")
+
+
+def _check_server(connection: Any) -> None:
+    """Raise InvalidParameter for a server whose words are others."""
+    version = connection.info.server_version
+    encoding = connection.info.parameter_status("server_encoding")
+    if version < _LEAST_VERSION:
+        found, expected = f"PostgreSQL {version // 10000}", "PostgreSQL 16 or later"
+    elif encoding != "UTF8":
+        found, expected = f"a database in {encoding}", "a database in UTF8"
+    else:
+        return
+    raise InvalidParameter("engine", found, expected=expected)
+
+
+def _plain(address: str) -> str:
+    """The address as libpq reads it; InvalidParameter, without a password, for another text."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    scheme, _, rest = address.partition("://")
+    plain = f"{scheme.removesuffix('+psycopg')}://{rest}"
+    readable = True
+    try:
+        conninfo_to_dict(plain)
+    except ProgrammingError:
+        readable = False
+    if not readable:
+        raise InvalidParameter("engine", "postgresql://...", expected=_ADDRESS)
+    return plain

@@ -1,0 +1,128 @@
+"""One question in PostgreSQL: one transaction that reads one state of the tables, and writes none.
+
+What a question names is told again, as a WITH, in every statement that needs it: nothing is kept on
+the server, also no temporary table, so that a standby can answer, and a user who may only read.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tacet.query.dialects.postgres import quoted, translate
+from tacet.query.dialects.statements import Table
+from tacet.query.engines.postgres_sources import OpenedTable, opened
+from tacet.query.engines.reading import guarded
+
+__all__ = ["Asking", "connected", "reading"]
+
+T = TypeVar("T")
+
+_SETTINGS = {
+    "search_path": "pg_catalog, pg_temp",  # no function of a user is taken for one of PostgreSQL
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "row_security": "off",  # an error, rather than some of the rows
+    "client_min_messages": "error",
+}
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A connection of its own, in which nothing has been asked."""
+    import psycopg
+
+    with contextlib.closing(psycopg.connect(address, autocommit=True)) as connection:
+        yield connection
+
+
+def reading(connection: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+    """Begin to read one state of the tables; gives what asks for it."""
+    import psycopg
+
+    cursor = psycopg.RawCursor(connection)
+    cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    for name, value in _SETTINGS.items():
+        cursor.execute(f"SET LOCAL {name} = '{value}'" if name != "search_path"
+                       else f"SET LOCAL search_path = {value}")  # fmt: skip
+
+    def ask(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = cursor.execute(sql, parameters).fetchall()
+        return found
+
+    return ask
+
+
+class Asking:
+    """The relations of one question. tables: those of the session, which are checked again."""
+
+    def __init__(self, address: str, tables: Sequence[OpenedTable]) -> None:
+        import psycopg
+
+        self._stack = contextlib.ExitStack()
+        self._tables = {one.table.view: one.table for one in tables}
+        self._named: list[str] = []
+        self._values: list[object] = []
+        done = False
+        try:
+            connection = self._stack.enter_context(connected(address))
+            ask = reading(connection)
+            self._cursor = psycopg.RawCursor(connection)
+            if tables:
+                # Nobody can put another relation in their place, from here on.
+                listed = ", ".join(one.named.sql for one in tables)
+                self._cursor.execute(f"LOCK TABLE {listed} IN ACCESS SHARE MODE")
+            for one in tables:
+                if opened(one.named, ask, view=one.table.view) != one:
+                    raise LookupError(one.named.name)
+            done = True
+        finally:
+            if not done:
+                self._stack.close()
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """What the work gives; whatever it raises leaves as EngineFailed."""
+        return guarded(work)
+
+    def name(
+        self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
+    ) -> None:
+        """Give what a statement selects a name for others; keep: it is read several times."""
+        del keep
+        translated = translate(sql, tables=self._tables, before=len(self._values))
+        view = f"{name} {len(self._named)}"
+        self._named.append(f"{quoted(view)} AS MATERIALIZED ({translated.sql})")
+        self._values += [list(values) for values in lists]
+        self._tables[name] = Table(view=view, columns=translated.columns)
+
+    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
+        """What a statement selects, as lists by column."""
+        translated = translate(sql, tables=self._tables, before=len(self._values))
+        rows = self._fetched(translated.sql, lists)
+        columns = zip(*rows, strict=True) if rows else ((),) * len(translated.columns)
+        return dict(zip(translated.columns, map(list, columns), strict=True))
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone."""
+        return self._fetched(translate(sql, tables=self._tables, public=True).sql, ())
+
+    def columns(self, name: str) -> Mapping[str, str]:
+        """The columns of a named relation, with their types."""
+        return self._tables[name].columns
+
+    def close(self) -> None:
+        """End the transaction; a second call does nothing."""
+        self._stack.close()
+
+    def _fetched(self, sql: str, lists: Sequence[Sequence[object]]) -> list[tuple[Any, ...]]:
+        with_ = f"WITH {', '.join(self._named)} " if self._named else ""
+        inner = f"SELECT * FROM ({sql}) AS asked" if with_ else sql
+        values = [*self._values, *(list(values) for values in lists)]
+        found: list[tuple[Any, ...]] = self._cursor.execute(with_ + inner, values).fetchall()
+        return found
