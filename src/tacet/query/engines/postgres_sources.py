@@ -197,17 +197,13 @@ def _number(kind: str, column: str) -> tuple[str, str, str]:
         return f"DECIMAL({digits},{scale})", "DECIMAL", known
     if _MOST_DIGITS < digits <= 38 and scale == 0:
         return f"DECIMAL({digits},0)", "WIDE", known
-    large, small = (
-        _written(Fraction(2) ** 1024 - Fraction(2) ** 970),
-        _written(Fraction(1, 2**1075)),
-    )
-    return (
-        "DOUBLE",
-        "DOUBLE",
+    large, small = _written(2**1024 - Fraction(2) ** 970), _written(Fraction(1, 2**1075))
+    made = (
         f"(CASE WHEN {known} >= {large} THEN 'Infinity'::float8 WHEN {known} <= -{large} "
         f"THEN '-Infinity'::float8 WHEN abs({known}) <= {small} THEN '0'::float8 "
-        f"ELSE CAST({known} AS float8) END)",
+        f"ELSE CAST({known} AS float8) END)"
     )
+    return "DOUBLE", "DOUBLE", made
 
 
 def _written(value: Fraction) -> str:
