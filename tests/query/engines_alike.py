@@ -12,6 +12,8 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from tests.query.postgres_tables import stored, url
 
 import tacet
 from tacet.bits import SeededBits
@@ -23,6 +25,7 @@ from tacet.query.units import Person, Unit
 
 __all__ = [
     "LOOSE",
+    "OTHERS",
     "TABLE",
     "both",
     "counted",
@@ -68,6 +71,15 @@ def without_java() -> str | None:
     return None
 
 
+OTHERS = (
+    pytest.param(
+        "spark",
+        marks=pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+    ),
+    "postgresql",
+)
+"""The engines beside DuckDB."""
+
 _SMALL = {
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
@@ -90,12 +102,18 @@ def opened_on(
     engine: str, source: Any, *, unit: Unit | None = None, budget: Any = None, **options: Any
 ) -> Session:
     """A session over one table `t` on an engine, by default of rows."""
+    tables = source if isinstance(source, dict) else {"t": source}
+    if engine == "postgresql":
+        tables = {name: stored(one) for name, one in tables.items()}
+        if "public" in options:
+            options["public"] = {n: stored(one) for n, one in options["public"].items()}
+    known: dict[str, Callable[[], Any]] = {"spark": local, "postgresql": url}
     return Session(
-        source if isinstance(source, dict) else {"t": source},
+        tables,
         unit=tacet.Row() if unit is None else unit,
         budget=tacet.ApproxDP(100, "1e-3") if budget is None else budget,
         bits=SeededBits(7),
-        engine=local() if engine == "spark" else engine,
+        engine=known.get(engine, lambda: engine)(),
         threads=2 if engine == "duckdb" else None,
         **options,
     )
@@ -129,12 +147,17 @@ def plain(tallies: Tallies) -> dict[str, Any]:
 
 
 def both(
-    source: Any, ask: Callable[[Query], Query], *, unit: Unit | None = None, **options: Any
+    engine: str,
+    source: Any,
+    ask: Callable[[Query], Query],
+    *,
+    unit: Unit | None = None,
+    **options: Any,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All integers of a question, from DuckDB and from Spark."""
+    """All integers of a question, from DuckDB and from another engine."""
     found = []
-    for engine in ("duckdb", "spark"):
-        with opened_on(engine, source, unit=unit, **options) as session:
+    for each in ("duckdb", engine):
+        with opened_on(each, source, unit=unit, **options) as session:
             found.append(counted(session, ask(session.table("t"))))
     return found[0], found[1]
 

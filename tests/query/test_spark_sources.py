@@ -71,7 +71,7 @@ def test_sources_of_every_type_count_the_same(tmp_path: Path) -> None:
 
     pyarrow.parquet.write_table(table, tmp_path / "one [1].parquet")
     for source in (table, str(tmp_path / "one [1].parquet")):
-        ours, theirs = both(source, ask, unit=Person("cost", max_rows=50))
+        ours, theirs = both("spark", source, ask, unit=Person("cost", max_rows=50))
         assert ours == theirs
         assert len(ours["sums"]) == 2
 
@@ -93,7 +93,7 @@ def test_text_files_are_read_alike(tmp_path: Path) -> None:
             days=tacet.count_if("CAST(day AS DATE) >= '2024-01-01'"),
         )
 
-    ours, theirs = both(str(path), ask)
+    ours, theirs = both("spark", str(path), ask)
     assert ours == theirs == {**ours, "sums": {0: (6, *ours["sums"][0][1:])}}
 
 

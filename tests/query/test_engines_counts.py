@@ -1,6 +1,6 @@
-"""Spark counts what DuckDB counts: every aggregate, every unit, whole releases.
+"""Spark and PostgreSQL count what DuckDB counts: every aggregate, every unit, whole releases.
 
-The tests of Spark share one, started at the first of them.
+The tests of Spark share one, started at the first of them, as those of PostgreSQL share a server.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -15,14 +15,15 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from tests.query import neighbor_tables
-from tests.query.engines_alike import LOOSE, TABLE, both, grouped, opened_on, pipeline, without_java
+from tests.query.engines_alike import LOOSE, OTHERS, TABLE, both, grouped, opened_on, pipeline
 
 import tacet
+from tacet.errors import UnsupportedConstruct
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.units import Person, Unit
 
 pytestmark = [
-    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+    pytest.mark.parametrize("engine", OTHERS),
     pytest.mark.filterwarnings("ignore:keys. two keys look alike"),
 ]
 
@@ -48,24 +49,24 @@ def asked(makers: Mapping[str, Callable[[], Aggregate]]) -> list[dict[str, Aggre
     return [together, *({name: made[name]} for name in alone)]
 
 
-def assert_alike(aggregates: Mapping[str, Aggregate], unit: Unit) -> None:
-    ours, theirs = both(TABLE, lambda q: grouped(pipeline(q)).agg(**aggregates), unit=unit)
+def assert_alike(engine: str, aggregates: Mapping[str, Aggregate], unit: Unit) -> None:
+    ours, theirs = both(engine, TABLE, lambda q: grouped(pipeline(q)).agg(**aggregates), unit=unit)
     assert ours == theirs
 
 
-def test_every_aggregate_counts_the_same() -> None:
+def test_every_aggregate_counts_the_same(engine: str) -> None:
     for aggregates in asked({name: EVERY[name] for name in FIRST}):
-        assert_alike(aggregates, LOOSE)
+        assert_alike(engine, aggregates, LOOSE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_every_aggregate_counts_the_same_for_every_unit(unit: Unit) -> None:
+def test_every_aggregate_counts_the_same_for_every_unit(engine: str, unit: Unit) -> None:
     for aggregates in asked(EVERY):
-        assert_alike(aggregates, unit)
+        assert_alike(engine, aggregates, unit)
 
 
-def test_a_whole_release_is_the_same() -> None:
+def test_a_whole_release_is_the_same(engine: str) -> None:
     """With the same seed: keys that are found, two reads of a quantile, noise, order, prices."""
     rows = 400
     drawn = random.Random(3)
@@ -79,8 +80,8 @@ def test_a_whole_release_is_the_same() -> None:
         }
     )
     found = []
-    for engine in ("duckdb", "spark"):
-        with opened_on(engine, table, unit=Person("who", max_rows=50)) as session:
+    for each in ("duckdb", engine):
+        with opened_on(each, table, unit=Person("who", max_rows=50)) as session:
             query = (
                 session.table("t")
                 .where("age IS NULL OR age < 90")
@@ -101,3 +102,26 @@ def test_a_whole_release_is_the_same() -> None:
             assert session.remaining < session.budget
     assert found[0] == found[1]
     assert len(found[0][0]) > 4
+
+
+def test_what_differs_is_refused_by_name_before_anything_is_spent(engine: str) -> None:
+    with opened_on(engine, TABLE, unit=LOOSE) as session:
+        table = session.table("t")
+        for condition, name in {
+            "ln(x) > 1": "LN",
+            "power(x, 2) > 1": "POWER",
+            "sin(whole) > 0": "SIN",
+            "reverse(note) = 'z'": "REVERSE",
+            "CAST(x AS VARCHAR) = '0.5'": "VARCHAR",
+        }.items():
+            query = table.where(condition).agg(n=tacet.count())
+            with pytest.raises(UnsupportedConstruct, match=name):
+                session.evaluate(query, budget=tacet.PureDP(1))
+        with pytest.raises(UnsupportedConstruct, match="EXP"):
+            session.evaluate(
+                table.group_by("region", keys=tacet.private_keys()).agg(
+                    n=tacet.sum("exp(x)", 0, 1)
+                ),
+                budget=tacet.ApproxDP(1, "1e-6"),
+            )
+        assert session.spent == tacet.ApproxDP(0, 0)

@@ -1,4 +1,4 @@
-"""Spark binds a person to as many rows as DuckDB, under MD5 to the same ones."""
+"""Every engine binds a person to as many rows as DuckDB, under MD5 to the same ones."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.query.engines_alike import TABLE, counted, grouped, opened_on, pipeline, without_java
+from tests.query.engines_alike import OTHERS, TABLE, counted, grouped, opened_on, pipeline
 
 import tacet
 from tacet.query.compile import Statement
@@ -22,7 +22,7 @@ from tacet.query.counting import first_statement
 from tacet.query.units import Person
 
 pytestmark = [
-    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+    pytest.mark.parametrize("engine", OTHERS),
     pytest.mark.filterwarnings("ignore:keys. two keys look alike"),
 ]
 
@@ -30,39 +30,27 @@ pytestmark = [
 TIGHT = Person("who", max_rows=3)
 
 
-def kept(engine: str, unit: Person, salt: int) -> list[dict[str, Any]]:
-    """Rows and people by region, and rows by person, under bounds that bind."""
-    with opened_on(engine, TABLE, unit=unit) as session:
-        by_region = grouped(session.table("t")).agg(
-            n=tacet.count(), s=tacet.sum("whole", 0, 9), p=tacet.count_people()
-        )
-        by_person = session.table("t").group_by("who", keys=list(range(1, 9))).agg(n=tacet.count())
-        return [counted(session, query, salt=salt) for query in (by_region, by_person)]
-
-
-def test_a_person_keeps_the_same_number_of_rows() -> None:
+def test_a_person_keeps_the_same_number_of_rows(engine: str) -> None:
     rows = Counter(who for who in TABLE["who"].to_pylist() if who is not None)
-    with opened_on("spark", TABLE, unit=TIGHT) as session:
+    with opened_on(engine, TABLE, unit=TIGHT) as session:
         query = session.table("t").group_by("who", keys=list(range(1, 9))).agg(n=tacet.count())
         for salt in (7, 2**127 + 2**63 + 1):
             found = counted(session, query, salt=salt)["sums"]
             assert found == {k: (min(rows[k + 1], 3),) for k in range(8)}
 
 
-def test_a_table_is_read_once() -> None:
+def test_a_table_is_read_once(engine: str) -> None:
     """Spark writes out what WITH names wherever it stands: people beyond a bound stay with all."""
-    reads = {}
-    for engine in ("duckdb", "spark"):
-        with opened_on(engine, {"t": TABLE, "u": TABLE}, unit=TIGHT) as session:
-            both = session.table("t").join(session.table("u"), columns=[], max_rows=2)
-            first = first_statement(session._engine, both.agg(n=tacet.count()), salt=1)
-            assert isinstance(first, Statement)
-            reads[engine] = [first.bounded.count(word) for word in ("WITH", "MATERIALIZED")]
-    assert reads == {"duckdb": [3, 6], "spark": [0, 0]}
+    with opened_on(engine, {"t": TABLE, "u": TABLE}, unit=TIGHT) as session:
+        both = session.table("t").join(session.table("u"), columns=[], max_rows=2)
+        first = first_statement(session._engine, both.agg(n=tacet.count()), salt=1)
+        assert isinstance(first, Statement)
+        found = [first.bounded.count(word) for word in ("WITH", "MATERIALIZED")]
+        assert found == ([0, 0] if engine == "spark" else [3, 6])
 
 
-def test_another_salt_keeps_other_rows() -> None:
-    with opened_on("spark", TABLE, unit=TIGHT) as session:
+def test_another_salt_keeps_other_rows(engine: str) -> None:
+    with opened_on(engine, TABLE, unit=TIGHT) as session:
         query = grouped(session.table("t")).agg(n=tacet.count(), s=tacet.sum("whole", 0, 9))
         found = [counted(session, query, salt=salt) for salt in (1, 2, 3)]
         assert any(one != found[0] for one in found)
@@ -77,31 +65,31 @@ MD5: Mapping[str, Person] = {
 
 
 @pytest.mark.parametrize("unit", MD5.values(), ids=MD5)
-def test_md5_keeps_the_same_rows_on_every_engine(unit: Person) -> None:
+def test_md5_keeps_the_same_rows_on_every_engine(engine: str, unit: Person) -> None:
     """Of numbers, texts and NULLs, whole rows: what is counted of them is the same."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for engine in ("duckdb", "spark"):
-        with opened_on(engine, TABLE, unit=unit) as session:
+    for each in ("duckdb", engine):
+        with opened_on(each, TABLE, unit=unit) as session:
             query = grouped(pipeline(session.table("t"))).agg(
                 n=tacet.count(),
                 whole=tacet.sum("whole", -4, 9),
                 z=tacet.sum("z", -9, 9),
                 notes=tacet.count_if("note > '2'"),
             )
-            found[engine] = [counted(session, query, salt=salt) for salt in (1, 2**127 + 5)]
-    assert found["duckdb"] == found["spark"]
-    assert found["spark"][0] != found["spark"][1]
+            found[each] = [counted(session, query, salt=salt) for salt in (1, 2**127 + 5)]
+    assert found["duckdb"] == found[engine]
+    assert found[engine][0] != found[engine][1]
 
 
-def test_md5_is_that_of_the_standard() -> None:
+def test_md5_is_that_of_the_standard(engine: str) -> None:
     """A person's first 20 bits are those of the hash of her id's text under the salt's."""
     table = pa.table({"who": [12] * 5, "x": [0.0, 1.0, 2.0, 3.0, 4.0]})
     salt = 3
     digest = hashlib.md5(f"{salt:032x}2:12".encode(), usedforsecurity=False).hexdigest()
     u = (int(digest[:5], 16) + 0.5) / 2**20
     kept = [at for at in range(5) if math.floor((at + 1) / 5 + u) > math.floor(at / 5 + u)]
-    for engine in ("duckdb", "spark"):
-        with opened_on(engine, table, unit=Person("who", max_rows=1, hash="md5")) as session:
+    for each in ("duckdb", engine):
+        with opened_on(each, table, unit=Person("who", max_rows=1, hash="md5")) as session:
             query = session.table("t").agg(n=tacet.histogram("x", [0, 1, 2, 3, 4, 5]))
             (bins,) = counted(session, query, salt=salt)["histograms"]
             assert bins == [(0, kept[0] + 1, 1)]

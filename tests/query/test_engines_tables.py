@@ -1,4 +1,4 @@
-"""Several tables on Spark: joined, united, exploded and split as on DuckDB."""
+"""Several tables on every engine: joined, united, exploded and split as on DuckDB."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.query.engines_alike import LOOSE, counted, opened_on, without_java
+from tests.query.engines_alike import LOOSE, OTHERS, counted, opened_on
 from tests.tiers import mostly_slow
 
 import tacet
@@ -21,7 +21,7 @@ from tacet.query.session import Session
 from tacet.query.units import Person, Unit
 
 pytestmark = [
-    pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
+    pytest.mark.parametrize("engine", OTHERS),
     pytest.mark.filterwarnings("ignore:keys. two keys look alike"),
 ]
 
@@ -45,13 +45,13 @@ LEFT, RIGHT, PUBLIC = (
 
 
 def on_both(
-    unit: Unit, ask: Callable[[Session], list[tuple[Session, Query]]]
+    engine: str, unit: Unit, ask: Callable[[Session], list[tuple[Session, Query]]]
 ) -> list[dict[str, Any]]:
-    """All integers of some questions, which are the same on DuckDB and on Spark."""
+    """All integers of some questions, which are the same on DuckDB and on another engine."""
     found = []
-    for engine in ("duckdb", "spark"):
+    for each in ("duckdb", engine):
         tables = {"t": LEFT, "right": RIGHT}
-        with opened_on(engine, tables, unit=unit, public={"public": PUBLIC}) as session:
+        with opened_on(each, tables, unit=unit, public={"public": PUBLIC}) as session:
             found.append([counted(one, query) for one, query in ask(session)])
     assert found[0] == found[1]
     return found[1]
@@ -86,15 +86,15 @@ UNITS: Mapping[str, Unit] = {
 
 
 @pytest.mark.parametrize("name", mostly_slow(UNITS))
-def test_missing_and_repeated_keys_meet_alike(name: str) -> None:
+def test_missing_and_repeated_keys_meet_alike(engine: str, name: str) -> None:
     """Also where a bound binds on the way to a join, and in the end."""
-    found = on_both(UNITS[name], joined)
+    found = on_both(engine, UNITS[name], joined)
     assert all(one["sums"] for one in found)
 
 
-def test_texts_are_split_at_signs_not_patterns() -> None:
+def test_texts_are_split_at_signs_not_patterns(engine: str) -> None:
     tags = pa.table({"who": [1, 2, 3, 4], "tag": ["a.*b", "", None, "..x."]})
-    with opened_on("spark", {"tags": tags}, unit=LOOSE) as session:
+    with opened_on(engine, {"tags": tags}, unit=LOOSE) as session:
         parts = session.table("tags").explode("tag", separator=".", most=3)
         query = parts.group_by("tag", keys=["", "a", "*b", "x"]).agg(n=tacet.count())
         assert counted(session, query)["sums"] == {0: (3,), 1: (1,), 2: (1,), 3: (1,)}
@@ -114,13 +114,15 @@ def split(session: Session, most: int) -> list[tuple[Session, Query]]:
     ]
 
 
-def test_people_are_in_the_same_parts_on_every_engine() -> None:
+def test_people_are_in_the_same_parts_on_every_engine(engine: str) -> None:
     """Of two tables, with parts of parts, for those who have rows in several."""
-    counts = on_both(Person("who", max_rows=1_000, hash="md5"), lambda session: split(session, 2))
+    counts = on_both(
+        engine, Person("who", max_rows=1_000, hash="md5"), lambda session: split(session, 2)
+    )
     assert sum(one["sums"].get(0, (0, 0))[0] for one in counts[:8]) > 20
 
 
-def test_a_person_is_in_as_many_parts_with_spark_s_own_hash() -> None:
+def test_a_person_is_in_as_many_parts_with_an_engine_s_own_hash(engine: str) -> None:
     lines = [
         (who, key)
         for table in (LEFT, RIGHT)
@@ -128,7 +130,7 @@ def test_a_person_is_in_as_many_parts_with_spark_s_own_hash() -> None:
         if who is not None and key in PARTS
     ]
     has = {who: len({key for other, key in lines if other == who}) for who, _ in lines}
-    with opened_on("spark", {"t": LEFT, "right": RIGHT}, unit=LOOSE) as session:
+    with opened_on(engine, {"t": LEFT, "right": RIGHT}, unit=LOOSE) as session:
         parts = session.split("key", keys=PARTS, max_parts=2, budget=tacet.ApproxDP(1, 0))
         found = 0
         for part in parts.values():
