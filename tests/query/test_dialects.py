@@ -145,7 +145,9 @@ def test_text_is_quoted_whatever_it_holds() -> None:
 
 def test_an_engine_that_there_is_not_is_refused() -> None:
     for engine in ("sqlite", None, 3, "Spark", ""):
-        with pytest.raises(InvalidParameter, match="'duckdb', 'spark' or a SparkSession"):
+        with pytest.raises(
+            InvalidParameter, match="'duckdb', 'spark', a SparkSession or 'postgresql:"
+        ):
             opened_on(engine, TABLE)  # type: ignore[arg-type]
 
 
@@ -154,6 +156,12 @@ def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(MissingExtra, match=r"pip install 'tacet\[spark\]'"):
         tacet.Session({"t": TABLE}, unit=tacet.Row(), budget=tacet.PureDP(1), engine="spark")
+
+
+def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'tacet\[postgres\]'"):
+        opened_on("postgresql://analyst:secret@nowhere/db", {"t": "public.visits"})
 
 
 def test_a_machine_without_java_is_told_what_to_install(
@@ -168,12 +176,12 @@ def test_a_machine_without_java_is_told_what_to_install(
         find_java(tmp_path)
 
 
-def test_spark_is_imported_only_where_it_is_used() -> None:
+def test_other_engines_are_imported_only_where_they_are_used() -> None:
     code = (
         "import sys, tacet, pyarrow as pa\n"
         "s = tacet.Session({'t': pa.table({'x': [1]})}, unit=tacet.Row(), budget=tacet.PureDP(1))\n"
         "s.evaluate(s.table('t').agg(n=tacet.count()), budget=tacet.PureDP(1))\n"
-        "print([name for name in sys.modules if name.startswith(('pyspark', 'py4j'))])\n"
+        "print([name for name in sys.modules if name.startswith(('pyspark', 'py4j', 'psycopg'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

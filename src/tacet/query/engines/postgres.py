@@ -83,8 +83,6 @@ class Postgres:
                 check_statement(chosen, held, translate)
         except Untranslatable as error:
             name = error.name
-        if any("\x00" in str(key) for cell in query.keys for key in cell):
-            name = "a key with U+0000"
         if name is not None:
             raise UnsupportedConstruct(name, engine="PostgreSQL")
 

@@ -74,10 +74,13 @@ class Asking:
             connection = self._stack.enter_context(connected(address))
             ask = reading(connection)
             self._cursor = psycopg.RawCursor(connection)
-            if tables:
-                # Nobody can put another relation in their place, from here on.
-                listed = ", ".join(one.named.sql for one in tables)
-                self._cursor.execute(f"LOCK TABLE {listed} IN ACCESS SHARE MODE")
+            # Nobody can put another relation in their place, from here on.
+            for one in tables:
+                self._cursor.execute(
+                    f"SELECT 1 FROM {one.named.sql} LIMIT 0"
+                    if one.materialised
+                    else f"LOCK TABLE {one.named.sql} IN ACCESS SHARE MODE"
+                )
             for one in tables:
                 if opened(one.named, ask, view=one.table.view) != one:
                     raise LookupError(one.named.name)

@@ -74,12 +74,13 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedTable:
-    """A table of the server. found: all that its catalogue says of it; schema: DuckDB's types."""
+    """A table of the server. found: what its catalogue says; schema: DuckDB's types."""
 
     named: Named
     found: tuple[object, ...]
     table: Table
     schema: dict[str, str]
+    materialised: bool
 
 
 def named(title: str, source: object) -> Named:
@@ -133,6 +134,7 @@ def opened(named: Named, catalogue: Catalogue, *, view: str) -> OpenedTable:
         found=(lines[0], tuple(columns)),
         table=Table(view=view, columns=types, body=body),
         schema=schema,
+        materialised=lines[0][1] == "m",
     )
 
 

@@ -1,0 +1,207 @@
+"""What PostgreSQL computes of a row is what DuckDB does, also where it would raise by itself."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import psycopg
+import pyarrow as pa
+import pytest
+from tests.postgres_server import server
+from tests.query import expressions_alike
+from tests.query.expressions_alike import There
+from tests.query.postgres_tables import stored
+
+from tacet.query.dialects.postgres import quoted, translate
+from tacet.query.dialects.statements import Table
+from tacet.query.dialects.typed import Untranslatable
+from tacet.query.expressions.parse import parse
+from tacet.query.expressions.types import Expression, Kind
+
+REFUSED_HERE = (
+    "try_cast(t as date)",
+    "try_cast(t as timestamp)",
+    "date_trunc('month', try_cast(t as date))",
+    "extract(year from try_cast(t as date))",
+)
+"""Of what Spark computes."""
+
+ALIKE = [text for text in expressions_alike.ALIKE if text not in REFUSED_HERE]
+_MOMENTS = {
+    Kind.DATE: (
+        "(CASE WHEN isfinite({0}) THEN CAST({0} - '1970-01-01'::date AS bigint) "
+        "WHEN {0} > '1970-01-01' THEN 2147483647 WHEN {0} IS NOT NULL THEN -2147483647 END)"
+    ),
+    Kind.TIMESTAMP: (
+        "(CASE WHEN isfinite({0}) THEN CAST(extract(EPOCH FROM {0}) * 1000000 AS bigint) "
+        "WHEN {0} > '1970-01-01' THEN 9223372036854775807 "
+        "WHEN {0} IS NOT NULL THEN -9223372036854775807 END)"
+    ),
+}
+
+
+def there(name: str, columns: Mapping[str, str]) -> There:
+    """PostgreSQL's values over a stored table with an `n`."""
+    listed = ", ".join(
+        f'{quoted(c)} COLLATE "C" AS {quoted(c)}' if kind == "TEXT" else quoted(c)
+        for c, kind in columns.items()
+    )
+    body = f"SELECT {listed} FROM {name}"
+    table = Table(view="data", columns=columns, body=body)
+
+    def values(expressions: Sequence[Expression]) -> list[tuple[Any, ...]]:
+        found = []
+        for expression in expressions:
+            (sql,) = expressions_alike.written([expression], translate, table, ' AS "x" FROM')
+            value = _MOMENTS.get(expression.kind, "{0}").format("q.x")
+            query = (
+                f'SELECT {value} FROM (SELECT {sql} AS x, data.n FROM ({body}) AS "data" '
+                "OFFSET 0) AS q ORDER BY q.n"
+            )
+            found.append([row[0] for row in cursor.execute(query.encode()).fetchall()])
+        return list(zip(*found, strict=True))
+
+    cursor = psycopg.RawCursor(connection())
+    cursor.execute("SET timezone = 'UTC'")
+    return values
+
+
+_open: list[psycopg.Connection] = []
+
+
+def connection() -> psycopg.Connection:
+    if not _open:
+        _open.append(server().connect())
+    return _open[0]
+
+
+def everything(rows: int, *, seed: int) -> pa.Table:
+    """Without the dates that PostgreSQL does not have."""
+    with contextlib.closing(duckdb.connect(":memory:")) as engine:
+        engine.register("data", expressions_alike.table(rows, seed=seed))
+        last = "isfinite({0}) AND {0} > DATE '5874897-12-31'"
+        days = ", ".join(
+            f"CASE WHEN NOT ({last.format(name)}) THEN {name} END AS {name}" for name in "de"
+        )
+        return engine.sql(f"SELECT * REPLACE ({days}) FROM data").to_arrow_table()
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[pa.Table, There]:
+    table = everything(220, seed=9)
+    return table, there(stored(table), expressions_alike.types())
+
+
+def test_every_expression_has_the_same_value(data: tuple[pa.Table, There]) -> None:
+    """Bit for bit, over NULL, NaN, signed zeros, infinities, ends of time and strange texts."""
+    table, values = data
+    assert not expressions_alike.differences(values, table, ALIKE)
+
+
+def test_a_wrong_value_would_be_found(data: tuple[pa.Table, There]) -> None:
+    table, values = data
+    assert expressions_alike.differences(values, table.set_column(1, "a", table["b"]), ["a + 1"])
+
+
+@pytest.mark.parametrize("text", [*expressions_alike.REFUSED, *REFUSED_HERE])
+def test_a_function_without_an_equal_is_refused(text: str) -> None:
+    expression = parse(text, columns=expressions_alike.COLUMNS)
+    known = {"data": Table(view="v", columns=expressions_alike.types())}
+    with pytest.raises(Untranslatable):
+        translate(f"SELECT {expression.sql} AS x FROM data", tables=known)
+
+
+def test_steps_out_of_postgresql_s_time_are_refused() -> None:
+    """Its days begin 4713 BC, and a row could have the year 1."""
+    known = {"data": Table(view="v", columns=expressions_alike.types())}
+    for text in (
+        "d - interval 5000 year",
+        "d - interval 60000 month",
+        "s - interval 20000 quarter",
+    ):
+        expression = parse(text, columns=expressions_alike.COLUMNS)
+        with pytest.raises(Untranslatable, match="INTERVAL"):
+            translate(f"SELECT {expression.sql} AS x FROM data", tables=known)
+
+
+# ---- doubles at the ends of their range --------------------------------------------------------
+
+
+def of_bits(drawn: random.Random, exponent: int) -> float:
+    """A double with this exponent, as its bits have it, and often a round mantissa."""
+    mantissa = drawn.choice([0, 1, 2**52 - 1, 2**51, *[drawn.getrandbits(52)] * 6])
+    bits = drawn.getrandbits(1) << 63 | min(max(exponent, 0), 2046) << 52 | mantissa
+    (found,) = struct.unpack("<d", struct.pack("<Q", bits))
+    return float(found)
+
+
+def pairs(rows: int, *, seed: int) -> pa.Table:
+    """Pairs whose sums, products and quotients lie on both sides of infinity and of 0."""
+    drawn = random.Random(seed)
+    ends = (1024, 1023, 1022, -1073, -1074, -1075, -1076, -1077)
+    special = [0.0, -0.0, math.inf, -math.inf, None, 1.0, 5e-324, 1.7976931348623157e308]
+    first, second = [], []
+    for _ in range(rows):
+        exponent = drawn.randrange(2047)
+        to_end = drawn.choice(ends)
+        partner = drawn.choice(
+            [
+                to_end - (exponent - 1023) + 1023,
+                exponent - 1023 - to_end + 1023,
+                exponent + drawn.randrange(-3, 4),
+                drawn.choice([2046, 2045, 1, 0]),
+                drawn.randrange(2047),
+            ]
+        )
+        first.append(of_bits(drawn, exponent))
+        value: float | None = of_bits(drawn, partner)
+        second.append(drawn.choice(special) if drawn.random() < 0.05 else value)
+    return pa.table(
+        {
+            "n": pa.array(range(rows), pa.int64()),
+            "a": pa.array(first, pa.float64()),
+            "b": pa.array(second, pa.float64()),
+        }
+    )
+
+
+SUMS = "a * b|a / b|a + b|a - b|a % b|a * b + a|a * a / b|a / (a * b)|round(a, 3)|round(a, -2)"
+
+
+def numbers(rows: int, *, seed: int, constants: int) -> list[str]:
+    """Expressions whose value differs: none is expected."""
+    data = pairs(rows, seed=seed)
+    drawn = random.Random(seed)
+    known = [repr(abs(of_bits(drawn, drawn.randrange(1, 2046)))) for _ in range(constants)]
+    texts = SUMS.split("|")
+    for constant in [*known, "1e308", "1e-300", "5e-324", "3", "0.1"]:
+        texts += [f"a {sign} {constant}" for sign in "+-*/%"]
+        texts += [f"{constant} - a", f"{constant} / a"]
+    kinds = {"n": "BIGINT", "a": "DOUBLE", "b": "DOUBLE"}
+    return expressions_alike.differences(there(stored(data), kinds), data, texts)
+
+
+def test_no_sum_product_or_quotient_raises_or_differs() -> None:
+    assert not numbers(600, seed=1, constants=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_no_sum_product_or_quotient_of_many_raises_or_differs(seed: int) -> None:
+    assert not numbers(20_000, seed=seed, constants=12)
+
+
+def test_by_itself_postgresql_would_raise() -> None:
+    """What the guards are for."""
+    for sql in ("a * b", "a / b"):
+        name = stored(pairs(600, seed=1))
+        with pytest.raises(psycopg.DataError, match=r"out of range|division by zero"):
+            connection().execute(f"SELECT sum(CAST({sql} AS float8)) FROM {name}".encode())
