@@ -51,6 +51,11 @@ class Postgres:
         """For each table the type of each column, by DuckDB's names: public."""
         return {title: one.schema for title, one in self._opened.items()}
 
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        return False
+
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
         return self._opened[table].table.view
