@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import math
 import random
@@ -80,6 +81,7 @@ _open: list[psycopg.Connection] = []
 def connection() -> psycopg.Connection:
     if not _open:
         _open.append(server().connect())
+        atexit.register(_open[0].close)
     return _open[0]
 
 

@@ -9,7 +9,7 @@ Everything the server raises while it answers leaves as one `EngineFailed` of co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tacet.errors import InvalidParameter, SourceChanged, SourceUnreadable, UnsupportedConstruct
@@ -55,6 +55,11 @@ class Postgres:
     def narrow(self) -> bool:
         """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
         return False
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The server's version, and what tells its tables from others without reading them."""
+        return self._server, *(f"{one.named.sql} {one.number}" for one in self._opened.values())
 
     def scan(self, table: str) -> str:
         """SQL of the relation that holds a table."""
@@ -123,7 +128,7 @@ class Postgres:
         reason = None
         try:
             with connected(self._address) as connection:
-                _check_server(connection)
+                self._server = _server(connection)
                 ask = reading(connection)
                 return [opened(n, ask, view=f"source{i}") for i, n in enumerate(names)]
         except psycopg.Error as error:
@@ -131,8 +136,8 @@ class Postgres:
         raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")
 
 
-def _check_server(connection: Any) -> None:
-    """Raise InvalidParameter for a server whose words are others."""
+def _server(connection: Any) -> str:
+    """The version and the database; InvalidParameter for a server whose words are others."""
     version = connection.info.server_version
     encoding = connection.info.parameter_status("server_encoding")
     if version < _LEAST_VERSION:
@@ -140,7 +145,7 @@ def _check_server(connection: Any) -> None:
     elif encoding != "UTF8":
         found, expected = f"a database in {encoding}", "a database in UTF8"
     else:
-        return
+        return f"postgresql {version // 10000} {connection.info.dbname}"
     raise InvalidParameter("engine", found, expected=expected)
 
 

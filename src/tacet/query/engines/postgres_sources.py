@@ -74,12 +74,16 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedTable:
-    """A table of the server. found: what its catalogue says; schema: DuckDB's types."""
+    """A table of the server. found: what its catalogue says; schema: DuckDB's types.
+
+    number: the server's own of it, which no other one has. materialised: of a view.
+    """
 
     named: Named
     found: tuple[object, ...]
     table: Table
     schema: dict[str, str]
+    number: int
     materialised: bool
 
 
@@ -134,6 +138,7 @@ def opened(named: Named, catalogue: Catalogue, *, view: str) -> OpenedTable:
         found=(lines[0], tuple(columns)),
         table=Table(view=view, columns=types, body=body),
         schema=schema,
+        number=lines[0][0],
         materialised=lines[0][1] == "m",
     )
 
