@@ -57,6 +57,11 @@ class Postgres:
         return False
 
     @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        return True  # as all that is named and read more than once
+
+    @property
     def identity(self) -> Sequence[str]:
         """The server's version, and what tells its tables from others without reading them."""
         return self._server, *(f"{one.named.sql} {one.number}" for one in self._opened.values())
