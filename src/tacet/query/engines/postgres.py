@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tacet.errors import InvalidParameter, SourceChanged, SourceUnreadable, UnsupportedConstruct
+from tacet.errors import (
+    EngineFailed,
+    InvalidParameter,
+    SourceChanged,
+    SourceUnreadable,
+    UnsupportedConstruct,
+)
 from tacet.extras import require
 from tacet.query.compile import Found, Statement, compile_chosen
 from tacet.query.dialects.postgres import translate
@@ -42,7 +48,7 @@ class Postgres:
 
     def __init__(self, tables: Mapping[str, Any], *, address: str) -> None:
         require("psycopg", extra="postgres")
-        self._address = _plain(address)
+        self._address, self._closed = _plain(address), False
         names = [named(title, source) for title, source in tables.items()]
         self._opened = {one.named.title: one for one in self._read(names)}
 
@@ -73,6 +79,11 @@ class Postgres:
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
         return guarded(lambda: self._looked(sql))
+
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
+        if self._closed:
+            raise EngineFailed(asked=False)
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
@@ -110,7 +121,8 @@ class Postgres:
         return guarded(lambda: KeyedRows.of(self._asking(), found))
 
     def close(self) -> None:
-        """Nothing stays open between questions."""
+        """Nothing stays open between questions; a second call does nothing."""
+        self._closed = True
 
     @property
     def _tables(self) -> dict[str, Table]:
