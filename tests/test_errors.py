@@ -97,7 +97,7 @@ def test_every_error_survives_a_process_pool() -> None:
 def test_the_engine_s_failure_has_one_text() -> None:
     assert str(errors.EngineFailed()) == str(errors.EngineFailed())
     with pytest.raises(TypeError):
-        errors.EngineFailed("a row")  # type: ignore[call-arg]
+        errors.EngineFailed("a row")  # type: ignore[arg-type, call-arg]
 
 
 def test_a_missing_package_comes_with_its_command() -> None:
