@@ -234,9 +234,14 @@ def _range(x: Any, y: Any, *, pairs: int) -> Fraction:
 
 
 def sweep(
-    *, kinds: Mapping[str, tuple[str, Limits | None]], neighbors: Neighbors, count: int, seed: int
+    *,
+    kinds: Mapping[str, tuple[str, Limits | None]],
+    neighbors: Neighbors,
+    count: int,
+    seed: int,
+    every: int = 1,
 ) -> Iterator[tuple[Moves, str]]:
-    """The moves of all aggregates over units, sources, pipelines and groupings."""
+    """The moves of all aggregates, or of one in so many, over units, sources, pipelines, groups."""
     salts = itertools.count(seed << 70)
     for kind, (ids, limits) in kinds.items():
         for text in (False, True) if ids != "float" else (False,):
@@ -254,7 +259,7 @@ def sweep(
                     # What is asked alone is asked of plain rows only, which saves many questions.
                     asked = {
                         name: make
-                        for name, make in {**EVERY, **derived}.items()
+                        for name, make in list({**EVERY, **derived}.items())[::every]
                         if pipeline == "plain" or make().lines == 1
                     }
                     where = f"{kind}, text={text}, {pipeline}, grouped={grouped}"

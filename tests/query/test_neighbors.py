@@ -39,8 +39,11 @@ QUICK = {"all limits"}
     "kind",
     [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in UNITS],
 )
-def test_no_neighbour_moves_an_answer_further_than_told(kind: str, neighbors: Neighbors) -> None:
-    _assert_bounded(kind, neighbors, count=40, seed=1)
+@pytest.mark.parametrize("every", mostly_slow([3, 1]))
+def test_no_neighbour_moves_an_answer_further_than_told(
+    kind: str, neighbors: Neighbors, every: int
+) -> None:
+    _assert_bounded(kind, neighbors, count=40, seed=1, every=every)
 
 
 @pytest.mark.slow
@@ -52,10 +55,12 @@ def test_no_neighbour_of_many_more_does(kind: str, neighbors: Neighbors, seed: i
     _assert_bounded(kind, neighbors, count=200, seed=seed)
 
 
-def _assert_bounded(kind: str, neighbors: Neighbors, *, count: int, seed: int) -> None:
+def _assert_bounded(
+    kind: str, neighbors: Neighbors, *, count: int, seed: int, every: int = 1
+) -> None:
     most: Moves = {}
     for moves, where in sweep(
-        kinds={kind: UNITS[kind]}, neighbors=neighbors, count=count, seed=seed
+        kinds={kind: UNITS[kind]}, neighbors=neighbors, count=count, seed=seed, every=every
     ):
         for (name, norm), share in moves.items():
             assert share <= 1, (name, norm, where, float(share))

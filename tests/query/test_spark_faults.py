@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -29,6 +30,8 @@ from tacet.errors import EngineFailed, SourceChanged
 from tacet.query.compile import Statement
 from tacet.query.counting import first_statement
 from tacet.query.engines.spark_local import quietly, unlogged
+from tacet.query.plan import Query
+from tacet.query.ranking import Asked
 from tacet.query.units import Person
 
 pytestmark = [
@@ -48,9 +51,9 @@ def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
         first = first_statement(session._engine, query, salt=11)
         tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
         assert tallies.deeper is not None
-        whole = refined(tallies.deeper, len(query.keys))
+        whole = refined(tallies.deeper, query)
         lost = lose_everything(spark)
-        again = refined(tallies.deeper, len(query.keys))
+        again = refined(tallies.deeper, query)
         tallies.deeper.close()
         assert lost > 0
         assert whole == again
@@ -58,17 +61,19 @@ def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
         assert counted(session, query, salt=11) == plain(tallies)
 
 
-def refined(deeper: Any, cells: int) -> list[tuple[int, int]]:
-    from tacet.query.ranking import Asked
-
+def refined(deeper: Any, query: Query) -> list[tuple[int, int]]:
+    """The rows of every point: a line asks about one of the first bins of one cell."""
+    (ranking,) = query.rankings
+    lows, highs = ranking.lows, ranking.lows + ranking.sizes - 1
+    cells = len(query.keys)
     found = deeper.count(
         0,
         Asked(
-            cells=range(cells),
-            lows=[0] * cells,
-            highs=[100_000] * cells,
-            shifts=[0] * cells,
-            points=[5] * cells,
+            cells=np.repeat(np.arange(cells), len(lows)).tolist(),
+            lows=np.tile(lows, cells).tolist(),
+            highs=np.tile(highs, cells).tolist(),
+            shifts=[0] * cells * len(lows),
+            points=np.tile(lows, cells).tolist(),
         ),
     )
     lines = zip(found.lines.tolist(), found.children.tolist(), found.counts.tolist(), strict=True)
