@@ -38,6 +38,8 @@ from query import machine
 from tools import CACHE
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))  # the checkout, in this process and its own
+
 ENGINES = ("duckdb", "spark")
 QUERIES = ("totals", "median", "lookup", "people")
 
