@@ -433,7 +433,9 @@ def test_orders_next_to_1_are_read_from_above() -> None:
             assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("kind", [*sorted(set(NO_NUMBERS) - {"object"}), "zero", "negative", "vast"])
+@pytest.mark.parametrize(
+    "kind", [*sorted(set(NO_NUMBERS) - {"object"}), "zero", "negative", "vast"]
+)
 @pytest.mark.parametrize("argument", ["epsilon", "rate"])
 def test_what_sampling_is_worth(argument: str, kind: str) -> None:
     value = {**NO_NUMBERS, "zero": 0, "negative": -1, "vast": 10**400}[kind]
