@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tacet.query.dialects.postgres_arithmetic import bound, double, span_of
 from tacet.query.dialects.postgres_texts import literal, text
-from tacet.query.dialects.shapes import is_hexadecimal, is_made_date
+from tacet.query.dialects.shapes import is_hexadecimal, is_made_date, text_to_boolean
 from tacet.query.dialects.typed import Span, Typed, Untranslatable, Writer, Writing
 from tacet.query.dialects.values import TYPES
 
@@ -39,7 +39,6 @@ _SPACE = r"[ \t\n\v\f\r]*"
 _NUMBER = rf"^{_SPACE}\+?-?([0-9_]+[.]?[0-9_]*|[.][0-9_]+)([eE][+-]?[0-9_]+)?{_SPACE}$"
 _LOST_MARK = r"(^|[^0-9])_|_([^0-9]|$)"
 _NO_NUMBER = rf"^{_SPACE}\+?-?([nN][aA][nN]|[iI][nN][fF]([iI][nN][iI][tT][yY])?){_SPACE}$"
-_TRUE, _FALSE = ("t", "true", "1", "y", "yes"), ("f", "false", "0", "n", "no")
 
 
 def _cast(writer: Writer, node: exp.Expression) -> Typed:
@@ -201,11 +200,7 @@ def _beyond(clean: str) -> str:
 
 def _text_to_boolean(x: str, target: str) -> str:
     del target
-    true, false = (", ".join(map(literal, words)) for words in (_TRUE, _FALSE))
-    return bound(
-        f"lower({x})",
-        lambda v: f"(CASE WHEN {v} IN ({true}) THEN TRUE WHEN {v} IN ({false}) THEN FALSE END)",
-    )
+    return text_to_boolean(x, bound)
 
 
 def _date_to_timestamp(x: str, target: str) -> str:

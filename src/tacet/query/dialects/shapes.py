@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
@@ -17,7 +19,10 @@ __all__ = [
     "lambda_parts",
     "parts_of_text",
     "refused",
+    "text_to_boolean",
 ]
+
+_TRUE, _FALSE = ("t", "true", "1", "y", "yes"), ("f", "false", "0", "n", "no")
 
 
 def lambda_parts(node: exp.Expression) -> tuple[exp.Expression, str, exp.Expression]:
@@ -99,3 +104,15 @@ def call(name: str, *parts: str, type: str = "TEXT") -> Writing:
         return Typed(f"{name}({', '.join(operands)})", type)
 
     return write
+
+
+def text_to_boolean(x: str, bound: Callable[[str, Callable[[str], str]], str]) -> str:
+    """SQL of the words that DuckDB reads as true or false; any other text is NULL.
+
+    bound: how this engine gives a name to what is used several times.
+    """
+    true, false = (", ".join(f"'{word}'" for word in words) for words in (_TRUE, _FALSE))
+    return bound(
+        f"lower({x})",
+        lambda v: f"(CASE WHEN {v} IN ({true}) THEN TRUE WHEN {v} IN ({false}) THEN FALSE END)",
+    )

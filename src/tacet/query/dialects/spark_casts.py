@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from tacet.query.dialects.shapes import is_hexadecimal
+from tacet.query.dialects.shapes import is_hexadecimal, text_to_boolean
 from tacet.query.dialects.spark_numbers import bound, finite, floor
 from tacet.query.dialects.spark_texts import literal
 from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
@@ -25,7 +25,6 @@ _SPACE = r"[ \t\n\x0B\f\r]*"
 _PLAIN_NUMBER = rf"\A{_SPACE}\+?-?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9_]+)?{_SPACE}\z"
 _LOST_MARK = r"(\A|[^0-9])_|_([^0-9]|\z)"
 _NO_NUMBER = rf"(?i)\A{_SPACE}\+?-?(nan|inf|infinity){_SPACE}\z"
-_TRUE, _FALSE = ("t", "true", "1", "y", "yes"), ("f", "false", "0", "n", "no")
 _ENDS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 
 _DAY = rf"\A{_SPACE}(-?)([0-9]+)([-/ \\])([0-9]{{1,2}})\3([0-9]{{1,2}})(?![0-9])(?i:( \(BC\))?)"
@@ -167,11 +166,7 @@ def _text_to_double(x: str, target: str) -> str:
 
 def _text_to_boolean(x: str, target: str) -> str:
     del target
-    true, false = (", ".join(map(literal, words)) for words in (_TRUE, _FALSE))
-    return bound(
-        f"lower({x})",
-        lambda v: f"(CASE WHEN {v} IN ({true}) THEN TRUE WHEN {v} IN ({false}) THEN FALSE END)",
-    )
+    return text_to_boolean(x, bound)
 
 
 def _text_to_date(x: str, target: str) -> str:

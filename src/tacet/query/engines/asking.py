@@ -14,13 +14,16 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacet.errors import UnsupportedConstruct
 from tacet.query.columns import Key
-from tacet.query.compile import Found, KeyTable, Statement
+from tacet.query.compile import Found, KeyTable, Statement, compile_chosen
 from tacet.query.dialects.statements import Table, Translated
+from tacet.query.dialects.typed import Untranslatable
 from tacet.query.engines.protocol import Climbed, Tallies
+from tacet.query.plan import Query
 from tacet.query.ranking import Asked, Refined
 
-__all__ = ["Asking", "KeyedRows", "check_statement", "tallied"]
+__all__ = ["Asking", "KeyedRows", "check_question", "check_statement", "tallied"]
 
 T = TypeVar("T")
 
@@ -170,6 +173,27 @@ class KeyedRows:
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
         self._asking.close()
+
+
+def check_question(
+    query: Query,
+    first: Statement | Found,
+    tables: Mapping[str, Table],
+    translate: Callable[..., Translated],
+    *,
+    engine: str,
+) -> None:
+    """Raise UnsupportedConstruct for a question that this engine would answer otherwise."""
+    name = None
+    try:
+        held = check_statement(first, tables, translate)
+        if isinstance(first, Found):
+            chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
+            check_statement(chosen, held, translate)
+    except Untranslatable as error:
+        name = error.name
+    if name is not None:
+        raise UnsupportedConstruct(name, engine=engine)
 
 
 def check_statement(

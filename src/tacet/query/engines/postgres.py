@@ -17,14 +17,12 @@ from tacet.errors import (
     InvalidParameter,
     SourceChanged,
     SourceUnreadable,
-    UnsupportedConstruct,
 )
 from tacet.extras import require
-from tacet.query.compile import Found, Statement, compile_chosen
+from tacet.query.compile import Found, Statement
 from tacet.query.dialects.postgres import translate
 from tacet.query.dialects.statements import Table
-from tacet.query.dialects.typed import Untranslatable
-from tacet.query.engines.asking import KeyedRows, check_statement, tallied
+from tacet.query.engines.asking import KeyedRows, check_question, tallied
 from tacet.query.engines.postgres_asking import Asking, connected, reading
 from tacet.query.engines.postgres_sources import OpenedTable, named, opened
 from tacet.query.engines.protocol import Keyed, Tallies
@@ -101,16 +99,7 @@ class Postgres:
 
     def check(self, query: Query, first: Statement | Found) -> None:
         """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
-        name = None
-        try:
-            held = check_statement(first, self._tables, translate)
-            if isinstance(first, Found):
-                chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
-                check_statement(chosen, held, translate)
-        except Untranslatable as error:
-            name = error.name
-        if name is not None:
-            raise UnsupportedConstruct(name, engine="PostgreSQL")
+        check_question(query, first, self._tables, translate, engine="PostgreSQL")
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""

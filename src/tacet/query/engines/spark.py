@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from tacet.errors import EngineFailed, InvalidParameter, UnsupportedConstruct
-from tacet.query.compile import Found, Statement, compile_chosen
+from tacet.errors import EngineFailed, InvalidParameter
+from tacet.query.compile import Found, Statement
 from tacet.query.dialects.spark import translate
 from tacet.query.dialects.statements import Table
-from tacet.query.dialects.typed import Untranslatable
-from tacet.query.engines.asking import KeyedRows, check_statement, tallied
+from tacet.query.engines.asking import KeyedRows, check_question, tallied
 from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.sources import Csv, Fingerprint
 from tacet.query.engines.spark_asking import Asking, guarded
@@ -137,16 +136,7 @@ class Spark:
 
     def check(self, query: Query, first: Statement | Found) -> None:
         """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
-        name = None
-        try:
-            held = check_statement(first, self._tables, translate)
-            if isinstance(first, Found):
-                chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
-                check_statement(chosen, held, translate)
-        except Untranslatable as error:
-            name = error.name
-        if name is not None:
-            raise UnsupportedConstruct(name, engine="Spark")
+        check_question(query, first, self._tables, translate, engine="Spark")
 
     def run(self, statement: Statement, *, measures: int) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""

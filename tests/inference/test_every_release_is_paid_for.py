@@ -1,0 +1,157 @@
+"""What estimates and tests really release, together, never costs more than their budget."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, accounting, inference
+from tacet.mechanisms.additive.integer import DiscreteLaplace
+from tacet.mechanisms.additive.real import Gaussian, Laplace
+from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from tacet.privacy import events
+from tacet.privacy.events import Event
+from tacet.privacy.guarantees import Guarantee
+
+X = np.random.default_rng(1).normal(5, 1, 400)
+Y = np.random.default_rng(2).normal(5, 1, 300)
+KINDS = np.arange(400) % 3
+BOUNDS: dict[str, Any] = {"lower": 0, "upper": 10}
+PAIRS = [(0, 10), (0, 10)]
+EDGES = np.linspace(0, 10, 9)
+
+ASKED: Mapping[str, Callable[[Guarantee], object]] = {
+    "mean": lambda b: inference.mean(X, budget=b, **BOUNDS),
+    "proportion": lambda b: inference.proportion(X > 5, budget=b),
+    "centered_mean": lambda b: inference.centered_mean(X, budget=b),
+    "centered_mean in bounds": lambda b: inference.centered_mean(X, budget=b, **BOUNDS),
+    "find_bounds": lambda b: inference.find_bounds(X, budget=b),
+    "variance": lambda b: inference.variance(X, budget=b, **BOUNDS),
+    "stdev": lambda b: inference.stdev(X, budget=b, **BOUNDS),
+    "median": lambda b: inference.median(X, budget=b, **BOUNDS),
+    "quantile": lambda b: inference.quantile(X, 0.9, budget=b, **BOUNDS),
+    "iqr": lambda b: inference.iqr(X, budget=b, **BOUNDS),
+    "covariance_matrix": lambda b: inference.covariance_matrix(
+        np.stack([X, X[::-1]], axis=1), bounds=PAIRS, budget=b
+    ),
+    "correlation_matrix": lambda b: inference.correlation_matrix(
+        np.stack([X, X[::-1]], axis=1), bounds=PAIRS, budget=b
+    ),
+    "histogram": lambda b: inference.histogram(X, edges=EDGES, budget=b),
+    "density": lambda b: inference.density(X, budget=b, **BOUNDS),
+    "distribution": lambda b: inference.distribution(X, edges=EDGES, budget=b),
+    "binomial_test": lambda b: inference.binomial_test(X > 5, budget=b),
+    "fit_test": lambda b: inference.fit_test(KINDS, shares=[1, 1, 1], budget=b, draws=99),
+    "independence_test": lambda b: inference.independence_test(
+        KINDS, KINDS[::-1], categories=(3, 3), budget=b, draws=99
+    ),
+    "t_test": lambda b: inference.t_test(X, 5, budget=b, draws=99, **BOUNDS),
+    "mann_whitney_test": lambda b: inference.mann_whitney_test(X, Y, budget=b, draws=99),
+    "signed_rank_test": lambda b: inference.signed_rank_test(X - 5, budget=b, draws=99),
+}
+GROUPED: Mapping[str, tuple[int, Callable[[Guarantee], object]]] = {
+    "two_sample_t_test": (
+        2,
+        lambda b: inference.two_sample_t_test(X, Y, budget=b, draws=99, **BOUNDS),
+    ),
+    "anova": (3, lambda b: inference.anova([X, Y, X], budget=b, draws=99, **BOUNDS)),
+}
+"""Groups of different people: each is released with the whole budget, one release a group."""
+
+TOGETHER = {"two_proportions_test"}
+"""One release for both groups, of which a replaced person changes one number."""
+
+BUDGETS = [PureDP(1), ApproxDP(1, 1e-6), ZCDP("0.5"), GDP(1), RenyiDP(8, 2)]
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """From now on the events of all mechanisms that release anything."""
+    seen: list[Event] = []
+    depth = 0
+
+    def watch(mechanism: type, name: str) -> None:
+        real = getattr(mechanism, name)
+
+        def noting(self: Any, *arguments: Any, **named: Any) -> Any:
+            nonlocal depth
+            if depth == 0:
+                seen.append(self.event)
+            depth += 1
+            try:
+                return real(self, *arguments, **named)
+            finally:
+                depth -= 1
+
+        monkeypatch.setattr(mechanism, name, noting)
+
+    for mechanism in (Gaussian, Laplace, DiscreteLaplace):
+        watch(mechanism, "release")
+        watch(mechanism, "release_exact")
+    watch(PiecewiseConstantExponential, "release")
+    return seen
+
+
+def within(spent: Event, budget: Guarantee) -> bool:
+    """By the accountant, not by what shared the budget out."""
+    match budget:
+        case PureDP(epsilon):
+            return accounting.epsilon(spent, delta=0, neighbors=ReplaceOne) <= epsilon
+        case ApproxDP(epsilon, delta):
+            return accounting.delta(spent, epsilon=epsilon, neighbors=ReplaceOne) <= delta
+        case ZCDP(rho):
+            return accounting.rho(spent, neighbors=ReplaceOne) <= rho
+        case GDP():
+            normal = events.Gaussian(noise_multiplier=1 / budget.mu)
+            return all(
+                accounting.delta(spent, epsilon=e, neighbors=ReplaceOne)
+                <= accounting.delta(normal, epsilon=e) * (1 + 1e-9)
+                for e in (0.01, 0.5, 1.0, 3.0)
+            )
+        case RenyiDP(alpha, epsilon):
+            return accounting.renyi(spent, alpha=alpha, neighbors=ReplaceOne) <= epsilon
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("name", ASKED)
+def test_all_releases_together_are_within_the_budget(
+    name: str, budget: Guarantee, released: list[Event]
+) -> None:
+    ASKED[name](budget)
+    assert released
+    assert within(events.compose(released), budget)
+    # And they use it: twice as much would not be.
+    assert not within(events.compose(released, count=4), budget)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("name", GROUPED)
+def test_each_group_is_released_once_within_the_budget(
+    name: str, budget: Guarantee, released: list[Event]
+) -> None:
+    groups, ask = GROUPED[name]
+    ask(budget)
+    assert len(released) == groups
+    assert all(within(event, budget) for event in released)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+def test_two_proportions_are_one_release(budget: Guarantee, released: list[Event]) -> None:
+    inference.two_proportions_test(X > 5, Y > 5, budget=budget, draws=99)
+    assert len(released) == 1
+    assert within(released[0], budget)
+
+
+def test_nothing_that_releases_is_left_out() -> None:
+    """Estimators say their event themselves; see their own tests."""
+    functions = {
+        name
+        for name in inference.__all__
+        if name[0].islower() and name not in {"binomial_power", "power_curve", "losses"}
+    }
+    assert functions == {name.split()[0] for name in ASKED} | set(GROUPED) | TOGETHER
