@@ -16,10 +16,10 @@ __all__ = ["lines_of", "names_of"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def lines_of(name: str) -> list[str]:
+def lines_of(name: str, *arguments: str) -> list[str]:
     """What the example prints, in a process of its own where warnings are errors."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
