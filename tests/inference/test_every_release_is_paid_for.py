@@ -12,6 +12,7 @@ import pytest
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, accounting, inference
 from tacet.mechanisms.additive.integer import DiscreteLaplace
+from tacet.mechanisms.additive.norms import KNorm
 from tacet.mechanisms.additive.real import Gaussian, Laplace
 from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from tacet.privacy import events
@@ -20,6 +21,7 @@ from tacet.privacy.guarantees import Guarantee
 
 X = np.random.default_rng(1).normal(5, 1, 400)
 Y = np.random.default_rng(2).normal(5, 1, 300)
+TABLE = np.stack([X, X[::-1], X + X[::-1]], axis=1)
 KINDS = np.arange(400) % 3
 BOUNDS: dict[str, Any] = {"lower": 0, "upper": 10}
 PAIRS = [(0, 10), (0, 10)]
@@ -53,6 +55,10 @@ ASKED: Mapping[str, Callable[[Guarantee], object]] = {
     "t_test": lambda b: inference.t_test(X, 5, budget=b, draws=99, **BOUNDS),
     "mann_whitney_test": lambda b: inference.mann_whitney_test(X, Y, budget=b, draws=99),
     "signed_rank_test": lambda b: inference.signed_rank_test(X - 5, budget=b, draws=99),
+    "PCA": lambda b: inference.PCA(budget=b, feature_bounds=(0, 10)).fit(TABLE),
+    "PCA of scaled features": lambda b: inference.PCA(
+        budget=b, feature_bounds=(0, 10), scale=True
+    ).fit(TABLE),
 }
 GROUPED: Mapping[str, tuple[int, Callable[[Guarantee], object]]] = {
     "two_sample_t_test": (
@@ -94,6 +100,7 @@ def released(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
         watch(mechanism, "release")
         watch(mechanism, "release_exact")
     watch(PiecewiseConstantExponential, "release")
+    watch(KNorm, "release")
     return seen
 
 
@@ -148,10 +155,11 @@ def test_two_proportions_are_one_release(budget: Guarantee, released: list[Event
 
 
 def test_nothing_that_releases_is_left_out() -> None:
-    """Estimators say their event themselves; see their own tests."""
+    """Regressions say their event themselves; see their own tests."""
     functions = {
         name
         for name in inference.__all__
-        if name[0].islower() and name not in {"binomial_power", "power_curve", "losses"}
+        if (name[0].islower() and name not in {"binomial_power", "power_curve", "losses"})
+        or name == "PCA"
     }
     assert functions == {name.split()[0] for name in ASKED} | set(GROUPED) | TOGETHER

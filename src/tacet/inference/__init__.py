@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tacet.inference.binomial import BinomialTest, binomial_power, binomial_test
     from tacet.inference.centered import centered_mean, find_bounds
+    from tacet.inference.components import PCA
     from tacet.inference.count_tests import fit_test, independence_test, two_proportions_test
     from tacet.inference.distributions import (
         Density,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tacet.inference.variances import stdev, variance
 
 __all__ = [
+    "PCA",
     "BinomialTest",
     "Density",
     "Distribution",
@@ -84,6 +86,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.components": ["PCA"],
     "tacet.inference.quantile_regression": ["QuantileRegression"],
     "tacet.inference.scalers": ["RobustScaler"],
     "tacet.inference.m_estimator": ["MEstimator", "RidgeRegression"],

@@ -10,6 +10,7 @@ from tacet.extras import require
 
 __all__ = [
     "BaseEstimator",
+    "ClassNamePrefixFeaturesOutMixin",
     "ClassifierMixin",
     "DataConversionWarning",
     "OneToOneFeatureMixin",
@@ -24,6 +25,7 @@ _validation: Any = require("sklearn.utils.validation", extra="inference")
 _exceptions: Any = require("sklearn.exceptions", extra="inference")
 
 BaseEstimator: Any = _base.BaseEstimator
+ClassNamePrefixFeaturesOutMixin: Any = _base.ClassNamePrefixFeaturesOutMixin
 ClassifierMixin: Any = _base.ClassifierMixin
 OneToOneFeatureMixin: Any = _base.OneToOneFeatureMixin
 RegressorMixin: Any = _base.RegressorMixin
