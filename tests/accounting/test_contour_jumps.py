@@ -182,6 +182,38 @@ def test_the_pieces_of_a_step_make_the_step() -> None:
             assert above == pytest.approx(made.log_m, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("q", "sigma", "count", "delta", "epsilon"),
+    [
+        (0.003012, 24440.0, 31_142_254_190, 0.0087, 5.17713e-05),
+        (1.086e-5, 1.541, 5_701_823_258, 2.9e-26, 6.264432),
+        (0.01, 1.0, 1000, 1e-9, 3.0),
+    ],
+)
+def test_a_rare_jump_leaves_the_rest_its_mass_times_many_steps(
+    q: float, sigma: float, count: int, delta: float, epsilon: float
+) -> None:
+    """A bulk of mass 1 - 1e-13 and less: of its logarithm 1e-16 is no rounding error any more."""
+    law = sampled(q, sigma, count, delta)
+    parts = split([law], log_delta=math.log(delta), aims=[math.log(delta)])
+    assert parts is not None
+    bulk = next(law for law in pieces_of(parts) if not law.jumps)
+    cut = bulk.cut
+    assert cut is not None
+    with mpmath.workdps(40):
+        spread, mu = mpmath.sqrt(1 + mpmath.mpf(cut.width) ** 2), 1 / mpmath.mpf(sigma)
+        tails = [mpmath.erfc((cut.high - mean) / spread / mpmath.sqrt(2)) / 2 for mean in (0, mu)]
+        truth = mpmath.log1p(-(1 - mpmath.mpf(q)) * tails[0] - mpmath.mpf(q) * tails[1])
+        assert abs(truth - cut.log_norm) <= cut.norm_error
+    assert cut.norm_error * count < 1e-6
+    made, _ = sum_of_terms(parts, epsilon=epsilon, log_unit=math.log(delta), work=20_000_000)
+    told = made.at(epsilon)
+    known = delta_interval(steps(q, sigma, count), epsilon=epsilon, directions="remove")
+    assert told.lower * delta <= known.upper
+    assert known.lower <= told.upper * delta
+    assert known.lower <= known.upper
+
+
 def sampled(q: float, sigma: float, count: int, delta: float) -> SampledGaussian:
     parts = parts_of(flatten(steps(q, sigma, count)), direction="remove", log_delta=math.log(delta))
     assert parts is not None

@@ -213,8 +213,8 @@ def _piece_of(
         log_norm, norm_error, share = own, 3 * slip, 1.0
     else:
         share = -math.exp(own) / -math.expm1(own)
-        log_norm, norm_error = math.log(-math.expm1(own)), -3 * slip * share
-        norm_error += 4 * UNIT * abs(log_norm)
+        log_norm, norm_error = _log_rest(own), -3 * slip * share
+        norm_error += 12 * UNIT * abs(log_norm)
     drift = share * q * (math.exp(moved - own) - math.exp(q_jump - own))
     wrong = 3 * slip * q * (math.exp(moved - own) + math.exp(q_jump - own)) * abs(share)
     wrong += 8 * UNIT * abs(own) * abs(drift)
@@ -251,6 +251,13 @@ def _piece_of(
 def _log_less(level: float, other: float) -> float:
     """ln(e^level - e^other)."""
     return level + math.log1p(-math.exp(other - level))
+
+
+def _log_rest(level: float) -> float:
+    """ln(1 - e^level), level < 0: its digits count, times as many copies as there are."""
+    if level < -math.log(2):
+        return math.log1p(-math.exp(level))
+    return math.log(-math.expm1(level))
 
 
 def _counts(whole: Sequence[_Cutting], numbers: Sequence[int]) -> list[int] | None:
