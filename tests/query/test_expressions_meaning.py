@@ -6,9 +6,15 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import random
+import struct
 
+import duckdb
 import pytest
 from tests.query.expression_row import value
+
+from tacet.query.expressions.parse import parse
+from tacet.query.expressions.types import Column, Kind
 
 
 @pytest.mark.parametrize(
@@ -218,3 +224,23 @@ from tests.query.expression_row import value
 )
 def test_meaning(text: str, expected: object) -> None:
     assert value(text) == expected
+
+
+@pytest.mark.parametrize("text", ["CAST(x AS VARCHAR)", "CAST(x * 1 * 1 * 1 * 1 * 1 AS VARCHAR)"])
+def test_every_double_is_read_back_from_its_text(text: str) -> None:
+    """DuckDB 2.0 by itself writes 2^81 as 2^82, and 2^807 with a letter."""
+    drawn = random.Random(3)
+    powers = [sign * 2.0**power for power in range(-1074, 1024) for sign in (1, -1)]
+    others = [struct.unpack("d", drawn.randbytes(8))[0] for _ in range(20_000)]
+    simple = [0.0, -0.0, 1e22, 1e23, 0.1, 1 / 3, 123456.75, 1.7976931348623157e308]
+    known = [number for number in powers + others + simple if math.isfinite(number)]
+    expression = parse(text, columns={"x": Column("x", Kind.NUMBER)})
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            f"SELECT x, {expression.sql} FROM (SELECT unnest($1::DOUBLE[]) AS x)",
+            [[*known, math.inf, None]],
+        ).fetchall()
+    assert [(number, float(written)) for number, written in rows[:-2]] == [(x, x) for x in known]
+    assert [written for _, written in rows[-2:]] == ["inf", None]
+    assert "-0.0" not in {written for _, written in rows}
+    assert {"0.1", "123456.75", "1e+22"} <= {written for _, written in rows}

@@ -81,6 +81,7 @@ REFUSED: dict[str, tuple[Callable[[Query, Query], Query], str]] = {
     "parts without a name": (lambda v, u: v.explode("LOWER(day)", most=3), "into=None"),
     "parts under a taken name": (lambda v, u: v.explode("day", most=3, into="x"), "a new name"),
     "no parts": (lambda v, u: v.explode("day", most=0), "most"),
+    "parts without a bound": (lambda v, u: v.explode("day"), "most=5"),
     "too many parts": (lambda v, u: v.explode("day", most=10**6), "at most 1,000 parts"),
     "no separator": (lambda v, u: v.explode("day", separator="", most=2), "separator"),
     "too many copies": (

@@ -26,7 +26,7 @@ from tests.query.engines_alike import (
 )
 
 import tacet
-from tacet.errors import EngineFailed, SourceChanged
+from tacet.errors import EngineFailed, InvalidParameter, SourceChanged
 from tacet.query.compile import Statement
 from tacet.query.counting import first_statement
 from tacet.query.engines.spark_local import quietly, unlogged
@@ -142,6 +142,25 @@ def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
             session.evaluate(query, budget=tacet.PureDP(1))
         assert failed.value.__cause__ is None
         assert failed.value.__context__ is None
+        assert session.spent == tacet.ApproxDP(1, 0)
+
+
+def test_a_spark_that_is_gone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened_on("spark", TABLE, unit=LOOSE) as session:
+        query = session.table("t").agg(n=tacet.count())
+        with monkeypatch.context() as changed:
+            changed.setattr("tacet.query.engines.spark.ended", lambda _: True)
+            with pytest.raises(EngineFailed) as failed:
+                session.evaluate(query, budget=tacet.PureDP(1))
+            assert not failed.value.asked
+            with pytest.raises(InvalidParameter, match="a SparkSession that is running"):
+                tacet.Session({"t": TABLE}, unit=LOOSE, budget=tacet.PureDP(1), engine=local())
+        assert session.spent == tacet.ApproxDP(0, 0)
+        session.evaluate(query, budget=tacet.PureDP(1))
+        session._engine.close()
+        with pytest.raises(EngineFailed) as failed:
+            session.evaluate(query, budget=tacet.PureDP(1))
+        assert not failed.value.asked
         assert session.spent == tacet.ApproxDP(1, 0)
 
 

@@ -62,6 +62,66 @@ print(found[0][0] == found[1][0], found[0][1].to_dicts() == found[1][1].to_dicts
 print(folder)
 """
 
+ENDING = """
+import os, signal, sys, time
+from pathlib import Path
+import pyarrow as pa
+import tacet
+from tacet.errors import EngineFailed, SourceUnreadable
+
+def opened():
+    return tacet.Session(
+        {"t": pa.table({"x": [1.0, 2.0]})}, unit=tacet.Row(), budget=tacet.PureDP(9),
+        engine="spark", memory_limit="1GB", threads=2,
+    )
+
+def ask(session):
+    session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+
+def children(process):
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from children(child)
+
+def refused(session):
+    try:
+        ask(session)
+    except EngineFailed as failed:
+        print(failed.asked, session.spent)
+    session.close()
+
+with opened() as session:
+    ask(session)
+    session._engine._spark.stop()
+    refused(session)
+session = opened()  # Spark starts again in the same Java process
+ask(session)
+for child in children(os.getpid()):
+    if "java" in Path(f"/proc/{child}/comm").read_text():
+        os.kill(child, signal.SIGKILL)
+time.sleep(1)
+refused(session)
+try:
+    opened()
+except SourceUnreadable as error:
+    print("start a new Python process" in str(error), error.__context__)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_where_it_has_ended_nothing_is_asked_and_nothing_spent() -> None:
+    path = os.pathsep.join([*sys.path, str(Path(__file__).parents[2])])
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    gone = "False PureDP(epsilon=1.0)"
+    assert done.stdout.splitlines() == [gone, gone, "True None"], done.stderr[-3000:]
+
 
 @pytest.mark.timeout(900)
 def test_it_counts_alike_tells_nothing_and_leaves_nothing(tmp_path: Path) -> None:

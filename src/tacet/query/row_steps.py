@@ -64,14 +64,19 @@ class RowSteps(ABC):
         return dataclasses.replace(self, rows=rows)
 
     def explode(
-        self, column: str, *, separator: str = ",", most: int, into: str | None = None
+        self,
+        column: str,
+        *,
+        separator: str = ",",
+        most: int | None = None,
+        into: str | None = None,
     ) -> Self:
         """Turn every row into one for each part of a text: `explode("tags", most=5)`.
 
         column: a column or expression of text; it is split at the separator, and the first `most`
-        parts count; rows where it is NULL go. into: the name of the column of parts, which by
-        default stands in place of the column that was split. Where single rows are protected, the
-        noise of counts and sums grows with `most`.
+        parts count (it must be given); rows where it is NULL go. into: the name of the column of
+        parts, which by default stands in place of the column that was split. Where single rows are
+        protected, the noise of counts and sums grows with `most`.
         """
         self._before_groups("explode")
         return dataclasses.replace(

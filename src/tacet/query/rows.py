@@ -270,13 +270,18 @@ class Rows:
             scope=self.scope.with_derived(label, expression, identifier=step.name),
         )
 
-    def explode(self, text: str, *, separator: str, most: int, into: str | None) -> Rows:
+    def explode(self, text: str, *, separator: str, most: int | None, into: str | None) -> Rows:
         """See `Query.explode`."""
         expression = self.scope.parse(text, argument="explode", expect=Kind.TEXT)
         if not checks.is_text(separator) or not 0 < len(separator) <= _LONGEST_SEPARATOR:
             raise InvalidParameter("separator", separator, expected="text, such as ','")
         if "\x00" in separator or (not separator.isprintable() and not separator.isspace()):
             raise InvalidParameter("separator", separator, expected="signs that can be shown")
+        if most is None:
+            expected = (
+                "how many parts of a text count, such as most=5: else a row may become any number"
+            )
+            raise InvalidParameter("most", most, expected=expected)
         count = int(checks.positive_integer(most=most))
         if count > MOST_PARTS:
             raise InvalidParameter("most", most, expected=f"at most {MOST_PARTS:,} parts")

@@ -23,7 +23,7 @@ from tacet.query.engines.asking import KeyedRows, check_question, tallied
 from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.sources import Csv, Fingerprint
 from tacet.query.engines.spark_asking import Asking, guarded
-from tacet.query.engines.spark_local import local_spark, quietly, unlogged
+from tacet.query.engines.spark_local import ended, local_spark, quietly
 from tacet.query.engines.spark_sources import opened
 from tacet.query.plan import Query
 
@@ -68,6 +68,10 @@ class Spark:
         elif not hasattr(spark, "_jsparkSession"):
             raise InvalidParameter(
                 "engine", type(spark), expected="a SparkSession that is not a Spark Connect one"
+            )
+        elif ended(spark):
+            raise InvalidParameter(
+                "engine", "a stopped SparkSession", expected="a SparkSession that is running"
             )
         with quietly():
             self._spark = spark.newSession()
@@ -120,13 +124,7 @@ class Spark:
 
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if Spark ended. Reads no data."""
-        with unlogged():
-            try:
-                context = self._spark.sparkContext._jsc  # noqa: SLF001  # None once it was stopped
-                ended = context is None or bool(context.sc().isStopped())
-            except Exception:  # noqa: BLE001  # its process is gone
-                ended = True
-        if ended or not self._tables:
+        if not self._tables or ended(self._spark):
             raise EngineFailed(asked=False)
 
     def check_sources(self) -> None:
@@ -150,7 +148,7 @@ class Spark:
         """Forget the tables; a second call does nothing. A local Spark stays for the next one."""
         with self._lock, quietly():
             tables, self._tables = self._tables, {}
-            for table in tables.values():
+            for table in tables.values() if not ended(self._spark) else ():
                 self._spark.catalog.dropTempView(table.view)
 
     def _asking(self) -> Asking:

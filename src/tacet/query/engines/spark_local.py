@@ -24,10 +24,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tacet.errors import MissingExtra
+from tacet.errors import MissingExtra, SourceUnreadable
 from tacet.extras import require
 
-__all__ = ["find_java", "local_spark", "quietly", "unlogged"]
+__all__ = ["ended", "find_java", "local_spark", "quietly", "unlogged"]
 
 _LOCK = threading.Lock()
 _LOGGING = "rootLogger.level = off\n"
@@ -73,6 +73,16 @@ def unlogged() -> Iterator[None]:
             del depths[thread]
 
 
+def ended(spark: Any) -> bool:
+    """Whether a Spark was stopped, or its Java process is gone."""
+    with unlogged():
+        try:
+            context = spark.sparkContext._jsc  # noqa: SLF001  # None once it was stopped
+            return context is None or bool(context.sc().isStopped())
+        except Exception:  # noqa: BLE001  # nobody answers
+            return True
+
+
 def local_spark(
     *, memory: str, threads: int | None, settings: Mapping[str, str] | None = None
 ) -> Any:
@@ -80,42 +90,57 @@ def local_spark(
 
     memory: of its machine, as Java writes it; threads: None for all cores; settings: further ones.
     All are those of the first start. Raises MissingExtra where PySpark or a Java runtime is not
-    there.
+    there, SourceUnreadable where Spark does not start: PySpark has one Java process in its life.
     """
     with quietly():
         sql = require("pyspark.sql", extra="spark")
         require("pyarrow", extra="spark")
+    reason = ""
     with _LOCK, quietly():
-        running = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession  # noqa: SLF001
-        if running is not None and running._jsc.sc().isStopped() is False:  # noqa: SLF001
-            return running
-        folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        find_java(Path(folder))
-        settled = Path(folder, "log4j2.properties")
-        settled.write_text(_LOGGING)
-        options = {
-            "spark.driver.memory": memory,
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{settled} "
-            f"-Duser.timezone=UTC -Dderby.system.home={folder} -XX:+UseSerialGC",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.eventLog.enabled": "false",
-            "spark.log.level": "OFF",
-            "spark.local.dir": folder,
-            "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
-            "spark.sql.catalogImplementation": "in-memory",
-            "spark.io.encryption.enabled": "true",
-            "spark.sql.shuffle.partitions": str(2 * (threads or os.cpu_count() or 1)),
-        }
-        options |= settings or {}
-        builder = sql.SparkSession.builder.master(f"local[{threads or '*'}]").appName("tacet")
-        for name, value in options.items():
-            builder = builder.config(name, value)
-        with _standard_error_closed():
-            return builder.getOrCreate()
+        try:
+            running = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession  # noqa: SLF001
+            if running is not None and not ended(running):
+                return running
+            return _started(sql, memory=memory, threads=threads, settings=settings or {})
+        except MissingExtra:
+            raise
+        except Exception as error:  # noqa: BLE001  # no table has been named to it yet
+            reason = str(error).partition("\n")[0].rstrip(".")
+    raise SourceUnreadable(
+        f"Spark could not be started in this process: {reason}. It needs Java 17 or later "
+        "(pip install 'tacet[spark,java]') and as much free memory as memory_limit= says. If it "
+        "ran here before, and its Java process has ended, start a new Python process."
+    )
+
+
+def _started(sql: Any, *, memory: str, threads: int | None, settings: Mapping[str, str]) -> Any:
+    folder = tempfile.mkdtemp(prefix="tacet-")  # mode 0700
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    find_java(Path(folder))
+    settled = Path(folder, "log4j2.properties")
+    settled.write_text(_LOGGING)
+    options = {
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{settled} "
+        f"-Duser.timezone=UTC -Dderby.system.home={folder} -XX:+UseSerialGC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.log.level": "OFF",
+        "spark.local.dir": folder,
+        "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.io.encryption.enabled": "true",
+        "spark.sql.shuffle.partitions": str(2 * (threads or os.cpu_count() or 1)),
+        **settings,
+    }
+    builder = sql.SparkSession.builder.master(f"local[{threads or '*'}]").appName("tacet")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    with _standard_error_closed():
+        return builder.getOrCreate()
 
 
 @contextmanager
