@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+import sqlalchemy
 from tests.postgres_server import Server, server
 from tests.query.engines_alike import TABLE, counted, opened_on
 from tests.query.postgres_tables import stored, url
@@ -51,13 +52,13 @@ def schema(there: psycopg.Connection) -> str:
     return str(found[0])
 
 
-def opened(source: object, *, unit: Unit | None = None, address: str | None = None) -> Session:
+def opened(source: object, *, unit: Unit | None = None, engine: object = None) -> Session:
     return Session(
         {"t": source},
         unit=tacet.Row() if unit is None else unit,
         budget=tacet.ApproxDP(100, "1e-3"),
         bits=SeededBits(7),
-        engine=address or url(),
+        engine=engine or url(),
     )
 
 
@@ -228,21 +229,21 @@ def test_who_sees_some_rows_only_is_refused(there: psycopg.Connection) -> None:
         "CREATE POLICY chance ON t USING (random() < 0.5)".encode()
     )
     address = url().replace("postgres@", f"reader_{name}@")
-    with opened(f"{name}.plain", address=address) as session:  # who may only read
+    with opened(f"{name}.plain", engine=address) as session:  # who may only read
         session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
     with pytest.raises(InvalidParameter, match="row security"):
-        opened(f"{name}.t", address=address)
+        opened(f"{name}.t", engine=address)
     with pytest.raises(InvalidParameter, match="GRANT SELECT"):
-        opened(f"{name}.secret", address=address)
+        opened(f"{name}.secret", engine=address)
 
 
 def test_servers_that_are_not_there_are_named_without_a_password(tmp_path: object) -> None:
     address = f"postgresql://ann:topsecret@/db?host={tmp_path}"
     with pytest.raises(SourceUnreadable, match="cannot be asked") as failed:
-        opened("public.t", address=address)
+        opened("public.t", engine=address)
     assert "topsecret" not in str(failed.value)
     with pytest.raises(InvalidParameter, match="postgresql://user@host") as refused:
-        opened("public.t", address="postgresql://ann:topsecret@host:port/db?x")
+        opened("public.t", engine="postgresql://ann:topsecret@host:port/db?x")
     assert "topsecret" not in str(refused.value)
 
 
@@ -250,7 +251,62 @@ def test_a_database_in_another_encoding_is_refused(there: psycopg.Connection) ->
     name = f"latin_{schema(there)}"
     there.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0".encode())
     with pytest.raises(InvalidParameter, match="UTF8"):
-        opened("public.t", address=url().replace("/postgres?", f"/{name}?"))
+        opened("public.t", engine=url().replace("/postgres?", f"/{name}?"))
+
+
+def test_an_engine_of_sqlalchemy_is_taken_as_it_connects(
+    there: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its listeners are heard, and none of its own connections is touched."""
+    name = schema(there)
+    there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
+    seen: list[int] = []
+    made = sqlalchemy.create_engine(url(), pool_size=1, max_overflow=0, pool_timeout=1, echo=True)
+
+    @sqlalchemy.event.listens_for(made, "connect")
+    def heard(connection: psycopg.Connection[Any], _record: object) -> None:
+        seen.append(1)
+        connection.row_factory = psycopg.rows.dict_row
+        connection.execute("SELECT 1")  # and leaves a transaction open
+
+    query = {"n": tacet.count(), "m": tacet.median("x", 0, 1000, steps=100_000)}
+    with made.connect() as kept:  # all that its pool has
+        kept.exec_driver_sql("SET ROLE pg_monitor")
+        caplog.clear()
+        with opened(f"{name}.t", engine=made) as session:
+            assert rows(session) == 100
+            release = session.evaluate(session.table("t").agg(**query), budget=tacet.PureDP(50))
+            seeds = [release.to_dicts(), session.spent]
+            before = len(seen)
+            there.execute("DROP TABLE t")
+            with pytest.raises(SourceChanged):
+                session.evaluate(session.table("t").agg(**query), budget=tacet.PureDP(1))
+        assert before > 3
+        assert not kept.closed
+        assert not any("generate_series" in r.getMessage() or name in r.getMessage()
+                       for r in caplog.records)  # fmt: skip
+    there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
+    with opened(f"{name}.t") as session:
+        rows(session)
+        release = session.evaluate(session.table("t").agg(**query), budget=tacet.PureDP(50))
+        assert seeds == [release.to_dicts(), session.spent]
+    made.dispose()
+
+
+def test_engines_of_other_databases_are_refused_and_no_password_is_shown(tmp_path: object) -> None:
+    with pytest.raises(InvalidParameter, match=r"an Engine of sqlite.*postgresql\+psycopg://"):
+        opened("public.t", engine=sqlalchemy.create_engine("sqlite://"))
+    with pytest.raises(InvalidParameter, match="a SQLAlchemy Engine"):
+        opened("public.t", engine=sqlalchemy.make_url(url()))
+    for address in ("mysql://ann:topsecret@host/db", "postgres+asyncpg://ann:topsecret@host/db"):
+        with pytest.raises(InvalidParameter, match="SQLAlchemy Engine") as refused:
+            opened("public.t", engine=address)
+        assert "topsecret" not in str(refused.value) + repr(refused.value.value)
+    gone = f"postgresql+psycopg://ann:topsecret@/db?host={tmp_path}"
+    with pytest.raises(SourceUnreadable, match="cannot be asked") as failed:
+        opened("public.t", engine=sqlalchemy.create_engine(gone))
+    assert "topsecret" not in str(failed.value)
+    assert failed.value.__context__ is None
 
 
 # ---- one question sees one table ---------------------------------------------------------------
@@ -347,7 +403,7 @@ def test_a_server_that_goes_away_tells_nothing_and_the_spend_stays() -> None:
     running = Server()
     with contextlib.closing(running.connect()) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS a")
-    with opened("public.t", address=running.url) as session:
+    with opened("public.t", engine=running.url) as session:
         query = session.table("t").agg(n=tacet.count())
         session._engine.check_sources = lambda: None  # type: ignore[method-assign]
         running.crash()

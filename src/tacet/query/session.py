@@ -72,8 +72,8 @@ class Session(SubSessions):
     `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with. dataset:
     the account's name in the ledger. ledger: None for this process's memory, or
     "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
-    `SeededBits` in tests only. engine: "duckdb", "spark", a SparkSession, or
-    "postgresql://user@host/database" (docs/engines.md).
+    `SeededBits` in tests only. engine: "duckdb", "spark", a SparkSession,
+    "postgresql://user@host/database" or a SQLAlchemy Engine of such (docs/engines.md).
     memory_limit, threads: of it.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are

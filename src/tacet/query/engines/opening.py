@@ -18,25 +18,31 @@ _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 def open_engine(
     engine: object, tables: Mapping[str, Any], memory_limit: str, threads: int | None
 ) -> Engine:
-    """The opened engine: "duckdb", "spark", a SparkSession, or the address of a PostgreSQL server.
+    """The opened engine.
 
-    Raises InvalidParameter, SourceUnreadable, MissingExtra for one that is not installed.
+    engine: "duckdb", "spark", a SparkSession, the address of a PostgreSQL server, or a SQLAlchemy
+    Engine of one. Raises InvalidParameter, SourceUnreadable, and MissingExtra for one that is not
+    installed.
     """
-    if engine == "duckdb":
+    text = engine if isinstance(engine, str) else ""
+    scheme, there, _ = text.partition("://")
+    package = type(engine).__module__.partition(".")[0]
+    if text == "duckdb":
         from tacet.query.engines.duckdb import DuckDB
 
         return DuckDB(tables, memory_limit=memory_limit, threads=threads)
-    if isinstance(engine, str) and engine.partition("://")[0] in _POSTGRES:
+    if text == "spark" or package == "pyspark":
+        from tacet.query.engines.spark import Spark
+
+        session = None if text else engine
+        return Spark(tables, spark=session, memory_limit=memory_limit, threads=threads)
+    if (there and scheme in _POSTGRES) or package == "sqlalchemy":
         from tacet.query.engines.postgres import Postgres
 
-        return Postgres(tables, address=engine)
-    session = None if isinstance(engine, str) and engine == "spark" else engine
-    if engine != "spark" and not type(engine).__module__.startswith("pyspark."):
-        raise InvalidParameter(
-            "engine",
-            engine,
-            expected="'duckdb', 'spark', a SparkSession or 'postgresql://user@host/database'",
-        )
-    from tacet.query.engines.spark import Spark
-
-    return Spark(tables, spark=session, memory_limit=memory_limit, threads=threads)
+        return Postgres(tables, server=engine)
+    raise InvalidParameter(
+        "engine",
+        f"{scheme}://..." if there else engine,  # an address may hold a password
+        expected="'duckdb', 'spark', a SparkSession, 'postgresql://user@host/database' or a "
+        "SQLAlchemy Engine of such a database",
+    )

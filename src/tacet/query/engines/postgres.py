@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sqlalchemy
+
 from tacet.errors import (
     EngineFailed,
     InvalidParameter,
@@ -23,7 +25,7 @@ from tacet.query.compile import Found, Statement
 from tacet.query.dialects.postgres import translate
 from tacet.query.dialects.statements import Table
 from tacet.query.engines.asking import KeyedRows, check_question, tallied
-from tacet.query.engines.postgres_asking import Asking, connected, reading
+from tacet.query.engines.postgres_asking import Asking, Connect, connected, reading
 from tacet.query.engines.postgres_sources import OpenedTable, named, opened
 from tacet.query.engines.protocol import Keyed, Tallies
 from tacet.query.engines.reading import guarded
@@ -36,17 +38,19 @@ _ADDRESS = "an address such as 'postgresql://user@host/database'"
 
 
 class Postgres:
-    """Tables of a PostgreSQL server. address: a URL, as libpq reads it; it may hold a password.
+    """Tables of a PostgreSQL server.
 
-    tables: names to 'schema.table'. Every question has a connection and a transaction of its own,
-    which sees one state of all tables and can write nothing.
+    server: its address, a URL as libpq reads it, which may hold a password; or a SQLAlchemy Engine,
+    of which the way to connect is taken, and none of its connections. tables: names to
+    'schema.table'. Every question has a connection and a transaction of its own, which sees one
+    state of all tables and can write nothing.
 
     Raises InvalidParameter, SourceUnreadable, MissingExtra; reads the catalogue only.
     """
 
-    def __init__(self, tables: Mapping[str, Any], *, address: str) -> None:
+    def __init__(self, tables: Mapping[str, Any], *, server: object) -> None:
         require("psycopg", extra="postgres")
-        self._address, self._closed = _plain(address), False
+        self._connect, self._closed = _door(server), False
         names = [named(title, source) for title, source in tables.items()]
         self._opened = {one.named.title: one for one in self._read(names)}
 
@@ -118,7 +122,7 @@ class Postgres:
         return {one.table.view: one.table for one in self._opened.values()}
 
     def _asking(self) -> Asking:
-        return Asking(self._address, list(self._opened.values()))
+        return Asking(self._connect, list(self._opened.values()))
 
     def _looked(self, sql: str) -> list[tuple[Any, ...]]:
         asking = self._asking()
@@ -129,16 +133,17 @@ class Postgres:
 
     def _read(self, names: list[Any]) -> list[OpenedTable]:
         """What the catalogue says of tables."""
-        import psycopg
+        from psycopg import Error
 
         reason = None
         try:
-            with connected(self._address) as connection:
+            with connected(self._connect) as connection:
                 self._server = _server(connection)
                 ask = reading(connection)
                 return [opened(n, ask, view=f"source{i}") for i, n in enumerate(names)]
-        except psycopg.Error as error:
-            reason = str(error).partition("\n")[0]  # of a catalogue, not of a table
+        except (Error, sqlalchemy.exc.SQLAlchemyError) as error:
+            origin = getattr(error, "orig", None) or error
+            reason = str(origin).partition("\n")[0]  # of a catalogue, not of a table
         raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")
 
 
@@ -153,6 +158,39 @@ def _server(connection: Any) -> str:
     else:
         return f"postgresql {version // 10000} {connection.info.dbname}"
     raise InvalidParameter("engine", found, expected=expected)
+
+
+def _door(server: object) -> Connect:
+    """What connects to a server; InvalidParameter for what names none."""
+    if isinstance(server, str):
+        address = _plain(server)
+        return lambda: _from_address(address)
+    if not isinstance(server, sqlalchemy.Engine):
+        raise InvalidParameter("engine", server, expected=f"{_ADDRESS}, or a SQLAlchemy Engine")
+    known: sqlalchemy.Engine = server
+    if (known.dialect.name, known.dialect.driver) != ("postgresql", "psycopg"):
+        raise InvalidParameter(
+            "engine",
+            f"an Engine of {known.dialect.name}+{known.dialect.driver}",
+            expected="one made with sqlalchemy.create_engine('postgresql+psycopg://...')",
+        )
+    return lambda: _from_engine(known)
+
+
+def _from_address(address: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(address, autocommit=True)
+
+
+def _from_engine(engine: sqlalchemy.Engine) -> Any:
+    """A new connection: one from its pool could have another role, or be another process's too."""
+    taken = engine.pool.recreate().connect()
+    connection: Any = taken.driver_connection
+    taken.detach()
+    connection.rollback()  # what a listener began
+    connection.autocommit = True
+    return connection
 
 
 def _plain(address: str) -> str:

@@ -17,9 +17,12 @@ from tacet.query.dialects.statements import Table
 from tacet.query.engines.postgres_sources import OpenedTable, opened
 from tacet.query.engines.reading import guarded
 
-__all__ = ["Asking", "connected", "reading"]
+__all__ = ["Asking", "Connect", "connected", "reading"]
 
 T = TypeVar("T")
+
+Connect = Callable[[], Any]
+"""Makes a connection of psycopg that commits by itself, in which nothing has been asked."""
 
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",  # no function of a user is taken for one of PostgreSQL
@@ -34,19 +37,15 @@ _SETTINGS = {
 
 
 @contextlib.contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """A connection of its own, in which nothing has been asked."""
-    import psycopg
-
-    with contextlib.closing(psycopg.connect(address, autocommit=True)) as connection:
+def connected(connect: Connect) -> Iterator[Any]:
+    """A connection that is closed at the end."""
+    with contextlib.closing(connect()) as connection:
         yield connection
 
 
 def reading(connection: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
     """Begin to read one state of the tables; gives what asks for it."""
-    import psycopg
-
-    cursor = psycopg.RawCursor(connection)
+    cursor = _cursor(connection)
     cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
     for name, value in _SETTINGS.items():
         cursor.execute(f"SET LOCAL {name} = '{value}'" if name != "search_path"
@@ -59,21 +58,27 @@ def reading(connection: Any) -> Callable[[str, Sequence[object]], list[tuple[Any
     return ask
 
 
+def _cursor(connection: Any) -> Any:
+    """Its lines are tuples, whatever the caller's own connections give."""
+    from psycopg import RawCursor
+    from psycopg.rows import tuple_row
+
+    return RawCursor(connection, row_factory=tuple_row)
+
+
 class Asking:
     """The relations of one question. tables: those of the session, which are checked again."""
 
-    def __init__(self, address: str, tables: Sequence[OpenedTable]) -> None:
-        import psycopg
-
+    def __init__(self, connect: Connect, tables: Sequence[OpenedTable]) -> None:
         self._stack = contextlib.ExitStack()
         self._tables = {one.table.view: one.table for one in tables}
         self._named: list[str] = []
         self._values: list[object] = []
         done = False
         try:
-            connection = self._stack.enter_context(connected(address))
+            connection = self._stack.enter_context(connected(connect))
             ask = reading(connection)
-            self._cursor = psycopg.RawCursor(connection)
+            self._cursor = _cursor(connection)
             # Nobody can put another relation in their place, from here on.
             for one in tables:
                 self._cursor.execute(
