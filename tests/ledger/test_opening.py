@@ -39,6 +39,12 @@ def test_other_addresses_are_refused_with_what_there_is(url: str) -> None:
     assert caught.value.argument == "ledger"
 
 
+def test_passwords_of_other_addresses_are_not_shown() -> None:
+    with pytest.raises(InvalidParameter, match=r"mysql://[.]{3}") as caught:
+        open_ledger("mysql://ann:topsecret@host/db")
+    assert "topsecret" not in repr(caught.value.value)
+
+
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="folder"):
         open_ledger(f"sqlite:///{tmp_path}/missing/budget.db")

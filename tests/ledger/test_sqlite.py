@@ -181,6 +181,29 @@ def test_another_schema_version_is_refused(filled: Path) -> None:
         open_ledger(f"sqlite:///{filled}")
 
 
+@pytest.mark.parametrize("table", ["tacet_schema (about TEXT)", "tacet_entries (version INTEGER)"])
+def test_tables_of_the_same_names_that_are_no_ledger_are_left_alone(
+    table: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE {table}")
+        with pytest.raises(LedgerMismatch, match=r"has tables tacet_\w+ that no tacet made"):
+            open_ledger(f"sqlite:///{path}")
+        found = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        assert found == [(1,)]
+
+
+def test_a_budget_that_was_changed_by_force_is_found_when_it_is_opened(filled: Path) -> None:
+    with contextlib.closing(sqlite3.connect(filled)) as connection:
+        connection.execute("DROP TRIGGER tacet_accounts_no_update")
+        connection.execute("UPDATE tacet_accounts SET budget = ?", (PureDP(100).to_json(),))
+        connection.commit()
+    ledger = open_ledger(f"sqlite:///{filled}")
+    with pytest.raises(LedgerMismatch, match="budget or terms were changed"):
+        ledger.open_account("visits", None, TERMS)
+
+
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, but long enough to look at twice" * 40)

@@ -117,6 +117,11 @@ def test_bad_limits_are_refused() -> None:
             session.for_analyst("ana")
         with pytest.raises(WrongUnit):
             session.for_analyst("ana", tacet.ZCDP(1))
+        for limit in (0.5, "1", True):
+            with pytest.raises(InvalidParameter, match="a guarantee such as tacet.PureDP"):
+                session.for_analyst("ana", limit)  # type: ignore[arg-type]
+            with pytest.raises(InvalidParameter, match="a guarantee such as tacet.PureDP"):
+                session.split("part", keys=["a"], budget=limit)  # type: ignore[arg-type]
         for name in ("", "a\x00b", 3):
             with pytest.raises(InvalidParameter, match="name"):
                 session.for_analyst(name, TENTH)  # type: ignore[arg-type]

@@ -43,12 +43,15 @@ class Accounts:
         """Open the dataset's account, or find it again.
 
         budget: needed the first time; later left out or equal. terms: equal each time.
-        Raises LedgerMismatch where budget or terms differ from those it was opened with, and
-        InvalidParameter where there is no account yet and no budget.
+        Raises LedgerMismatch where budget or terms differ from those it was opened with, or were
+        changed since its first entry; InvalidParameter where there is no account yet and no budget.
         """
         chain.check_name("dataset", dataset)
         with self._store.reading() as found:
             account = found.account(dataset)
+            first = None if account is None else found.entry(dataset, 1)
+        if account is not None:
+            chain.check_first(account, first)
         if account is None:
             new = chain.new_account(dataset, budget, terms)
             with self._store.writing(dataset) as transaction:

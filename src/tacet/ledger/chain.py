@@ -22,6 +22,7 @@ __all__ = [
     "account_digest",
     "changed",
     "check_admitted",
+    "check_first",
     "check_name",
     "check_notes",
     "ended_entry",
@@ -237,6 +238,12 @@ def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
     return LedgerMismatch(
         f"Entry {sequence} of account {dataset!r} was changed, or one is missing: {why}."
     )
+
+
+def check_first(account: Account, first: Entry | None) -> None:
+    """LedgerMismatch where an account is not the one that its first entry was chained to."""
+    if first is not None and first.previous != account_digest(account):
+        raise changed(account.dataset, first.sequence, "the account's budget or terms were changed")
 
 
 def honest(entry: Entry, sums: str) -> Guarantee:

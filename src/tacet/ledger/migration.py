@@ -30,12 +30,12 @@ def prepare(
 
     name: of the ledger, for messages. guards: statements by which the database refuses to change
     or delete lines. lock: a statement that keeps others from preparing meanwhile.
-    Raises LedgerMismatch for tables of a newer schema.
+    Raises LedgerMismatch for tables of a newer schema, and for others of the same names.
     """
     with engine.begin() as connection:
         if lock is not None:
             connection.exec_driver_sql(lock)
-        found = _version(connection)
+        found = _version(connection, name)
         if found == SCHEMA_VERSION:
             return
         if found is not None and not 1 <= found < SCHEMA_VERSION:
@@ -56,9 +56,17 @@ def prepare(
             connection.exec_driver_sql(statement)
 
 
-def _version(connection: sqlalchemy.Connection) -> int | None:
-    if not sqlalchemy.inspect(connection).has_table(versions.name):
+def _version(connection: sqlalchemy.Connection, name: str) -> int | None:
+    there = sqlalchemy.inspect(connection)
+    known = [table for table in TABLES if there.has_table(table)]
+    if not known:
         return None
+    columns = {column["name"] for table in known for column in there.get_columns(table)}
+    if set(TABLES) != set(known) or not {"version", "dataset", "sequence"} <= columns:
+        raise LedgerMismatch(
+            f"The ledger {name} has tables {', '.join(known)} that no tacet made. Open one in "
+            "another place, or rename these."
+        )
     return connection.execute(select(sqlalchemy.func.max(versions.c.version))).scalar()
 
 

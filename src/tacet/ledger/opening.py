@@ -39,7 +39,7 @@ def open_ledger(url: str | None) -> Ledger:
     if not path or Path(path).name == ":memory:" or "?" in path:
         raise InvalidParameter(
             "ledger",
-            url,
+            _without_password(url),
             expected=(
                 'an address "sqlite:///FILE", such as sqlite:///budget.db, or '
                 '"postgresql://user:password@host/database", or None for memory'
@@ -48,3 +48,9 @@ def open_ledger(url: str | None) -> Ledger:
     from tacet.ledger.sqlite import SqliteStore
 
     return Ledger(SqliteStore(Path(path)))
+
+
+def _without_password(url: object) -> object:
+    """What a message shows of an address that is none here: it may hold a password."""
+    scheme, there, rest = str(url).partition("://")
+    return f"{scheme}://..." if there and "@" in rest else url

@@ -35,6 +35,7 @@ __all__ = [
     "check_affordable",
     "check_alive",
     "check_assumption",
+    "check_limit",
     "check_notes",
     "check_options",
     "check_question",
@@ -74,10 +75,8 @@ def check_options(
         raise InvalidParameter(
             "unit", unit, expected="tacet.Person('id column', max_rows=...) or tacet.Row()"
         )
-    if budget is not None and not isinstance(budget, Guarantee):
-        raise InvalidParameter(
-            "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
-        )
+    if budget is not None:
+        check_limit(budget)
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidParameter(
             "columns",
@@ -85,9 +84,18 @@ def check_options(
             expected="facts by column name, such as {'age': tacet.Bounds(0, 120)}",
         )
     if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
-        raise InvalidParameter("ledger", ledger, expected='None or "sqlite:///budget.db"')
+        expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
+        raise InvalidParameter("ledger", ledger, expected=expected)
     if bits is not None and not isinstance(bits, RandomBits):
         raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
+
+
+def check_limit(budget: object) -> None:
+    """Raise InvalidParameter for what limits nothing."""
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter(
+            "budget", budget, expected="a guarantee such as tacet.PureDP(1) or tacet.ZCDP(0.5)"
+        )
 
 
 def check_notes(**notes: str | None) -> None:

@@ -15,7 +15,7 @@ from tacet.privacy.guarantees import Guarantee
 from tacet.query.analysts import AnalystLedger
 from tacet.query.columns import Key, check_keys
 from tacet.query.engines.protocol import Engine
-from tacet.query.opening import check_alive
+from tacet.query.opening import check_alive, check_limit
 from tacet.query.rows import Rows
 from tacet.query.splitting import PartLedger, digest_of, part_of, parted
 from tacet.query.units import Unit
@@ -67,6 +67,7 @@ class SubSessions:
         Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
         """
         self._may_spend()
+        check_limit(budget)
         Filter(self._budget).admits(budget)  # refuses one of another unit
         asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
         unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
@@ -97,6 +98,8 @@ class SubSessions:
         more than there is. Raises InvalidParameter, LedgerMismatch, WrongUnit.
         """
         self._may_spend()
+        if budget is not None:
+            check_limit(budget)
         ledger, limit = AnalystLedger.opened(self._ledger, self._dataset, name, budget)
         return self._child(ledger, limit, _notes={**self._notes, "analyst": name})
 
