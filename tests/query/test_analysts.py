@@ -118,9 +118,9 @@ def test_bad_limits_are_refused() -> None:
         with pytest.raises(WrongUnit):
             session.for_analyst("ana", tacet.ZCDP(1))
         for limit in (0.5, "1", True):
-            with pytest.raises(InvalidParameter, match="a guarantee such as tacet.PureDP"):
+            with pytest.raises(InvalidParameter, match="a guarantee such as"):
                 session.for_analyst("ana", limit)  # type: ignore[arg-type]
-            with pytest.raises(InvalidParameter, match="a guarantee such as tacet.PureDP"):
+            with pytest.raises(InvalidParameter, match="a guarantee such as"):
                 session.split("part", keys=["a"], budget=limit)  # type: ignore[arg-type]
         for name in ("", "a\x00b", 3):
             with pytest.raises(InvalidParameter, match="name"):
