@@ -71,8 +71,10 @@ TIMED: dict[str, tuple[Any, str]] = {
     **{
         name: (test_report_timing.UNTRUE, told)
         for name, told in {
+            "Directions": "directions",
             "Duchi": "duchi",
             "HadamardResponse": "hadamard",
+            "Hybrid": "hybrid",
             "LocalHashing": "hashing",
             "OUE": "oue, own bit",
             "Piecewise": "piecewise",

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, accounting, inference
+from tacet import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    PureDP,
+    RenyiDP,
+    ReplaceOne,
+    accounting,
+    inference,
+    mechanisms,
+)
 from tacet.mechanisms.additive.integer import DiscreteLaplace
 from tacet.mechanisms.additive.norms import KNorm
 from tacet.mechanisms.additive.real import Gaussian, Laplace
@@ -35,6 +45,11 @@ ASKED: Mapping[str, Callable[[Guarantee], object]] = {
     "find_bounds": lambda b: inference.find_bounds(X, budget=b),
     "variance": lambda b: inference.variance(X, budget=b, **BOUNDS),
     "stdev": lambda b: inference.stdev(X, budget=b, **BOUNDS),
+    "local_frequencies": lambda b: inference.local_frequencies(KINDS, categories=3, budget=b),
+    "local_frequencies of many": lambda b: inference.local_frequencies(
+        KINDS, categories=1000, budget=b
+    ),
+    "local_mean": lambda b: inference.local_mean(X, budget=b, **BOUNDS),
     "median": lambda b: inference.median(X, budget=b, **BOUNDS),
     "quantile": lambda b: inference.quantile(X, 0.9, budget=b, **BOUNDS),
     "iqr": lambda b: inference.iqr(X, budget=b, **BOUNDS),
@@ -72,6 +87,21 @@ GROUPED: Mapping[str, tuple[int, Callable[[Guarantee], object]]] = {
 TOGETHER = {"two_proportions_test"}
 """One release for both groups, of which a replaced person changes one number."""
 
+LOCAL: list[type] = [
+    mechanisms.Duchi,
+    mechanisms.Directions,
+    mechanisms.HadamardResponse,
+    mechanisms.Hybrid,
+    mechanisms.LocalHashing,
+    mechanisms.OUE,
+    mechanisms.Piecewise,
+    mechanisms.RAPPOR,
+    mechanisms.RandomizedResponse,
+    mechanisms.SubsetSelection,
+]
+FREE = {"binomial_power", "power_curve", "losses", "mean_randomizer", "frequency_randomizer"}
+"""What releases nothing."""
+
 BUDGETS = [PureDP(1), ApproxDP(1, 1e-6), ZCDP("0.5"), GDP(1), RenyiDP(8, 2)]
 
 
@@ -101,6 +131,8 @@ def released(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
         watch(mechanism, "release_exact")
     watch(PiecewiseConstantExponential, "release")
     watch(KNorm, "release")
+    for reports in LOCAL:  # one call for all people, of whom each sends one report
+        watch(reports, "encode")
     return seen
 
 
@@ -159,7 +191,6 @@ def test_nothing_that_releases_is_left_out() -> None:
     functions = {
         name
         for name in inference.__all__
-        if (name[0].islower() and name not in {"binomial_power", "power_curve", "losses"})
-        or name == "PCA"
+        if (name[0].islower() and name not in FREE) or name == "PCA"
     }
     assert functions == {name.split()[0] for name in ASKED} | set(GROUPED) | TOGETHER

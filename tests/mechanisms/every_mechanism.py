@@ -113,6 +113,7 @@ EVERY: dict[str, Case] = {
     "AboveThreshold": streams({"epsilon": 1, "sensitivity": 1, "threshold": 3}),
     "BinaryTree": streams({"sigma": 2, "l2_sensitivity": 1, "steps": 4}),
     "BoundedLaplace": reals(epsilon=1, sensitivity=1, lower=-4, upper=4),
+    "Directions": Case({"epsilon": 3, "size": 4}, [0.5, 1, 2, -3], NO_NUMBERS, ODD_NUMBERS),
     "DiscreteGaussian": Case(
         {"sigma": 2, "l2_sensitivity": 1}, [1, 2, 3, 4], WHOLE_ONLY, ODD_WHOLES
     ),
@@ -129,6 +130,9 @@ EVERY: dict[str, Case] = {
     ),
     "Geometric": Case({"epsilon": 1, "l1_sensitivity": 1}, [1, 2, 3, 4], WHOLE_ONLY, ODD_WHOLES),
     "HadamardResponse": devices(categories=4),
+    "Hybrid": Case(
+        {"epsilon": 1, "lower": -1, "upper": 1}, [0.5, 1, 2, -3], NO_NUMBERS, ODD_NUMBERS
+    ),
     "KNorm": reals(norm=2, epsilon=1, sensitivity=1, dimension=4),
     "Laplace": reals(scale=2, l1_sensitivity=1),
     "LocalHashing": devices(categories=4),

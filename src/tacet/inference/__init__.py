@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         histogram,
     )
     from tacet.inference.linear import LinearRegression
+    from tacet.inference.local_means import local_mean, mean_randomizer
+    from tacet.inference.local_shares import frequency_randomizer, local_frequencies
     from tacet.inference.logistic import LogisticRegression
     from tacet.inference.m_estimator import MEstimator, RidgeRegression
     from tacet.inference.matrices import (
@@ -68,11 +70,15 @@ __all__ = [
     "distribution",
     "find_bounds",
     "fit_test",
+    "frequency_randomizer",
     "histogram",
     "independence_test",
     "iqr",
+    "local_frequencies",
+    "local_mean",
     "mann_whitney_test",
     "mean",
+    "mean_randomizer",
     "median",
     "power_curve",
     "proportion",
@@ -93,6 +99,8 @@ _HOMES = {
     "tacet.inference.poisson": ["PoissonRegression"],
     "tacet.inference.logistic": ["LogisticRegression"],
     "tacet.inference.linear": ["LinearRegression"],
+    "tacet.inference.local_shares": ["frequency_randomizer", "local_frequencies"],
+    "tacet.inference.local_means": ["local_mean", "mean_randomizer"],
     "tacet.inference.centered": ["centered_mean", "find_bounds"],
     "tacet.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
     "tacet.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],

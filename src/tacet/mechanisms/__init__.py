@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from tacet.mechanisms.keys.partitions import PartitionSelection
     from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
     from tacet.mechanisms.response.categorical import RandomizedResponse
+    from tacet.mechanisms.response.directions import Directions
     from tacet.mechanisms.response.hadamard import HadamardResponse
     from tacet.mechanisms.response.hashing import LocalHashing
+    from tacet.mechanisms.response.hybrid import Hybrid
     from tacet.mechanisms.response.numbers import Duchi, Piecewise
     from tacet.mechanisms.response.subsets import SubsetSelection
     from tacet.mechanisms.response.unary import OUE, RAPPOR
@@ -69,6 +71,7 @@ __all__ = [
     "BinaryTree",
     "BoundedLaplace",
     "ConditionOnSuccess",
+    "Directions",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Duchi",
@@ -78,6 +81,7 @@ __all__ = [
     "GaussianAboveThreshold",
     "Geometric",
     "HadamardResponse",
+    "Hybrid",
     "InverseSensitivity",
     "KNorm",
     "Laplace",
@@ -128,6 +132,7 @@ _HOMES = {
     "BinaryTree": "correlated.tree",
     "BoundedLaplace": "additive.bounded",
     "ConditionOnSuccess": "retry.success",
+    "Directions": "response.directions",
     "DiscreteGaussian": "additive.integer",
     "DiscreteLaplace": "additive.integer",
     "Duchi": "response.numbers",
@@ -137,6 +142,7 @@ _HOMES = {
     "GaussianAboveThreshold": "sparse_vector.gaussian",
     "Geometric": "additive.integer",
     "HadamardResponse": "response.hadamard",
+    "Hybrid": "response.hybrid",
     "InverseSensitivity": "adaptive.inverse",
     "KNorm": "additive.norms",
     "Laplace": "additive.real",

@@ -15,10 +15,11 @@ from tacet import mechanisms
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.response.hashing import LocalHashing
+from tacet.mechanisms.response.hybrid import Hybrid
 from tacet.mechanisms.response.numbers import Duchi, Piecewise
 
 EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
-NUMBERS: dict[str, Any] = {"duchi": Duchi, "piecewise": Piecewise}
+NUMBERS: dict[str, Any] = {"duchi": Duchi, "piecewise": Piecewise, "hybrid": Hybrid}
 NOTHING = ScriptedBits([])  # raises IndexError where a bit is drawn
 
 

@@ -26,6 +26,8 @@ SUBSETS = mechanisms.SubsetSelection(epsilon=1, categories=10)
 HADAMARD = mechanisms.HadamardResponse(epsilon=3, categories=20)
 DUCHI = mechanisms.Duchi(epsilon=1, lower=-1, upper=1)
 HASHING = mechanisms.LocalHashing(epsilon=1, categories=10)
+HYBRID = mechanisms.Hybrid(epsilon=1, lower=-1, upper=1)
+DIRECTIONS = mechanisms.Directions(epsilon=1, size=2)
 PIECEWISE = mechanisms.Piecewise(epsilon=1, lower=-1, upper=1)
 
 
@@ -46,6 +48,8 @@ UNTRUE: dict[str, Callable[[int, RandomBits], float]] = {
     "hashing": hashed_untruly,
     "duchi": lambda x, bits: DUCHI.encode(x, bits=bits),
     "piecewise": lambda x, bits: abs(PIECEWISE.release(x, bits=bits)),
+    "hybrid": lambda x, bits: abs(HYBRID.release(x, bits=bits)),
+    "directions": lambda x, bits: float(DIRECTIONS.encode([x, 1], bits=bits)[1]),
 }
 
 
