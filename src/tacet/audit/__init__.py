@@ -1,0 +1,23 @@
+"""Audits: lower bounds on what a mechanism really tells, from what was seen of it."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from tacet.audit.anytime import anytime, log_evidence
+from tacet.audit.bounds import Bound
+from tacet.audit.exact import HockeyStick, exact
+from tacet.audit.f_dp import one_run_f_dp
+from tacet.audit.many_runs import many_runs
+from tacet.audit.one_run import one_run
+
+__all__ = [
+    "Bound",
+    "HockeyStick",
+    "anytime",
+    "exact",
+    "log_evidence",
+    "many_runs",
+    "one_run",
+    "one_run_f_dp",
+]

@@ -1,0 +1,181 @@
+r"""The privacy loss of a mechanism whose outputs can be listed, computed and not estimated."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet.audit.bounds import delta_of
+from tacet.errors import InvalidParameter
+from tacet.privacy.conversions import approx_dp_delta_from_gdp
+from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+
+__all__ = ["HockeyStick", "exact"]
+
+Law = Mapping[Any, Any]
+Floats = NDArray[np.float64]
+
+_ROUNDED: Final = 1e-12
+_GRID: Final = np.linspace(0, 20, 401).tolist()
+_DIRECTIONS: Final = ("remove", "add")
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class HockeyStick:
+    """delta(epsilon) of two laws on the same outputs, in both directions, rounded up.
+
+    p, q: probabilities of the outputs; rest: mass of either law that was not listed, which counts
+    as given away. Both orders of the neighbours count.
+
+    >>> HockeyStick(p=np.array([0.75, 0.25]), q=np.array([0.25, 0.75]))
+    HockeyStick(2 outputs, epsilon 1.0986 at delta 0)
+    """
+
+    p: Floats
+    q: Floats
+    rest: float = 0.0
+
+    def delta(self, epsilon: float) -> float:
+        """The sum of what one law has above e^epsilon times the other one, at its worst."""
+        return max(self._delta(epsilon, way) for way in _DIRECTIONS)
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The least epsilon, at least 0, whose delta is no more than this; infinite if none is."""
+        allowed = delta_of(delta)
+        return max(self._epsilon(allowed, way) for way in _DIRECTIONS)
+
+    def curve(self, epsilons: Floats) -> Floats:
+        """`delta` at each epsilon, for a picture."""
+        return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
+
+    def violates(self, guarantee: Guarantee) -> bool:
+        """Whether a promise is broken, by more than the rounding of 1e-12.
+
+        Gaussian DP is held against the whole curve, zCDP and Renyi DP against the divergences of
+        their orders (zCDP: of 60 orders from 1.01 to 500).
+        """
+        match guarantee:
+            case PureDP(epsilon):
+                return self._above(float(epsilon), 0.0)
+            case ApproxDP(epsilon, delta):
+                return self._above(float(epsilon), float(delta))
+            case GDP():
+                mu, spare = guarantee.mu, float(guarantee.delta)
+                return any(
+                    self._above(e, spare + approx_dp_delta_from_gdp(mu, epsilon=e)) for e in _GRID
+                )
+            case ZCDP(rho) if not guarantee.delta:
+                orders = 1 + np.geomspace(0.01, 499, 60)
+                return any(self.renyi(float(a)) > a * float(rho) * (1 + 1e-9) for a in orders)
+            case RenyiDP(alpha, epsilon):
+                return self.renyi(float(alpha)) > float(epsilon) * (1 + 1e-9)
+        raise InvalidParameter(
+            "guarantee", guarantee, expected="PureDP, ApproxDP, GDP, RenyiDP, or ZCDP without delta"
+        )
+
+    def renyi(self, alpha: float) -> float:
+        """The Renyi divergence of order alpha, above 1, the larger of both directions."""
+        if not 1 < alpha < math.inf:
+            raise InvalidParameter("alpha", alpha, expected="a finite order above 1")
+        return max(self._renyi(alpha, way) for way in _DIRECTIONS)
+
+    def _above(self, epsilon: float, delta: float) -> bool:
+        return self.delta(epsilon) - self.rest > delta + _ROUNDED
+
+    def _pair(self, way: str) -> tuple[Floats, Floats]:
+        return (self.p, self.q) if way == "remove" else (self.q, self.p)
+
+    def _delta(self, epsilon: float, way: str) -> float:
+        first, second = self._pair(way)
+        with np.errstate(over="ignore", invalid="ignore"):
+            over = first - np.where(second > 0, np.exp(min(epsilon, 709.0)) * second, 0.0)
+        found = math.fsum(np.maximum(over, 0.0).tolist()) + self.rest
+        return min(1.0, found * (1 + _ROUNDED))
+
+    def _epsilon(self, delta: float, way: str) -> float:
+        """At the kinks the curve is known; between two of them it is a line in e^epsilon."""
+        first, second = self._pair(way)
+        for_nothing = math.fsum(first[second == 0].tolist()) + self.rest
+        if for_nothing > delta * (1 + _ROUNDED):
+            return math.inf
+        both = (first > 0) & (second > 0)
+        ratios = first[both] / second[both]
+        order = np.argsort(-ratios)
+        above = np.cumsum(first[both][order]) + for_nothing
+        below = np.cumsum(second[both][order])
+        # With the k largest ratios above e^epsilon, delta = above_k - e^epsilon below_k.
+        powers = (above - delta) / below
+        best = float(powers.max()) if powers.size else 0.0
+        return max(0.0, math.log(best) + _ROUNDED) if best > 0 else 0.0
+
+    def _renyi(self, alpha: float, way: str) -> float:
+        first, second = self._pair(way)
+        if self.rest or (first[second == 0] > 0).any():
+            return math.inf
+        both = first > 0
+        logs = alpha * np.log(first[both]) + (1 - alpha) * np.log(second[both])
+        top = float(logs.max())
+        return (top + math.log(math.fsum(np.exp(logs - top).tolist()))) / (alpha - 1)
+
+    def __repr__(self) -> str:
+        return f"HockeyStick({self.p.size} outputs, epsilon {self.epsilon():.5g} at delta 0)"
+
+
+def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
+    r"""The hockey-stick curve of a mechanism on two neighbouring inputs.
+
+    law: from an input to its law, a mapping of outputs to their probabilities (floats, or
+    Fractions for exact ones). Of an infinite support list enough: the mass that is left out, of
+    the law that leaves out more, is added to every delta.
+
+    Statement   delta(epsilon) = sum over outputs o of max(0, P[o] - e^epsilon Q[o]), the larger one
+                of both orders of the laws.
+    Bound       upper, by a part in 10^12; without rest and rounding it is the truth.
+    Raises InvalidParameter for probabilities that are negative, not finite or add up to more than
+    1.
+
+    >>> flip = lambda bit: {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
+    >>> curve = exact(flip, 0, 1)
+    >>> round(curve.epsilon(), 6) == round(math.log(3), 6), curve.violates(PureDP(1))
+    (True, True)
+    """
+    first, second = _checked(law(x), "x"), _checked(law(neighbor), "neighbor")
+    outputs: list[Hashable] = list({**first, **second})
+    p = [first.get(output, 0) for output in outputs]
+    q = [second.get(output, 0) for output in outputs]
+    rest = max(_rest(p), _rest(q))
+    return HockeyStick(np.array(p, dtype=np.float64), np.array(q, dtype=np.float64), rest)
+
+
+def _checked(law: Law, name: str) -> dict[Any, Any]:
+    for output, mass in law.items():
+        if not 0 <= mass <= 1 + _ROUNDED:  # NaN fails too
+            raise InvalidParameter(
+                name, f"probability {mass!r} of {output!r}", expected="a number from 0 to 1"
+            )
+    if _sum(list(law.values())) > 1 + _ROUNDED:
+        raise InvalidParameter(
+            name,
+            f"probabilities that add up to {float(_sum(list(law.values())))!r}",
+            expected="at most 1",
+        )
+    return dict(law)
+
+
+def _sum(masses: list[Any]) -> Any:
+    if all(isinstance(mass, int | Fraction) for mass in masses):
+        return sum(masses, Fraction())
+    return math.fsum(masses)
+
+
+def _rest(masses: list[Any]) -> float:
+    left = float(1 - _sum(masses))
+    return left if left > _ROUNDED else 0.0
