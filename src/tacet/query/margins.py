@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.query.aggregates.tree_law import Shape, shape_of
 from tacet.query.columns import Key
 
 __all__ = ["MARGIN", "LevelWeights", "Margins", "Places", "check_level_weights", "check_margins"]
@@ -123,7 +124,7 @@ class Margins:
         return self._interactions(nothing, variances)[1]
 
     @cached_property
-    def _parents(self) -> tuple[Integers, ...]:
+    def parents(self) -> tuple[Integers, ...]:
         """Of each level but the first the node above each node."""
         found = []
         for above, below, nodes in zip(
@@ -134,6 +135,11 @@ class Margins:
             found.append(parents)
         return tuple(found)
 
+    @cached_property
+    def tree(self) -> tuple[Shape, list[Integers]]:
+        """Of a rollup how many parts nodes have, and of every node of every level its kind."""
+        return shape_of(self.parents, [len(nodes) for nodes in self.nodes])
+
     def _down(
         self, measured: Sequence[Floats], variances: Sequence[float]
     ) -> tuple[list[Floats], list[Floats]]:
@@ -141,14 +147,14 @@ class Margins:
         means = [np.asarray(values, dtype=np.float64) for values in measured]
         spreads = [np.full(len(nodes), v) for nodes, v in zip(self.nodes, variances, strict=True)]
         for level in range(last - 1, -1, -1):
-            parents, size = self._parents[level], len(self.nodes[level])
+            parents, size = self.parents[level], len(self.nodes[level])
             total = np.bincount(parents, weights=means[level + 1], minlength=size)
             spread = np.bincount(parents, weights=spreads[level + 1], minlength=size)
             weight = spread / (spread + spreads[level])  # of the node's own number
             means[level] = weight * means[level] + (1 - weight) * total
             spreads[level] = weight * spreads[level]
         for level in range(last):
-            parents, size = self._parents[level], len(self.nodes[level])
+            parents, size = self.parents[level], len(self.nodes[level])
             below, spread = means[level + 1], spreads[level + 1]
             total = np.bincount(parents, weights=below, minlength=size)
             whole = np.bincount(parents, weights=spread, minlength=size)

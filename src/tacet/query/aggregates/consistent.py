@@ -17,12 +17,13 @@ from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
 from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from tacet.privacy.events import Event, compose
-from tacet.privacy.guarantees import PureDP
 from tacet.query.aggregates.aggregate import Aggregate, Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.level_shares import level_shares
 from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.tree_noise import TreeNoise, loudness_of
+from tacet.query.aggregates.tree_shares import tree_shares
 from tacet.query.columns import Key
 from tacet.query.margins import Margins
 from tacet.query.noise import AdditiveNoise, Share
@@ -39,9 +40,10 @@ _NORMAL, _LAPLACE = 1.95997, 2.11830  # 95% quantiles over the standard deviatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelNoise:
-    """The noise of each level, coarse to fine."""
+    """Noise of each level's own, coarse to fine; means: variances of what is released, by level."""
 
     levels: tuple[AdditiveNoise, ...]
+    means: tuple[float, ...]
 
     @property
     def event(self) -> Event:
@@ -51,7 +53,7 @@ class LevelNoise:
     @property
     def loudness(self) -> float:
         """The logarithm of the noise, the mean over levels."""
-        return math.fsum(level.loudness for level in self.levels) / len(self.levels)
+        return loudness_of(self.means)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ class Consistent(Single):
         """Those of the finest level: all others are sums of them."""
         return self.of.measures(values, unit)
 
-    def noise(self, share: Share, reach: Reach) -> LevelNoise:
+    def noise(self, share: Share, reach: Reach) -> LevelNoise | TreeNoise:
         """The noise of each level: by the caller's weights, or the best by which none errs more."""
         known = bool(self.margins.keys)  # else it is any number of nodes that will be found
         reaches = [
@@ -96,49 +98,75 @@ class Consistent(Single):
             whole = sum(weights, Fraction(0))
             return self._split(share, reaches, [weight / whole for weight in weights])
         even = Fraction(1, len(reaches))
-        apart = self._split(share, reaches, [even] * len(reaches))
+        apart = self._levels(share, reaches, [even] * len(reaches))
+        best = self._made(apart)
         if not known:
-            return apart
-        limits = [_square(level) * _ROUNDING for level in apart.levels]
-        chosen = level_shares(
-            self.margins.levels,
-            tuple(len(nodes) for nodes in self.margins.nodes),
-            tuple(_units(apart.levels)),
-            laplace=isinstance(share, PureDP),
-            limited=weights is None,
-        )
+            return best
+        limits = [_square(level) * _ROUNDING for level in apart]
+        chosen = self._shares(best, apart)
         if weights == "overall":
             return self._split(share, reaches, chosen)
-        best, low, high = apart, 0, _STEPS + 1
+        low, high = 0, _STEPS + 1
         while high - low > 1:
             # All the way, but where nodes have unlike numbers of parts or noise is rounded.
             at = _STEPS if high > _STEPS else (low + high) // 2
             part = Fraction(at, _STEPS)
-            mixed = [part * one + (1 - part) * even for one in chosen]
-            found = self._split(share, reaches, mixed)
-            errors = [level.mean() for level in self._variances(found)]
+            found = self._split(share, reaches, [part * c + (1 - part) * even for c in chosen])
+            errors = found.law.means if isinstance(found, TreeNoise) else found.means
             if all(error <= limit for error, limit in zip(errors, limits, strict=True)):
                 best, low = found, at
             else:
                 high = at
         return best
 
-    def _split(
-        self, share: Share, reaches: Sequence[Reach], parts: Sequence[Fraction]
-    ) -> LevelNoise:
-        return LevelNoise(
-            levels=tuple(
-                self.of.noise(share * part, one) for part, one in zip(parts, reaches, strict=True)
-            )
+    def _shares(
+        self, noise: LevelNoise | TreeNoise, apart: Sequence[AdditiveNoise]
+    ) -> tuple[Fraction, ...]:
+        """Of all levels the best, for noise of this kind; apart: the levels' with even shares."""
+        limited = self.margins.weights is None
+        units = _units(apart)
+        if isinstance(noise, TreeNoise):
+            roots = tuple(round(math.sqrt(unit), 9) for unit in units)
+            return tree_shares(self.margins.tree[0], roots, limited=limited)
+        return level_shares(
+            self.margins.levels,
+            tuple(len(nodes) for nodes in self.margins.nodes),
+            tuple(units),
+            laplace=apart[0].laplace,
+            limited=limited,
         )
 
-    def _variances(self, noise: LevelNoise) -> list[NDArray[np.float64]]:
-        """Of the released numbers of each level."""
-        squares = [_square(level) for level in noise.levels]
-        return self.margins.fitted_variances(squares)
+    def _levels(
+        self, share: Share, reaches: Sequence[Reach], parts: Sequence[Fraction]
+    ) -> tuple[AdditiveNoise, ...]:
+        pairs = zip(parts, reaches, strict=True)
+        return tuple(self.of.noise(share * part, one) for part, one in pairs)
 
-    def release(self, exact: Exact, noise: LevelNoise, bits: RandomBits) -> Answer:
+    def _split(
+        self, share: Share, reaches: Sequence[Reach], parts: Sequence[Fraction]
+    ) -> LevelNoise | TreeNoise:
+        return self._made(self._levels(share, reaches, parts))
+
+    def _made(self, levels: tuple[AdditiveNoise, ...]) -> LevelNoise | TreeNoise:
+        """Noise of all levels at once where it can be drawn, or else of each level's own."""
+        known = bool(self.margins.keys)
+        if known and self.margins.kind == "rollup":
+            found = TreeNoise.of(levels, self.margins.tree[0])
+            if found is not None:
+                return found
+        means = [_square(level) for level in levels]
+        if known:
+            means = [float(level.mean()) for level in self._variances(levels)]
+        return LevelNoise(levels=levels, means=tuple(means))
+
+    def _variances(self, levels: Sequence[AdditiveNoise]) -> list[NDArray[np.float64]]:
+        """Of the released numbers of each level, whose noise is its own."""
+        return self.margins.fitted_variances([_square(level) for level in levels])
+
+    def release(self, exact: Exact, noise: LevelNoise | TreeNoise, bits: RandomBits) -> Answer:
         """The tables that add up, one behind the other."""
+        if isinstance(noise, TreeNoise):
+            return self._released(exact, noise, bits)
         sums = self.margins.sums(exact.sums[0])
         measured = [
             np.array([float(value) for value in level.release(values, bits=bits)])
@@ -146,31 +174,58 @@ class Consistent(Single):
         ]
         variances = [_square(level) for level in noise.levels]
         values = np.concatenate(self.margins.fitted(measured, variances))
-        errors = np.sqrt(np.concatenate(self._variances(noise)))
+        errors = np.sqrt(np.concatenate(self._variances(noise.levels)))
         width = errors * (_LAPLACE if noise.levels[0].laplace else _NORMAL)
-        counted = isinstance(self.of, Count | CountPeople)
         return Answer(
             values=values.tolist(),
             standard_errors=errors.tolist(),
             lower=(values - width).tolist(),
             upper=(values + width).tolist(),
-            limits=(0.0 if counted else -math.inf, math.inf),
+            limits=self._limits,
         )
 
-    def forecast(self, noise: LevelNoise, reach: Reach, assume: Assume | None) -> Forecast:
+    def _released(self, exact: Exact, noise: TreeNoise, bits: RandomBits) -> Answer:
+        margins, law = self.margins, noise.law
+        parents, sizes = margins.parents, [len(nodes) for nodes in margins.nodes]
+        drawn = noise.drawn(parents, sizes, bits).tolist()
+        cells = [cell + one for cell, one in zip(exact.sums[0], drawn, strict=True)]
+        values = [value for level in margins.sums(cells) for value in level]
+        numbers = law.numbers(parents, margins.tree[1])
+        pairs = list(zip(law.variances, law.half_widths, numbers, strict=True))
+        spread = [variances[n] for variances, _, found in pairs for n in found.tolist()]
+        widths = [half_widths[n] for _, half_widths, found in pairs for n in found.tolist()]
+        return Answer(
+            values=values,
+            standard_errors=[math.sqrt(one) for one in spread],
+            lower=[value - width for value, width in zip(values, widths, strict=True)],
+            upper=[value + width for value, width in zip(values, widths, strict=True)],
+            limits=self._limits,
+        )
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """Between which the exact answer is known to lie."""
+        return (0.0 if isinstance(self.of, Count | CountPeople) else -math.inf, math.inf)
+
+    def forecast(
+        self, noise: LevelNoise | TreeNoise, reach: Reach, assume: Assume | None
+    ) -> Forecast:
         """The error of each level, known beforehand."""
         inner = self.of.forecast(noise.levels[-1], reach, assume)
-        noises = "; ".join(map(str, noise.levels))
+        means = noise.law.means if isinstance(noise, TreeNoise) else noise.means
         if self.margins.keys:
             told = "; ".join(
-                f"{len(nodes):,} nodes {math.sqrt(float(found.mean())):.4g}"
-                for nodes, found in zip(self.margins.nodes, self._variances(noise), strict=True)
+                f"{len(nodes):,} nodes {math.sqrt(mean):.4g}"
+                for nodes, mean in zip(self.margins.nodes, means, strict=True)
             )
         else:
             told = "; ".join(f"at most {one.standard_deviation:.4g}" for one in noise.levels)
             told += ". Sums are those over the keys that are found"
+        words = f"at each level: {'; '.join(map(str, noise.levels))}; then the least squares fit"
         return Forecast(
-            noise=f"at each level: {noises}; then the least squares fit that adds up",
+            noise=f"{noise}, which adds up"
+            if isinstance(noise, TreeNoise)
+            else f"{words} that adds up",
             sensitivity=f"{inner.sensitivity}, at each level",
             notes=(*inner.notes, f"expected error by level (standard deviation): {told}"),
         )
