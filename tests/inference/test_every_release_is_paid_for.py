@@ -21,10 +21,12 @@ from tacet import (
     inference,
     mechanisms,
 )
+from tacet.inference import sparse
 from tacet.mechanisms.additive.integer import DiscreteLaplace
 from tacet.mechanisms.additive.norms import KNorm
 from tacet.mechanisms.additive.real import Gaussian, Laplace
 from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from tacet.mechanisms.selection.top import TopK
 from tacet.privacy import events
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import Guarantee
@@ -133,6 +135,7 @@ def released(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     watch(KNorm, "release")
     for reports in LOCAL:  # one call for all people, of whom each sends one report
         watch(reports, "encode")
+    watch(TopK, "release")
     return seen
 
 
@@ -186,11 +189,29 @@ def test_two_proportions_are_one_release(budget: Guarantee, released: list[Event
     assert within(released[0], budget)
 
 
+@pytest.mark.parametrize("budget", BUDGETS[1:], ids=repr)
+def test_who_selects_and_who_fits_are_each_within_the_budget(
+    budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse, "rehearse", lambda *args, **named: None)  # of zeros, not of people
+    line = inference.LinearRegression(budget=budget, feature_bounds=(0, 10), target_bounds=(0, 10))
+    many = np.random.default_rng(3).normal(5, 1, (4000, 3))
+    inference.SparseRegression(line, n_features=2).fit(many, many[:, 0])
+    selecting = released[:3]  # two quartiles of the target, then both features
+    assert [type(event) for event in selecting] == [events.Exponential] * 2 + [events.Repeated]
+    fitting = released[3:]
+    assert {type(event) for event in fitting} == {events.Gaussian}
+    for part in (selecting, fitting):
+        assert within(events.compose(part), budget)
+        assert not within(events.compose(part, count=4), budget)
+
+
 def test_nothing_that_releases_is_left_out() -> None:
     """Regressions say their event themselves; see their own tests."""
     functions = {
         name
         for name in inference.__all__
-        if (name[0].islower() and name not in FREE) or name == "PCA"
+        if (name[0].islower() and name not in FREE) or name in {"PCA", "SparseRegression"}
     }
-    assert functions == {name.split()[0] for name in ASKED} | set(GROUPED) | TOGETHER
+    parts = {"SparseRegression"}
+    assert functions == {name.split()[0] for name in ASKED} | set(GROUPED) | TOGETHER | parts

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tacet.inference.quantiles import iqr, median, quantile
     from tacet.inference.rank_tests import mann_whitney_test, signed_rank_test
     from tacet.inference.scalers import RobustScaler
+    from tacet.inference.sparse import SparseRegression
     from tacet.inference.variances import stdev, variance
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "QuantileRegression",
     "RidgeRegression",
     "RobustScaler",
+    "SparseRegression",
     "TestResult",
     "anova",
     "binomial_power",
@@ -92,6 +94,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.sparse": ["SparseRegression"],
     "tacet.inference.components": ["PCA"],
     "tacet.inference.quantile_regression": ["QuantileRegression"],
     "tacet.inference.scalers": ["RobustScaler"],

@@ -24,7 +24,7 @@ from tacet.inference.contract import (
 )
 from tacet.inference.designs import bounds_of
 from tacet.inference.fitted import SharedBits
-from tacet.inference.inputs import features
+from tacet.inference.inputs import features, how_many
 from tacet.inference.records import Floats
 from tacet.inference.scalers import RobustScaler
 from tacet.inference.spectra import Spectrum, spectrum
@@ -106,7 +106,9 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         x = features(self, X, reset=True)
         n, p = x.shape
         lower, upper = self._bounds(p)
-        count = _how_many(self.n_components, features=p)
+        count = p
+        if self.n_components is not None:
+            count = how_many("n_components", self.n_components, features=p)
         corner = _REACH * math.sqrt(p) if self.scale else float(np.linalg.norm((upper - lower) / 2))
         radius = corner if self.row_norm is None else checks.positive(row_norm=self.row_norm)
         source = self.bits or SecureBits()
@@ -189,17 +191,3 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 "lie, each one number or one a feature",
             )
         return bounds_of(self.feature_bounds, features=count)
-
-
-def _how_many(wanted: object, *, features: int) -> int:
-    if wanted is None:
-        return features
-    if (
-        isinstance(wanted, bool)
-        or not isinstance(wanted, int | np.integer)
-        or not 1 <= wanted <= features
-    ):
-        raise InvalidParameter(
-            "n_components", wanted, expected=f"a whole number from 1 to n_features={features}"
-        )
-    return int(wanted)

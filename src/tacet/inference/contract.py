@@ -16,11 +16,16 @@ __all__ = [
     "OneToOneFeatureMixin",
     "RegressorMixin",
     "TransformerMixin",
+    "available_if",
     "check_is_fitted",
+    "clone",
+    "get_tags",
     "validate_data",
 ]
 
 _base: Any = require("sklearn.base", extra="inference")
+_metaestimators: Any = require("sklearn.utils.metaestimators", extra="inference")
+_utils: Any = require("sklearn.utils", extra="inference")
 _validation: Any = require("sklearn.utils.validation", extra="inference")
 _exceptions: Any = require("sklearn.exceptions", extra="inference")
 
@@ -31,5 +36,8 @@ OneToOneFeatureMixin: Any = _base.OneToOneFeatureMixin
 RegressorMixin: Any = _base.RegressorMixin
 TransformerMixin: Any = _base.TransformerMixin
 DataConversionWarning: Any = _exceptions.DataConversionWarning
+available_if: Any = _metaestimators.available_if
+clone: Any = _base.clone
+get_tags: Any = _utils.get_tags
 check_is_fitted: Any = _validation.check_is_fitted
 validate_data: Any = _validation.validate_data

@@ -23,9 +23,9 @@ from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.records import Floats
 from tacet.inference.row_sums import BLOCK
 
-__all__ = ["Design", "Scaling", "bounds_of", "scaling", "whitened"]
+__all__ = ["SPREAD", "Design", "Scaling", "bounds_of", "scaling", "whitened"]
 
-_SPREAD: Final = 2.5
+SPREAD: Final = 2.5
 """How many deviations the half of public bounds is taken to be; more or less costs noise only."""
 
 _FAR: Final = 1e60
@@ -64,7 +64,7 @@ def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
     """The scaling of public bounds: a pair (lower, upper), each one number or one a feature."""
     lower, upper = bounds_of(feature_bounds, features=features)
     half = (upper - lower) / 2
-    return Scaling(centre=lower + half, factor=_SPREAD / half)
+    return Scaling(centre=lower + half, factor=SPREAD / half)
 
 
 def bounds_of(

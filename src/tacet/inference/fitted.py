@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tacet import checks
-from tacet.inference.contract import check_is_fitted
+from tacet.inference.contract import check_is_fitted, clone
 from tacet.inference.designs import Design
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.records import Floats
@@ -29,8 +29,13 @@ class SharedBits:
     def __sklearn_clone__(self) -> Any:
         """An unfitted copy; seeded bits are shared, since a stream of them cannot be copied."""
         given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
-        kept = {name: v if name == "bits" else copy.deepcopy(v) for name, v in given.items()}
-        return type(self)(**kept)
+        return type(self)(**{name: _copied(name, value) for name, value in given.items()})
+
+
+def _copied(name: str, value: Any) -> Any:
+    if name == "bits":
+        return value
+    return clone(value) if hasattr(value, "get_params") else copy.deepcopy(value)
 
 
 class Intervals(SharedBits):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,16 @@ from tacet.inference.contract import DataConversionWarning, check_is_fitted, val
 from tacet.inference.records import Floats, column, matrix
 from tacet.mechanisms.arrays import array_of
 
-__all__ = ["features", "labels", "paired", "predicted"]
+__all__ = ["features", "how_many", "labels", "paired", "predicted"]
+
+
+def how_many(name: str, wanted: object, *, features: int) -> int:
+    """The number of features or of directions that is asked for, from 1 to how many there are."""
+    whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool)
+    if not whole or not 1 <= cast("int", wanted) <= features:
+        expected = f"a whole number from 1 to n_features={features}"
+        raise InvalidParameter(name, wanted, expected=expected)
+    return int(cast("int", wanted))
 
 
 def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:

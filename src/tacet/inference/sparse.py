@@ -1,0 +1,190 @@
+r"""Sparse regression: a few features by private selection on some rows, a fit of them on the rest.
+
+Rows that select and rows that fit are different people, so that both parts have the whole budget,
+and what was selected does not hang on the rows whose errors the intervals count.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacet.bits import RandomBits, SecureBits
+from tacet.errors import InvalidParameter, MissingBound
+from tacet.inference.associations import best_by_labels, best_by_numbers, grid_values
+from tacet.inference.budgets import check_budget, gdp_budget
+from tacet.inference.contract import check_is_fitted, clone, get_tags
+from tacet.inference.designs import SPREAD, bounds_of
+from tacet.inference.inputs import features, how_many, labels, paired
+from tacet.inference.records import Floats, public_range
+from tacet.inference.summaries import Summary
+from tacet.inference.wrappers import Wrapper, parts_of, rehearse, size_of
+from tacet.privacy import events
+from tacet.privacy.rounding import root_down
+
+__all__ = ["SparseRegression"]
+
+_ROUNDED: Final = 1 - Fraction(1, 10**9)
+"""So little less than the budget that an accountant's rounding finds `event_` within it."""
+
+
+class SparseRegression(Wrapper):
+    r"""A regression on few features out of many, selected privately, with valid intervals.
+
+    estimator: an unfitted `LinearRegression`, `LogisticRegression`, `PoissonRegression`,
+    `RidgeRegression` or another of them; its budget is that of the whole fit, its feature_bounds
+    those of all features, and its bits are not used. n_features: how many are selected, k, from 1
+    to p. selection_rows: the share of the rows, drawn blindly, that selects; the others fit.
+    target_bounds: public (lower, upper) of the target, where the estimator has none itself. bits:
+    leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Each feature's score is its covariance with the target, both cut at three quarters of a
+    deviation, where a deviation is half the width of the bounds over 2.5, for the target the one
+    that private quartiles say; the k best noisy scores win. Features count one by one: of two that
+    say the same both may be chosen, and one that tells something only beside others may be missed.
+
+    After fit: selected_ (k column numbers, rising), estimator_ (fitted on these, with its own
+    intervals), coef_ (zeros for the others), intercept_, selection_event_ and estimator_.event_
+    (each person meets one of both), event_ (a normal mechanism no better than either),
+    guarantee_. **Intervals are about the model with the selected features alone**: they cover its
+    coefficients, whatever was selected, because other people did the selecting. They do not say
+    that a feature left out has no effect.
+    Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (selection); Cox 1975 (splitting
+    keeps intervals valid); Fan and Lv 2008 (screening by single correlations);
+    docs/proofs/sparse.md.
+
+    >>> import tacet
+    >>> from tacet.inference import LinearRegression
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(6000, 50))
+    >>> y = 3 + X[:, 7] - 2 * X[:, 30] + drawn.normal(size=6000)
+    >>> line = LinearRegression(
+    ...     budget=tacet.GDP(1), feature_bounds=(-2.5, 2.5), target_bounds=(-20, 20)
+    ... )
+    >>> model = SparseRegression(line, n_features=2, bits=tacet.SeededBits(1)).fit(X, y)
+    >>> model.selected_.tolist(), bool(abs(model.coef_[[7, 30]] - [1, -2]).max() < 0.1)
+    ([7, 30], True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        n_features: int,
+        selection_rows: float = 0.25,
+        target_bounds: tuple[float, float] | None = None,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_features = n_features
+        self.selection_rows = selection_rows
+        self.target_bounds = target_bounds
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> SparseRegression:
+        """Select and fit, X n x p and y of n targets or labels; spends the budget once."""
+        inner = _checked(self.estimator)
+        asked, budget = check_budget(inner.budget), gdp_budget(inner.budget) * _ROUNDED
+        classes = inner.classes if get_tags(inner).estimator_type == "classifier" else None
+        given: NDArray[Any]
+        if classes is None:
+            ends = self._target_ends(inner)
+            x, given, _ = paired(self, X, y)
+        else:
+            x = features(self, X, reset=True)
+            second, known = labels(y, np.asarray(classes), rows=len(x))
+            given = np.asarray(y).reshape(-1)
+        count = how_many("n_features", self.n_features, features=x.shape[1])
+        lower, upper = bounds_of(inner.feature_bounds, features=x.shape[1])
+        first = size_of("selection_rows", self.selection_rows, rows=len(x))
+        source = self.bits or SecureBits()
+        part = clone(inner).set_params(budget=budget, bits=self.bits)
+        rehearse(
+            part.set_params(feature_bounds=(lower[:count], upper[:count])),
+            rows=len(x) - first,
+            features=count,
+            classes=classes,
+        )
+
+        self.guarantee_ = asked
+        self.event_ = events.Gaussian(noise_multiplier=Fraction(root_down(1 / budget.mu_squared)))
+        choosing, fitting = parts_of(len(x), first, bits=source)
+        half = (upper - lower) / 2
+        units = grid_values(x[choosing], centre=lower + half, deviation=half / SPREAD)
+        if classes is None:
+            found = best_by_numbers(
+                units, given[choosing], ends=ends, count=count, budget=budget, bits=source
+            )
+        else:
+            found = best_by_labels(
+                units,
+                second[choosing],
+                known[choosing],
+                count=count,
+                budget=budget,
+                bits=source,
+            )
+        self.selected_, self.selection_event_ = found
+        chosen = (lower[self.selected_], upper[self.selected_])
+        self.estimator_ = part.set_params(feature_bounds=chosen).fit(
+            x[np.ix_(fitting, self.selected_)], given[fitting]
+        )
+        inside = self.estimator_.coef_
+        self.coef_ = np.zeros((*inside.shape[:-1], x.shape[1]))
+        self.coef_[..., self.selected_] = inside
+        self.intercept_ = self.estimator_.intercept_
+        return self
+
+    def conf_int(self, confidence: float = 0.95) -> Floats:
+        """Intervals (lower, upper) of the intercept, then of the selected features in order.
+
+        Of the model with these features alone; see the class. Errors as for `LinearRegression`.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.conf_int(confidence))
+
+    def summary(self, confidence: float = 0.95) -> Summary:
+        """A table of the selected coefficients, their errors in two parts, and what was spent."""
+        check_is_fitted(self)
+        table: Summary = self.estimator_.summary(confidence)
+        named = getattr(self, "feature_names_in_", None)
+        names = [f"x{j}" if named is None else str(named[j]) for j in self.selected_]
+        return dataclasses.replace(
+            table,
+            title=f"{type(self).__name__}, {type(self.estimator_).__name__}",
+            names=["intercept", *names],
+            guarantee=self.guarantee_,
+        )
+
+    def _columns(self, X: ArrayLike) -> Floats:
+        return features(self, X, reset=False)[:, self.selected_]
+
+    def _target_ends(self, inner: Any) -> tuple[float, float]:
+        """Public bounds of the target, from wherever they are given."""
+        given = self.target_bounds or getattr(inner, "target_bounds", None)
+        if given is None and hasattr(inner, "largest"):
+            given = (0, inner.largest)
+        if given is None:
+            raise MissingBound(
+                "target_bounds",
+                expected="public bounds (lower, upper) within which most targets lie",
+            )
+        return public_range(*given, of="y")
+
+
+def _checked(estimator: Any) -> Any:
+    needed = {"budget", "feature_bounds", "bits"}
+    known = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    if not known or not needed <= set(estimator.get_params()) or not hasattr(estimator, "conf_int"):
+        raise InvalidParameter(
+            "estimator",
+            estimator,
+            expected="an unfitted regression of tacet.inference, such as LinearRegression(...)",
+        )
+    return estimator
