@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Protocol
 
 __all__ = ["Forked", "no_fork", "tell_of_forks"]
@@ -29,38 +27,54 @@ _inside = threading.local()  # depth: how many blocks this thread is in, a fork 
 
 
 class _Gate:
-    """How many threads are inside, and whether one of them forks."""
+    """Which threads are inside, and how many fork: one, unless a signal came in a block."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.threads = 0
-        self.forking = False
+        self.lock = threading.RLock()  # a signal may come while its own thread holds it
+        self.changed = threading.Condition(self.lock)
+        self.inside: set[int] = set()
+        self.forking = 0
 
 
 _gate = _Gate()
 
 
-@contextlib.contextmanager
-def no_fork() -> Iterator[None]:
+class _Block:
+    """What `no_fork` gives: one for all, since what it knows is in the gate and in the threads."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        depth = getattr(_inside, "depth", 0)
+        if depth == 0:
+            gate = _gate
+            with gate.lock:
+                while gate.forking:
+                    gate.changed.wait()
+                gate.inside.add(threading.get_ident())
+        _inside.depth = depth + 1
+
+    def __exit__(self, *_raised: object) -> None:
+        depth = _inside.depth - 1
+        if depth == 0:
+            gate = _gate
+            with gate.lock:
+                gate.inside.discard(threading.get_ident())
+                if gate.forking:
+                    gate.changed.notify_all()
+        _inside.depth = depth
+
+
+_BLOCK = _Block()
+
+
+def no_fork() -> _Block:
     """A block in which this process is not forked by another thread: forks wait for its end.
 
     A child has the memory of its parent and one thread. Locks that the others held, in a driver, a
     pool or a library below them, would never be released there. Blocks may be nested.
     """
-    depth = getattr(_inside, "depth", 0)
-    if depth == 0:
-        with _gate.changed:
-            _gate.changed.wait_for(lambda: not _gate.forking)
-            _gate.threads += 1
-    _inside.depth = depth + 1
-    try:
-        yield
-    finally:
-        if depth == 0:
-            with _gate.changed:
-                _gate.threads -= 1
-                _gate.changed.notify_all()
-        _inside.depth = depth
+    return _BLOCK
 
 
 def tell_of_forks(store: Forked) -> None:
@@ -70,11 +84,12 @@ def tell_of_forks(store: Forked) -> None:
 
 def _before() -> None:
     depth = getattr(_inside, "depth", 0)
-    mine = 1 if depth else 0
-    with _gate.changed:
-        _gate.changed.wait_for(lambda: not _gate.forking)
-        _gate.forking = True
-        _gate.changed.wait_for(lambda: _gate.threads <= mine)
+    me = {threading.get_ident()}
+    with _gate.lock:
+        if depth == 0:  # who is inside is waited for, and so must not wait
+            _gate.changed.wait_for(lambda: not _gate.forking)
+        _gate.forking += 1
+        _gate.changed.wait_for(lambda: _gate.inside <= me)
     _inside.depth = depth + 1
     if depth == 0:  # else a signal came in the middle of a transaction, which is left alone
         for store in list(_stores):
@@ -83,8 +98,8 @@ def _before() -> None:
 
 def _after_in_parent() -> None:
     _inside.depth -= 1
-    with _gate.changed:
-        _gate.forking = False
+    with _gate.lock:
+        _gate.forking -= 1
         _gate.changed.notify_all()
 
 
@@ -92,7 +107,8 @@ def _after_in_child() -> None:
     global _gate  # noqa: PLW0603  # its locks may be held by threads that are not here
     _inside.depth -= 1
     _gate = _Gate()
-    _gate.threads = 1 if _inside.depth else 0
+    if _inside.depth:
+        _gate.inside.add(threading.get_ident())
     for store in list(_stores):
         store.after_fork_in_child()
 
