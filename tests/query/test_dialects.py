@@ -146,7 +146,7 @@ def test_text_is_quoted_whatever_it_holds() -> None:
 def test_an_engine_that_there_is_not_is_refused() -> None:
     for engine in ("sqlite", None, 3, "Spark", ""):
         with pytest.raises(
-            InvalidParameter, match="'duckdb', 'spark', a SparkSession or 'postgresql:"
+            InvalidParameter, match="'duckdb', 'spark', a SparkSession, 'postgresql:"
         ):
             opened_on(engine, TABLE)  # type: ignore[arg-type]
 

@@ -13,8 +13,7 @@ from sqlglot import exp
 from tacet.query.dialects.postgres_arithmetic import bound
 from tacet.query.dialects.postgres_numbers import finite
 from tacet.query.dialects.postgres_texts import literal, text
-from tacet.query.dialects.shapes import refused
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
+from tacet.query.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing
 
 __all__ = ["ANONYMOUS", "INTERVALS", "MOMENTS"]
 
@@ -187,7 +186,7 @@ def _moved(writer: Writer, node: exp.Expression) -> Typed:
         raise Untranslatable(f"INTERVAL of {unit}")
     said, size, least = _STEPS[unit]
     if not _FEWEST * least <= amount <= _MOST * least:
-        raise Untranslatable(f"INTERVAL {amount} {unit}, so far from today,")
+        raise Untranslatable(f"INTERVAL {amount} {unit} beyond the years that it has")
     moved = f"(CAST({value.sql} AS timestamp) + interval '{amount * size} {said}')"
     return Typed(moved, "TIMESTAMP")
 
@@ -230,7 +229,7 @@ ANONYMOUS: dict[str, Writing] = {
     "isfinite": _finite,
     "date_sub": _date_sub,
     "date_part": _date_part,
-    "try_strptime": refused("TRY_STRPTIME"),
+    "try_strptime": Refused("TRY_STRPTIME"),
 }
 """By the name of a function that the parser does not know."""
 
@@ -243,8 +242,8 @@ MOMENTS: dict[type[object], Writing] = {
     exp.Dayname: _named("DOW", _DAYS, 0),
     exp.Monthname: _named("MONTH", _MONTHS, 1),
     exp.UnixToTime: _of_micros,
-    exp.TimeToStr: refused("STRFTIME"),
-    exp.StrToTime: refused("TRY_STRPTIME"),
+    exp.TimeToStr: Refused("STRFTIME"),
+    exp.StrToTime: Refused("TRY_STRPTIME"),
 }
 """By the node of the tree."""
 

@@ -25,8 +25,7 @@ from tacet.query.dialects.postgres_arithmetic import (
     span_of,
     total,
 )
-from tacet.query.dialects.shapes import refused
-from tacet.query.dialects.typed import Span, Typed, Untranslatable, Writer, Writing, united
+from tacet.query.dialects.typed import Refused, Span, Typed, Untranslatable, Writer, Writing, united
 
 __all__ = ["NUMBERS", "as_double", "finite", "literal_number", "rounded"]
 
@@ -248,11 +247,11 @@ NUMBERS: dict[type[object], Writing] = {
     exp.Least: _extreme("LEAST"),
     exp.Greatest: _extreme("GREATEST"),
     exp.BitwiseRightShift: _shifted,
-    exp.Log: refused("LOG2 and LOG10"),
-    exp.Pow: refused("POWER (write x * x)"),
-    exp.Cbrt: refused("CBRT"),
+    exp.Log: Refused("LOG2 and LOG10"),
+    exp.Pow: Refused("POWER"),
+    exp.Cbrt: Refused("CBRT"),
     **{
-        kind: refused(kind.__name__.upper())
+        kind: Refused(kind.__name__.upper())
         for kind in (
             *(exp.Ln, exp.Exp, exp.Sin, exp.Cos, exp.Tan),
             *(exp.Asin, exp.Acos, exp.Atan, exp.Atan2),

@@ -18,7 +18,6 @@ __all__ = [
     "is_made_date",
     "lambda_parts",
     "parts_of_text",
-    "refused",
     "text_to_boolean",
 ]
 
@@ -84,16 +83,6 @@ def chained(writer: Writer, node: exp.Expression) -> list[Typed]:
         else:
             found.append(writer.value(part))
     return found
-
-
-def refused(name: str) -> Writing:
-    """A construct that is known, and has no equal."""
-
-    def write(writer: Writer, node: exp.Expression) -> Typed:
-        del writer, node
-        raise Untranslatable(name)
-
-    return write
 
 
 def call(name: str, *parts: str, type: str = "TEXT") -> Writing:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tacet.query.dialects.shapes import refused
 from tacet.query.dialects.spark_numbers import bound, finite
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing
+from tacet.query.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing
 
 __all__ = ["ANONYMOUS", "MOMENTS"]
 
@@ -188,7 +187,7 @@ ANONYMOUS: dict[str, Writing] = {
     "isfinite": _finite,
     "date_sub": _date_sub,
     "date_part": _date_part,
-    "try_strptime": refused("TRY_STRPTIME"),
+    "try_strptime": Refused("TRY_STRPTIME"),
 }
 """By the name of a function that the parser does not know."""
 
@@ -201,8 +200,8 @@ MOMENTS: dict[type[object], Writing] = {
     exp.Dayname: _named("DOW", _DAYS),
     exp.Monthname: _named("MONTH", _MONTHS),
     exp.UnixToTime: _of_micros,
-    exp.TimeToStr: refused("STRFTIME"),
-    exp.StrToTime: refused("TRY_STRPTIME"),
+    exp.TimeToStr: Refused("STRFTIME"),
+    exp.StrToTime: Refused("TRY_STRPTIME"),
 }
 """By the node of the tree."""
 

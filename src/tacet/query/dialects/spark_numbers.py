@@ -15,8 +15,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from tacet.query.dialects.shapes import refused
-from tacet.query.dialects.typed import Typed, Untranslatable, Writer, Writing, united
+from tacet.query.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing, united
 
 __all__ = ["NUMBERS", "bound", "finite", "floor", "rounded"]
 
@@ -199,11 +198,11 @@ NUMBERS: dict[type[object], Writing] = {
     exp.Least: _extreme("least"),
     exp.Greatest: _extreme("greatest"),
     exp.BitwiseRightShift: _shifted,
-    exp.Log: refused("LOG2 and LOG10"),
-    exp.Pow: refused("POWER (write x * x)"),
-    exp.Cbrt: refused("CBRT"),
+    exp.Log: Refused("LOG2 and LOG10"),
+    exp.Pow: Refused("POWER"),
+    exp.Cbrt: Refused("CBRT"),
     **{
-        kind: refused(kind.__name__.upper())
+        kind: Refused(kind.__name__.upper())
         for kind in (
             *(exp.Ln, exp.Exp, exp.Sin, exp.Cos, exp.Tan),
             *(exp.Asin, exp.Acos, exp.Atan, exp.Atan2),

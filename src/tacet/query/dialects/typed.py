@@ -11,6 +11,7 @@ from typing import Protocol
 from sqlglot import exp
 
 __all__ = [
+    "Refused",
     "Span",
     "Typed",
     "Untranslatable",
@@ -67,6 +68,17 @@ class Writer(Protocol):
 
 Writing = Callable[[Writer, exp.Expression], Typed]
 """How one kind of node is translated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Translates no node: a construct that is known, and has no equal, by its name."""
+
+    name: str
+
+    def __call__(self, _writer: Writer, _node: exp.Expression) -> Typed:
+        """Raise Untranslatable."""
+        raise Untranslatable(self.name)
 
 
 def given(node: exp.Expression) -> set[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tacet.query.dialects.typed import (
+    Refused,
     Span,
     Typed,
     Untranslatable,
@@ -95,6 +96,8 @@ class Values:
     def value(self, node: object) -> Typed:
         """A part with its type; Untranslatable, naming what has no equal."""
         write = self.words.writers.get(type(node))
+        if isinstance(write, Refused):
+            raise Untranslatable(write.name)
         if write is None or not isinstance(node, exp.Expression) or not given(node) <= _PARTS:
             raise Untranslatable(type(node).__name__.upper())
         return write(self, node)

@@ -19,6 +19,7 @@ from tacet.query.columns import Key
 from tacet.query.compile import Found, KeyTable, Statement, compile_chosen
 from tacet.query.dialects.statements import Table, Translated
 from tacet.query.dialects.typed import Untranslatable
+from tacet.query.dialects.unequal import UNEQUAL
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.plan import Query
 from tacet.query.ranking import Asked, Refined
@@ -193,7 +194,8 @@ def check_question(
     except Untranslatable as error:
         name = error.name
     if name is not None:
-        raise UnsupportedConstruct(name, engine=engine)
+        why, instead = UNEQUAL.get(name, ("", "it otherwise"))
+        raise UnsupportedConstruct(name, engine=engine, why=why, instead=instead)
 
 
 def check_statement(
