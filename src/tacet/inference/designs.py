@@ -19,16 +19,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.noisy_sums import NoisySums
+from tacet.inference.noisy_sums import Moment, NoisySums
 from tacet.inference.records import Floats
 from tacet.inference.row_sums import BLOCK
 
-__all__ = ["SPREAD", "Design", "Scaling", "bounds_of", "scaling", "whitened"]
+__all__ = [
+    "FAR",
+    "SPREAD",
+    "Design",
+    "Scaling",
+    "bounds_of",
+    "radius_of",
+    "root_of",
+    "scaling",
+    "whitened",
+]
 
 SPREAD: Final = 2.5
 """How many deviations the half of public bounds is taken to be; more or less costs noise only."""
 
-_FAR: Final = 1e60
+FAR: Final = 1e60
+"""Scaled features are cut here, so that their squares stay finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +60,7 @@ class Scaling:
         rows[:, 0] = present
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = (x - self.centre) * self.factor
-        np.clip(scaled, -_FAR, _FAR, out=rows[:, 1:])
+        np.clip(scaled, -FAR, FAR, out=rows[:, 1:])
         rows[present == 0] = 0.0
         return rows
 
@@ -139,7 +150,7 @@ def whitened(
     Source: docs/proofs/regression.md, section 2.
     """
     size = scales.size
-    radius = _radius(size)
+    radius = radius_of(size)
     weights = _weights(rows, radius)
 
     def part(block: slice) -> Floats:
@@ -148,9 +159,7 @@ def whitened(
         return total
 
     found = sums.moment(part, size=size, trace_bound=radius**2, share=share)
-    values, vectors = np.linalg.eigh(found.matrix)
-    values = np.maximum(values, found.deviation * math.sqrt(size))
-    root = (vectors / np.sqrt(values)) @ vectors.T
+    root = root_of(found)
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
         rows[block] = rows[block] @ root
@@ -162,7 +171,15 @@ def whitened(
     )
 
 
-def _radius(size: int) -> Fraction:
+def root_of(second: Moment) -> Floats:
+    """The matrix that whitens rows whose second moment this is: its inverse root."""
+    values, vectors = np.linalg.eigh(second.matrix)
+    values = np.maximum(values, second.deviation * math.sqrt(len(values)))
+    root: Floats = (vectors / np.sqrt(values)) @ vectors.T
+    return root
+
+
+def radius_of(size: int) -> Fraction:
     """About the length of a typical row: sqrt(size), as a short fraction."""
     return Fraction(math.ceil(math.sqrt(size) * 64), 64)
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from tacet import checks
 from tacet.inference.contract import check_is_fitted, clone
-from tacet.inference.designs import Design
-from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.records import Floats
+from tacet.inference.row_values import People
 from tacet.inference.sandwich import Errors
 from tacet.inference.summaries import Summary
 from tacet.privacy.guarantees import Guarantee
@@ -47,6 +46,7 @@ class Intervals(SharedBits):
     privacy_error_: Floats
     guarantee_: Guarantee
     event_: Any
+    protects_: str
     covariance_: Floats
     diagnostics_: dict[str, float]
 
@@ -74,16 +74,16 @@ class Intervals(SharedBits):
             intervals=self.conf_int(confidence),
             confidence=confidence,
             guarantee=self.guarantee_,
+            protects=self.protects_,
             diagnostics=self.diagnostics_,
         )
 
     def _tell(
         self,
-        design: Design,
+        people: People,
         theta: Floats,
         errors: Errors,
         *,
-        sums: NoisySums,
         asked: Guarantee,
         unit: float = 1.0,
     ) -> Floats:
@@ -91,17 +91,18 @@ class Intervals(SharedBits):
 
         unit: of the target.
         """
-        sampling, privacy = covariances(design, errors, unit=unit)
+        sampling, privacy = covariances(people, errors, unit=unit)
         self.covariance_ = sampling + privacy
         self.sampling_error_ = np.sqrt(np.diag(sampling))
         self.privacy_error_ = np.sqrt(np.diag(privacy))
-        self.event_, self.guarantee_ = sums.event, asked
+        self.event_, self.guarantee_ = people.event, asked
+        self.protects_ = people.protects
         self.diagnostics_ = {
-            "rows": float(sums.rows),
+            "rows": float(people.rows),
             "signal": errors.signal,
             "left over": errors.contraction,
         }
-        parameters: Floats = unit * (design.back @ theta)
+        parameters: Floats = unit * (people.back @ theta)
         return parameters
 
     @property
@@ -122,7 +123,7 @@ class Intervals(SharedBits):
         check_is_fitted(self)
 
 
-def covariances(design: Design, errors: Errors, *, unit: float = 1.0) -> tuple[Floats, Floats]:
+def covariances(design: People, errors: Errors, *, unit: float = 1.0) -> tuple[Floats, Floats]:
     """Covariances, sampling and privacy, of the coefficients in the units of the features.
 
     unit: of the target. Infinite ones where the errors cannot be told.

@@ -22,19 +22,20 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
-from tacet.inference.designs import Design, scaling, whitened
+from tacet.inference.designs import FAR, Scaling, scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import paired, predicted
+from tacet.inference.loss_texts import cut_text, number
 from tacet.inference.noisy_sums import NoisySums
+from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting, Steps, rest
 from tacet.inference.records import Floats, public_range
+from tacet.inference.row_values import Matrix, People, RowValue, Source
 from tacet.inference.sandwich import Errors, Step, standard_errors
+from tacet.inference.tables import Table, open_table, table_range, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["LinearRegression", "RobustSteps", "robust_plan"]
-
-_FREE: Final = Fraction(83, 50)
-"""As for means: a square with this factor rides along free (docs/proofs/row_sums.md, section 2)."""
 
 _STEP: Final = 1.3
 """About 1 / (mean w times the share of residuals within c): a Newton step on normal errors."""
@@ -107,19 +108,44 @@ class LinearRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignor
         half = (high - low) / 2
         with np.errstate(over="ignore", invalid="ignore"):
             target = np.nan_to_num((target - (low + half)) / half)
-        plan = _plan(Budgeting(asked=asked, budget=budget, rows=len(x), size=scales.size), tuning)
         sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        rows = scales.rows(x, present)
-        design = whitened(rows, present, scales, sums=sums, share=plan.gram)
-        theta, sigma, errors = RobustSteps(design=design, target=target, tuning=tuning).run(
-            plan, sums
+        source = Arrays(x=x, target=target, present=present, sums=sums)
+        self._fit(source, asked, scales, tuning, low=low, half=half)
+        return self
+
+    def fit_table(self, table: Table) -> LinearRegression:
+        """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        tuning = checks.positive(tuning=self.tuning)
+        scales = table_scaling(self.feature_bounds, table)
+        low, high = public_range(*table_range(self.target_bounds, table), of="y")
+        half = (high - low) / 2
+        target = f"(y - {number(low + half)}) / {number(half)}"
+        source = open_table(self, table, budget=budget, target=cut_text(target, -FAR, FAR))
+        self._fit(source, asked, scales, tuning, low=low, half=half)
+        return self
+
+    def _fit(
+        self,
+        source: Source,
+        asked: Guarantee,
+        scales: Scaling,
+        tuning: float,
+        *,
+        low: float,
+        half: float,
+    ) -> None:
+        budgeting = Budgeting(
+            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=scales.size
         )
-        parameters = self._tell(design, theta, errors, sums=sums, asked=asked, unit=half)
+        plan = _plan(budgeting, tuning, spent=source.spent)
+        people = source.whitened(scales, share=plan.gram)
+        theta, sigma, errors = RobustSteps(people=people, tuning=tuning).run(plan)
+        parameters = self._tell(people, theta, errors, asked=asked, unit=half)
         self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
         self.scale_ = sigma * half
         self.diagnostics_["scale"] = self.scale_
         self.n_iter_ = len(plan.steps.shares)
-        return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """The predicted target of each row; X may be anybody's, it is no release."""
@@ -127,104 +153,87 @@ class LinearRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class RobustPlan:
     gram: Fraction
     curvature: Fraction
     scores: Fraction
     steps: Steps
 
 
-def _plan(budgeting: Budgeting, tuning: float) -> _Plan:
+def _plan(budgeting: Budgeting, tuning: float, *, spent: Fraction) -> RobustPlan:
     size = budgeting.size
     gram = budgeting.matrix(trace_bound=size, norm=0.003, most=Fraction(11, 100))
     curvature = budgeting.matrix(trace_bound=size, norm=0.05, most=Fraction(8, 100))
     scores = budgeting.matrix(trace_bound=size, norm=0.05, most=Fraction(4, 100))
-    steps = robust_plan(budgeting, rest([gram, curvature, scores]), tuning)
-    return _Plan(gram=gram, curvature=curvature, scores=scores, steps=steps)
+    steps = robust_plan(budgeting, rest([spent, gram, curvature, scores]), tuning)
+    return RobustPlan(gram=gram, curvature=curvature, scores=scores, steps=steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RobustSteps:
     """The steps, in whitened features and a target of unit half width."""
 
-    design: Design
-    target: Floats
+    people: People
     tuning: float
 
-    def run(self, plan: _Plan, sums: NoisySums) -> tuple[Floats, float, Errors]:
+    def run(self, plan: RobustPlan) -> tuple[Floats, float, Errors]:
         """The whitened coefficients, sigma, and the errors of the former."""
-        theta, sigma, taken = self.descend(plan.steps, sums)
-        square = self.design.radius**2
-        c = Fraction(self.tuning)
-        curvature = sums.moment(
-            lambda rows: self._matrix(rows, theta, sigma, squared=False),
-            size=self.design.size,
-            trace_bound=square,
-            share=plan.curvature,
-        )
-        scores = sums.moment(
-            lambda rows: self._matrix(rows, theta, sigma, squared=True),
-            size=self.design.size,
-            trace_bound=square * c**2,
-            share=plan.scores,
-        )
+        theta, sigma, taken = self.descend(plan.steps)
+        matrices = [
+            Matrix(of=_within(sigma, self.tuning), share=plan.curvature),
+            Matrix(of=_psi(sigma, self.tuning), share=plan.scores, squared=True),
+        ]
+        _, (curvature, scores) = self.people.ask(theta, matrices=matrices)
         errors = standard_errors(
-            taken, theta, curvature=curvature, scores=scores, rows=sums.rows, unit=sigma
+            taken,
+            theta,
+            curvature=curvature,
+            scores=scores,
+            rows=self.people.rows,
+            repeated=self.people.repeated,
+            unit=sigma,
         )
         return theta, sigma, errors
 
-    def descend(self, steps: Steps, sums: NoisySums) -> tuple[Floats, float, list[Step]]:
+    def descend(self, steps: Steps) -> tuple[Floats, float, list[Step]]:
         """Where the steps end: the whitened coefficients, sigma, and what the steps were."""
-        theta, sigma = np.zeros(self.design.size), 1.0
+        theta, sigma = np.zeros(self.people.size), 1.0
         taken: list[Step] = []
         precision, alone = 0.0, len(steps.shares) - _AVERAGED
         for step, share in enumerate(steps.shares):
-            gradient, spread, noise = self._gradient(theta, sigma, sums=sums, share=share)
+            gradient, spread, noise = self.people.residuals(
+                theta, sigma, tuning=self.tuning, kappa=_kappa(self.tuning), share=share
+            )
             # Each step points to an end with noise of variance sigma^2 / share: the last ones are
             # averaged by it, so that little of the share before the last is wasted.
             before = precision if step > alone else 0.0
             precision = before + float(share) / sigma**2
             length = _STEP * float(share) / (sigma**2 * precision)
-            whole = np.eye(self.design.size)
+            whole = np.eye(self.people.size)
             taken.append(Step(preconditioner=length * whole, noise=sigma * noise))
             theta = theta + length * sigma * gradient
             sigma *= _rescaled(spread / _WEIGHT, self.tuning)
         return theta, sigma, taken
 
-    def _residuals(self, rows: slice, theta: Floats, sigma: float) -> Floats:
-        with np.errstate(all="ignore"):  # a warning would tell of the data
-            residuals: Floats = (self.target[rows] - self.design.rows[rows] @ theta) / sigma
-        return residuals
 
-    def _gradient(
-        self, theta: Floats, sigma: float, *, sums: NoisySums, share: Fraction
-    ) -> tuple[Floats, float, float]:
-        """Means of w a psi and of w (psi^2 - kappa), and the deviation of the former's noise."""
-        c, radius, kappa = Fraction(self.tuning), self.design.radius, _kappa(self.tuning)
-        free = float(_FREE * radius / c)
+def _psi(sigma: float, c: float) -> RowValue:
+    """The residual in sigmas, cut."""
+    return RowValue(
+        values=lambda p, y: np.clip((y - p) / sigma, -c, c),
+        text=lambda p, y: cut_text(f"({y} - {p}) / {number(sigma)}", -c, c),
+        bound=c,
+    )
 
-        def part(rows: slice) -> Floats:
-            psi = np.clip(self._residuals(rows, theta, sigma), -self.tuning, self.tuning)
-            weights = self.design.weights[rows]
-            spread = free * (weights @ (psi * psi - kappa))
-            return np.append(self.design.vector_sum(rows, weights * psi), spread)
 
-        released, noise = sums.mean(
-            part,
-            size=self.design.size + 1,
-            row_bound=2 * radius * c,
-            sensitivity=2 * radius * c,
-            share=share,
-        )
-        return released[:-1], float(released[-1]) / free, noise
-
-    def _matrix(self, rows: slice, theta: Floats, sigma: float, *, squared: bool) -> Floats:
-        residuals = self._residuals(rows, theta, sigma)
-        weights = self.design.weights[rows]
-        if squared:
-            psi = np.clip(residuals, -self.tuning, self.tuning)
-            return self.design.matrix_sum(rows, (weights * psi) ** 2)
-        return self.design.matrix_sum(rows, weights * (np.abs(residuals) <= self.tuning))
+def _within(sigma: float, c: float) -> RowValue:
+    """Whether the residual is not cut."""
+    return RowValue(
+        values=lambda p, y: np.asarray(np.abs((y - p) / sigma) <= c, dtype=np.float64),
+        text=lambda p, y: (
+            f"CASE WHEN abs(({y} - {p}) / {number(sigma)}) <= {number(c)} THEN 1 ELSE 0 END"
+        ),
+        bound=1.0,
+    )
 
 
 def robust_plan(budgeting: Budgeting, left: Fraction, tuning: float) -> Steps:

@@ -15,14 +15,18 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, ClassifierMixin
-from tacet.inference.designs import scaling, whitened
+from tacet.inference.designs import Scaling, scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import features, labels, predicted
+from tacet.inference.loss_texts import number
 from tacet.inference.losses import Logistic
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
+from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.records import Floats
+from tacet.inference.row_values import Source
+from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["LogisticRegression"]
@@ -81,22 +85,53 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
         x = features(self, X, reset=True)
         target, known = labels(y, classes, rows=len(x))
         present = known * np.isfinite(x).all(axis=1)
+        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
+        source = Arrays(x=x, target=target, present=present, sums=sums)
         scales = scaling(self.feature_bounds, features=x.shape[1])
-        budgeting = Budgeting(asked=asked, budget=budget, rows=len(x), size=scales.size)
+        self._fit(source, asked, scales, classes)
+        return self
+
+    def fit_table(self, table: Table) -> LogisticRegression:
+        """Fit to a table of a session, which hands it in: see `tacet.Session.fit`.
+
+        Its target is a number or a condition, so that the classes are numbers.
+        """
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        classes = _two(self.classes)
+        if classes.dtype.kind == "U":
+            raise InvalidParameter(
+                "classes",
+                self.classes,
+                expected="numbers for a table, such as the default (0, 1) with a condition as "
+                f"target: target=\"answer = '{classes[1]}'\"",
+            )
+        first, second = (number(float(label)) for label in classes)
+        target = f"CASE WHEN y = {second} THEN 1 WHEN y = {first} THEN 0 END"
+        scales = table_scaling(self.feature_bounds, table)
+        source = open_table(self, table, budget=budget, target=target)
+        self._fit(source, asked, scales, classes)
+        return self
+
+    def _fit(self, source: Source, asked: Guarantee, scales: Scaling, classes: Any) -> None:
+        budgeting = Budgeting(
+            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=scales.size
+        )
         gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
-            budgeting, Logistic(), spent=gram, typical=_TYPICAL, growths=_GROWTHS, known_start=True
+            budgeting,
+            Logistic(),
+            spent=gram + source.spent,
+            typical=_TYPICAL,
+            growths=_GROWTHS,
+            known_start=True,
         )
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        design = whitened(scales.rows(x, present), present, scales, sums=sums, share=gram)
-        newton = Newton(design=design, target=target, loss=Logistic(), least=0.01)
-        start = Start(theta=np.zeros(scales.size), curvature=0.2)
-        theta, errors = newton.run(plan, start, sums)
-        parameters = self._tell(design, theta, errors, sums=sums, asked=asked)
+        people = source.whitened(scales, share=gram)
+        newton = Newton(people=people, loss=Logistic(), least=0.01)
+        theta, errors = newton.run(plan, Start(theta=np.zeros(scales.size), curvature=0.2))
+        parameters = self._tell(people, theta, errors, asked=asked)
         self.classes_ = classes
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
         self.n_iter_ = len(plan.steps.shares)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator's abilities: two classes."""

@@ -17,14 +17,18 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
-from tacet.inference.designs import scaling, whitened
+from tacet.inference.designs import FAR, Scaling, scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import paired, predicted
+from tacet.inference.loss_texts import curvature_text, cut_text, score_text
 from tacet.inference.losses import Huber, Loss
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
+from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.records import Floats
+from tacet.inference.row_values import Source
+from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["MEstimator", "RidgeRegression"]
@@ -90,39 +94,75 @@ class MEstimator(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc
         self._fit(X, y, loss=loss, start=self.start, penalty=self.penalty)
         return self
 
+    def fit_table(self, table: Table) -> MEstimator:
+        """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
+        loss = _checked(self.loss)
+        self._fit_table(table, loss=loss, start=self.start, penalty=self.penalty)
+        return self
+
     def _fit(self, X: ArrayLike, y: ArrayLike, *, loss: Loss, start: float, penalty: float) -> None:
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        begin = checks.finite(start=start)
-        ridge = checks.non_negative(penalty=penalty)
+        checks.finite(start=start)
+        checks.non_negative(penalty=penalty)
         x, target, present = paired(self, X, y)
         scales = scaling(self.feature_bounds, features=x.shape[1])
+        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
+        target = np.where(present > 0, target, 0.0)
+        source = Arrays(x=x, target=target, present=present, sums=sums)
+        self._run(source, asked, scales, loss=loss, start=start, penalty=penalty)
+
+    def _fit_table(self, table: Table, *, loss: Loss, start: float, penalty: float) -> None:
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        checks.finite(start=start)
+        checks.non_negative(penalty=penalty)
+        if not (score_text(loss)("p", "t") and curvature_text(loss)("p", "t")):
+            raise InvalidParameter(
+                "loss",
+                loss,
+                expected="one that says its score and curvature as SQL too, by methods "
+                "score_sql(prediction, target) and curvature_sql(prediction, target), to be fit "
+                "from a table",
+            )
+        scales = table_scaling(self.feature_bounds, table)
+        source = open_table(self, table, budget=budget, target=cut_text("y", -FAR, FAR))
+        self._run(source, asked, scales, loss=loss, start=start, penalty=penalty)
+
+    def _run(
+        self,
+        source: Source,
+        asked: Guarantee,
+        scales: Scaling,
+        *,
+        loss: Loss,
+        start: float,
+        penalty: float,
+    ) -> None:
         size, typical = scales.size, loss.curvature_bound / 2
-        budgeting = Budgeting(asked=asked, budget=budget, rows=len(x), size=size)
+        budgeting = Budgeting(
+            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=size
+        )
         gram = budgeting.matrix(trace_bound=size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
             budgeting,
             loss,
-            spent=gram,
+            spent=gram + source.spent,
             typical=typical,
             unit=loss.score_bound / loss.curvature_bound,
             growths=_GROWTHS,
             known_start=False,
         )
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        target = np.where(present > 0, target, 0.0)
-        design = whitened(scales.rows(x, present), present, scales, sums=sums, share=gram)
-        slopes = np.linalg.solve(scales.back(), design.back)[1:]
+        people = source.whitened(scales, share=gram)
+        slopes = np.linalg.solve(scales.back(), people.back)[1:]
         newton = Newton(
-            design=design,
-            target=target,
+            people=people,
             loss=loss,
             least=0.2 * loss.curvature_bound,
-            penalty=ridge * slopes.T @ slopes,
+            penalty=penalty * slopes.T @ slopes,
             longest=math.inf,
         )
-        first = np.linalg.solve(design.back, np.eye(size)[0]) * begin
-        theta, errors = newton.run(plan, Start(theta=first), sums)
-        parameters = self._tell(design, theta, errors, sums=sums, asked=asked)
+        first = np.linalg.solve(people.back, np.eye(size)[0]) * start
+        theta, errors = newton.run(plan, Start(theta=first))
+        parameters = self._tell(people, theta, errors, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         self.n_iter_ = len(plan.steps.shares)
 
@@ -175,13 +215,20 @@ class RidgeRegression(MEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+        self._fit(X, y, loss=self._huber(), start=self.start, penalty=self.penalty)
+        return self
+
+    def fit_table(self, table: Table) -> RidgeRegression:
+        """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
+        self._fit_table(table, loss=self._huber(), start=self.start, penalty=self.penalty)
+        return self
+
+    def _huber(self) -> Huber:
         if self.residual_bound is None:
             raise MissingBound(
                 "residual_bound", expected="a public size beyond which residuals are cut"
             )
-        loss = Huber(checks.positive(residual_bound=self.residual_bound))
-        self._fit(X, y, loss=loss, start=self.start, penalty=self.penalty)
-        return self
+        return Huber(checks.positive(residual_bound=self.residual_bound))
 
 
 def _checked(loss: object) -> Loss:

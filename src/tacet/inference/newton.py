@@ -16,11 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from tacet.inference.designs import Design
 from tacet.inference.losses import Loss
-from tacet.inference.noisy_sums import Moment, NoisySums
+from tacet.inference.noisy_sums import Moment
 from tacet.inference.plans import Budgeting, Steps, rest
 from tacet.inference.records import Floats
+from tacet.inference.row_values import Matrix, People, Vector, curvature_of, score_of
 from tacet.inference.sandwich import Errors, Step, standard_errors
 
 __all__ = ["Newton", "Start", "Trail", "trail"]
@@ -88,37 +88,43 @@ class Newton:
     taken for it in a step, which then is a careful one; longest: no early step is longer.
     """
 
-    design: Design
-    target: Floats
+    people: People
     loss: Loss
     least: float
     penalty: Floats | None = None
     longest: float = _LONGEST
 
-    def run(self, plan: Trail, start: Start, sums: NoisySums) -> tuple[Floats, Errors]:
+    def run(self, plan: Trail, start: Start) -> tuple[Floats, Errors]:
         """The coefficients, whitened, and their errors by the sandwich."""
-        theta, taken = self.descend(plan, start, sums)
+        theta, taken = self.descend(plan, start)
+        curvature, scores = self.sandwich(theta, plan)
         errors = standard_errors(
             taken,
             theta - start.theta,
-            curvature=self.curvature(theta, sums=sums, share=plan.last, final=True),
-            scores=self._scores(theta, sums=sums, share=plan.scores),
-            rows=sums.rows,
+            curvature=curvature,
+            scores=scores,
+            rows=self.people.rows,
+            repeated=self.people.repeated,
             penalty=self._penalty,
+            penalty_error=self._penalty @ theta * (self.people.rows_error / self.people.rows),
         )
         return theta, errors
 
-    def descend(self, plan: Trail, start: Start, sums: NoisySums) -> tuple[Floats, list[Step]]:
+    def descend(self, plan: Trail, start: Start) -> tuple[Floats, list[Step]]:
         """Where the steps end, and what they were."""
         theta = start.theta
         taken: list[Step] = []
         precision, alone = Fraction(), len(plan.steps.shares) - _AVERAGED
         for step, share in enumerate(plan.steps.shares):
-            gradient, noise = self._gradient(theta, sums=sums, share=share)
+            vectors = [Vector(of=score_of(self.loss), share=share)]
             if step == 0 and start.curvature is not None:
-                bent = max(start.curvature, self.least) * np.eye(self.design.size)
+                ((gradient, noise),), _ = self.people.ask(theta, vectors=vectors)
+                bent = max(start.curvature, self.least) * np.eye(self.people.size)
             else:
-                found = self.curvature(theta, sums=sums, share=plan.curvature)
+                matrices = [Matrix(of=curvature_of(self.loss), share=plan.curvature)]
+                ((gradient, noise),), (found,) = self.people.ask(
+                    theta, vectors=vectors, matrices=matrices
+                )
                 bent = found.floored(max(self.least, math.sqrt(2) * found.norm))
             precision = (precision if step > alone else 0) + share
             inverse = np.asarray(np.linalg.inv(bent + self._penalty), dtype=np.float64)
@@ -130,55 +136,28 @@ class Newton:
             theta = theta - way
         return theta, taken
 
-    def curvature(
-        self, theta: Floats, *, sums: NoisySums, share: Fraction, final: bool = False
-    ) -> Moment:
-        """The noisy mean of w curvature a a^T; what is negative counts in the final one alone."""
-        bound = self.loss.curvature_bound
-        signed = final and not getattr(self.loss, "convex", True)
-        least = -bound if signed else 0.0
+    def sandwich(self, theta: Floats, plan: Trail) -> tuple[Moment, Moment]:
+        """The noisy means of w curvature a a^T and of (w score)^2 a a^T.
 
-        def part(rows: slice) -> Floats:
-            with np.errstate(all="ignore"):  # a warning would tell of the data
-                bent = self.loss.curvature(self.design.rows[rows] @ theta, self.target[rows])
-            within = np.clip(np.nan_to_num(bent), least, bound)
-            return self.design.matrix_sum(rows, within * self.design.weights[rows], signed=signed)
+        Where the loss is not convex, negative curvatures count in the former, as in no step.
+        """
+        signed = not getattr(self.loss, "convex", True)
+        matrices = [
+            Matrix(of=curvature_of(self.loss), share=plan.last, signed=signed),
+            Matrix(of=score_of(self.loss), share=plan.scores, squared=True),
+        ]
+        _, (curvature, scores) = self.people.ask(theta, matrices=matrices)
+        return curvature, scores
 
-        return sums.moment(
-            part,
-            size=self.design.size,
-            trace_bound=self.design.radius**2 * Fraction(bound),
-            share=share,
-            signed=signed,
+    def curvature(self, theta: Floats, *, share: Fraction) -> Moment:
+        """The noisy mean of w curvature a a^T, of a convex loss."""
+        _, (found,) = self.people.ask(
+            theta, matrices=[Matrix(of=curvature_of(self.loss), share=share)]
         )
+        return found
 
     @property
     def _penalty(self) -> Floats:
         if self.penalty is None:
-            return np.zeros((self.design.size, self.design.size))
+            return np.zeros((self.people.size, self.people.size))
         return self.penalty
-
-    def _score(self, rows: slice, theta: Floats) -> Floats:
-        """Weighted scores, each within the bound."""
-        bound = self.loss.score_bound
-        with np.errstate(all="ignore"):  # a warning would tell of the data
-            score = self.loss.score(self.design.rows[rows] @ theta, self.target[rows])
-        return np.clip(np.nan_to_num(score), -bound, bound) * self.design.weights[rows]
-
-    def _gradient(self, theta: Floats, *, sums: NoisySums, share: Fraction) -> tuple[Floats, float]:
-        longest = self.design.radius * Fraction(self.loss.score_bound)
-        return sums.mean(
-            lambda rows: self.design.vector_sum(rows, self._score(rows, theta)),
-            size=self.design.size,
-            row_bound=longest,
-            sensitivity=2 * longest,
-            share=share,
-        )
-
-    def _scores(self, theta: Floats, *, sums: NoisySums, share: Fraction) -> Moment:
-        return sums.moment(
-            lambda rows: self.design.matrix_sum(rows, self._score(rows, theta) ** 2),
-            size=self.design.size,
-            trace_bound=(self.design.radius * Fraction(self.loss.score_bound)) ** 2,
-            share=share,
-        )

@@ -37,7 +37,7 @@ class Budgeting:
 
     asked: Guarantee
     budget: GDP
-    rows: int
+    rows: float
     size: int
 
     def noise(self, share: Fraction, *, sensitivity: float) -> float:
@@ -69,8 +69,9 @@ class Budgeting:
                 "budget",
                 self.asked,
                 expected=f"a mu {math.ceil(times * 10) / 10:g} times as large (here it is "
-                f"{self.budget.mu:.3g}) for n_samples={self.rows} and {self.size} parameters, "
-                "or as many times the rows: the noise would be larger than any coefficient",
+                f"{self.budget.mu:.3g}) for n_samples={round(self.rows)} and {self.size} "
+                "parameters, or as many times the rows: the noise would be larger than any "
+                "coefficient",
             )
         return Steps(shares=shares, noise=noise)
 

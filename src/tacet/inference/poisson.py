@@ -16,16 +16,20 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import MissingBound
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
-from tacet.inference.designs import Design, scaling, whitened
+from tacet.inference.designs import Scaling, scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import paired, predicted
+from tacet.inference.loss_texts import cut_text, number
 from tacet.inference.losses import Poisson
 from tacet.inference.means import positive_part
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import Moment, NoisySums
+from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.records import Floats
+from tacet.inference.row_values import People, RowValue, Source, curvature_of
 from tacet.inference.sandwich import standard_errors
+from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["PoissonRegression"]
@@ -79,42 +83,66 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
     def fit(self, X: ArrayLike, y: ArrayLike) -> PoissonRegression:
         """Fit to one row a person, X n x p and y of n counts; spends the budget."""
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        loss = self._loss()
+        x, target, present = paired(self, X, y)
+        scales = scaling(self.feature_bounds, features=x.shape[1])
+        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
+        target = np.clip(np.nan_to_num(target), 0.0, loss.most) * present
+        source = Arrays(x=x, target=target, present=present, sums=sums)
+        self._fit(source, asked, scales, loss)
+        return self
+
+    def fit_table(self, table: Table) -> PoissonRegression:
+        """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        loss = self._loss()
+        scales = table_scaling(self.feature_bounds, table)
+        source = open_table(self, table, budget=budget, target=cut_text("y", 0, loss.most))
+        self._fit(source, asked, scales, loss)
+        return self
+
+    def _loss(self) -> Poisson:
         if self.largest is None:
             raise MissingBound(
                 "largest", expected="a public bound of the counts, known without looking at them"
             )
-        loss = Poisson(checks.positive(largest=self.largest))
-        x, target, present = paired(self, X, y)
-        scales = scaling(self.feature_bounds, features=x.shape[1])
+        return Poisson(checks.positive(largest=self.largest))
+
+    def _fit(self, source: Source, asked: Guarantee, scales: Scaling, loss: Poisson) -> None:
         size, typical = scales.size, loss.most / 8
-        budgeting = Budgeting(asked=asked, budget=budget, rows=len(x), size=size)
+        budgeting = Budgeting(
+            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=size
+        )
         gram = budgeting.matrix(trace_bound=size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
             budgeting,
             loss,
-            spent=gram + _FIRST,
+            spent=gram + _FIRST + source.spent,
             typical=typical,
             growths=_GROWTHS,
             known_start=True,
         )
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        target = np.clip(np.nan_to_num(target), 0.0, loss.most) * present
-        first = _first_mean(target, loss.most, sums)
-        design = whitened(scales.rows(x, present), present, scales, sums=sums, share=gram)
-        start = np.linalg.solve(design.back, np.eye(size)[0]) * math.log(first)
-        newton = Newton(design=design, target=target, loss=loss, least=first / 20)
-        theta, taken = newton.descend(plan, Start(theta=start, curvature=0.8 * first), sums)
-        bent = newton.curvature(theta, sums=sums, share=plan.last, final=True)
-        phi = _dispersion(design, target, theta, loss, sums=sums, share=plan.scores)
+        counted, noise = source.target_mean(most=loss.most, share=_FIRST)
+        first = min(max(positive_part(counted, noise), loss.most / 1e4), loss.most)
+        people = source.whitened(scales, share=gram)
+        start = np.linalg.solve(people.back, np.eye(size)[0]) * math.log(first)
+        newton = Newton(people=people, loss=loss, least=first / 20)
+        theta, taken = newton.descend(plan, Start(theta=start, curvature=0.8 * first))
+        bent = newton.curvature(theta, share=plan.last)
+        phi = _dispersion(people, theta, loss, share=plan.scores)
         scores = Moment(matrix=phi * bent.matrix, deviation=phi * bent.deviation)
         errors = standard_errors(
-            taken, theta - start, curvature=bent, scores=scores, rows=sums.rows
+            taken,
+            theta - start,
+            curvature=bent,
+            scores=scores,
+            rows=people.rows,
+            repeated=people.repeated,
         )
-        parameters = self._tell(design, theta, errors, sums=sums, asked=asked)
+        parameters = self._tell(people, theta, errors, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         self.dispersion_ = self.diagnostics_["dispersion"] = phi
         self.n_iter_ = len(plan.steps.shares)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator's abilities: targets that are not negative."""
@@ -129,40 +157,27 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
             return np.asarray(np.exp(predicted(self, X)))
 
 
-def _first_mean(target: Floats, most: float, sums: NoisySums) -> float:
-    """The noisy mean of the counts, above 0."""
-    bound = Fraction(most)
-    released, noise = sums.mean(
-        lambda rows: target[rows].sum(keepdims=True),
-        size=1,
-        row_bound=bound,
-        sensitivity=bound,
-        share=_FIRST,
-    )
-    return min(max(positive_part(float(released[0]), noise), most / 1e4), most)
-
-
-def _dispersion(
-    design: Design,
-    target: Floats,
-    theta: Floats,
-    loss: Poisson,
-    *,
-    sums: NoisySums,
-    share: Fraction,
-) -> float:
+def _dispersion(people: People, theta: Floats, loss: Poisson, *, share: Fraction) -> float:
     """The noisy mean of w times the squared Pearson residual, over that of w."""
-    most = Fraction(_MOST_PEARSON)
+    mean = curvature_of(loss)
 
-    def part(rows: slice) -> Floats:
-        mean = np.maximum(loss.curvature(design.rows[rows] @ theta, target[rows]), 1e-300)
-        with np.errstate(over="ignore"):
-            square = np.minimum((target[rows] - mean) ** 2 / mean, _MOST_PEARSON)
-        weights = design.weights[rows]
-        return np.array([weights @ square, _MOST_PEARSON * weights.sum()])
+    def square(p: Floats, y: Floats) -> Floats:
+        fitted = np.maximum(loss.curvature(p, y), 1e-300)
+        return np.minimum((y - fitted) ** 2 / fitted, _MOST_PEARSON)
 
-    released, noise = sums.mean(
-        part, size=2, row_bound=most * 3 / 2, sensitivity=most * 3 / 2, share=share
+    def text(p: str, y: str) -> str:
+        fitted = f"greatest({mean.text(p, y)}, 1e-300)"
+        square = f"({y} - {fitted}) * ({y} - {fitted}) / {fitted}"
+        return f"least({square}, {number(_MOST_PEARSON)})"
+
+    pearson = RowValue(values=square, text=text, bound=_MOST_PEARSON)
+    whole = RowValue(
+        values=lambda p, _: np.full(len(p), _MOST_PEARSON),
+        text=lambda *_: number(_MOST_PEARSON),
+        bound=_MOST_PEARSON,
     )
+    # 3 / 2 is more than sqrt 2.
+    length = Fraction(_MOST_PEARSON) * 3 / 2
+    released, noise = people.weighted(theta, [pearson, whole], length=length, share=share)
     above = positive_part(float(released[0]), noise)
     return above / max(float(released[1]) / _MOST_PEARSON, noise / _MOST_PEARSON, 1e-3)

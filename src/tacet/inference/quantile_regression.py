@@ -4,6 +4,7 @@ r"""Quantile regression: a robust line first, then noisy Newton steps of the che
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
-from tacet.inference.designs import scaling, whitened
+from tacet.inference.designs import scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import paired, predicted
 from tacet.inference.linear import RobustSteps, robust_plan
 from tacet.inference.losses import Check
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
+from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.records import Floats, public_range
 from tacet.privacy.guarantees import Guarantee
@@ -133,19 +135,18 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
             known_start=False,
         )
         sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        design = whitened(scales.rows(x, present), present, scales, sums=sums, share=gram)
-        line = RobustSteps(design=design, target=target, tuning=_TUNING)
-        theta, sigma, _ = line.descend(pilot, sums)
+        source = Arrays(x=x, target=target, present=present, sums=sums)
+        people = source.whitened(scales, share=gram)
+        theta, sigma, _ = RobustSteps(people=people, tuning=_TUNING).descend(pilot)
         # From here on the target is told in released sigmas, so that bandwidths are public.
-        one = np.linalg.solve(design.back, np.eye(scales.size)[0])
+        one = np.linalg.solve(people.back, np.eye(scales.size)[0])
         start = Start(theta=theta / sigma + away * one)
         with np.errstate(over="ignore"):
             target = np.clip(target / sigma, -1e100, 1e100)
-        newton = Newton(
-            design=design, target=target, loss=loss, least=0.3 * typical, longest=math.inf
-        )
-        found, errors = newton.run(plan, start, sums)
-        parameters = self._tell(design, found, errors, sums=sums, asked=asked, unit=sigma * half)
+        people = dataclasses.replace(people, target=target)
+        newton = Newton(people=people, loss=loss, least=0.3 * typical, longest=math.inf)
+        found, errors = newton.run(plan, start)
+        parameters = self._tell(people, found, errors, asked=asked, unit=sigma * half)
         self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
         self.n_iter_ = len(plan.steps.shares)
         return self

@@ -59,16 +59,22 @@ def standard_errors(
     *,
     curvature: Moment,
     scores: Moment,
-    rows: int,
+    rows: float,
+    repeated: int = 1,
     unit: float = 1.0,
     penalty: Floats | float = 0.0,
+    penalty_error: Floats | float = 0.0,
 ) -> Errors:
     """Both covariances, from the noisy means of curvatures and of squared scores.
 
     moved: the way from the start to the end of the steps. The part of it that is still to go is
     estimated too, and its square counts as an error of privacy, which forbids more steps.
     unit: of the scores over the curvature (sigma, where residuals are told in sigmas);
-    penalty: what is added to the curvature, exactly.
+    penalty: what is added to the curvature, exactly. rows: how many there are, public or released:
+    it cancels but for the penalty; penalty_error: the deviation of the penalty's gradient, which
+    is the penalty's times the relative one of the rows. repeated: how many rows one person may
+    have: the square of a sum of so many scores is at most so many times the sum of their squares,
+    so that errors are those of rows of a person that agree.
     Bound   where `enough` is False both are infinite: noise hides the curvature in some
             direction, and intervals would cover too seldom. This is decided by released values.
     Source: Huber 1967 (sandwich); docs/proofs/regression.md, section 5 (recursion).
@@ -85,8 +91,9 @@ def standard_errors(
         privacy = left @ privacy @ left.T + noise @ noise.T
         way = left @ way
     to_go = way @ moved
-    privacy = privacy + np.outer(to_go, to_go)
-    sampling: Floats = unit**2 * inverse @ middle @ inverse / rows
+    off = inverse @ (np.zeros(size) + penalty_error)
+    privacy = privacy + np.outer(to_go, to_go) + np.outer(off, off)
+    sampling: Floats = unit**2 * repeated * inverse @ middle @ inverse / rows
     if signal < _SIGNAL:
         sampling, privacy = (np.full((size, size), math.inf) for _ in range(2))
     return Errors(

@@ -25,7 +25,8 @@ class Summary:
     """Coefficients with errors in two parts, z, p and intervals; all of it may be published.
 
     values, sampling_errors, privacy_errors: one number a parameter, the intercept first;
-    intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too.
+    intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too; protects:
+    whom the noise hides.
 
     >>> import tacet
     >>> table = Summary(
@@ -58,6 +59,7 @@ class Summary:
     confidence: float
     guarantee: Guarantee
     diagnostics: dict[str, float]
+    protects: str = "one row replaced"
 
     @property
     def standard_errors(self) -> Floats:
@@ -102,7 +104,7 @@ class Summary:
 
     def __str__(self) -> str:
         wide = max(9, *(len(name) for name in self.names))
-        facts = {"spent": f"{self.guarantee}, one row replaced"}
+        facts = {"spent": f"{self.guarantee}, {self.protects}"}
         facts |= {name: f"{value:.4g}" for name, value in self.diagnostics.items()}
         left = max(len(name) for name in facts)
         line = "-" * (wide + 10 * 8)

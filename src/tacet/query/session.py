@@ -33,6 +33,7 @@ from tacet.query.engines.opening import open_engine
 from tacet.query.engines.protocol import Engine
 from tacet.query.explanation import Explanation
 from tacet.query.explanations import Explanations, explanation_of
+from tacet.query.fitting import M, fitted, rows_of
 from tacet.query.opening import (
     account_name,
     begin,
@@ -316,6 +317,29 @@ class Session(SubSessions):
         """
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
         return describe(self, table, budget=budget, progress=progress)
+
+    def fit(self, model: M, table: str | Query, *, features: Sequence[str], target: str) -> M:
+        """Fit a model of `tacet.inference` to a table, by noisy sums: no row leaves the engine.
+
+        model: such as LinearRegression(budget=...), which is changed and handed back; its whole
+        budget is reserved once, before the engine runs, and a fit that fails keeps it. table: its
+        name, or a question begun with `table`. features, target: columns or expressions; who lacks
+        one of them counts nowhere. Bounds that the model is not given are those of `columns=`.
+        Raises as `evaluate` does, and InvalidParameter for what the model cannot use.
+        """
+        query = table if isinstance(table, Query) else self.table(table)
+        rows = rows_of(query, features=features, target=target)
+        self._may_spend()
+        return fitted(
+            model,
+            rows,
+            self._engine,
+            ledger=self._ledger,
+            dataset=self._dataset,
+            account=self._budget,
+            bits=self._bits,
+            notes=self._notes,
+        )
 
     def sql(self, text: str, *, budget: Guarantee, keys: GivenKeys = None) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.

@@ -1,0 +1,203 @@
+"""People whose features and targets are arrays: what a fit asks of them, by noisy sums."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tacet.inference.designs import Design, Scaling, whitened
+from tacet.inference.noisy_sums import Moment, NoisySums
+from tacet.inference.records import Floats
+from tacet.inference.row_values import Matrix, RowValue, Vector, cut
+from tacet.privacy import events
+
+__all__ = ["ArrayPeople", "Arrays"]
+
+_FREE: Final = Fraction(83, 50)
+"""As for means: a square with this factor rides along free (docs/proofs/row_sums.md, section 2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Arrays:
+    """Features n x p, targets, and who is present: 1, or 0 for those of weight 0."""
+
+    x: Floats
+    target: Floats
+    present: Floats
+    sums: NoisySums
+
+    @property
+    def effective(self) -> float:
+        """How many people there are."""
+        return self.sums.rows
+
+    @property
+    def spent(self) -> Fraction:
+        """0: their number is public."""
+        return Fraction(0)
+
+    def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
+        """The noisy mean of the target, which is cut to [0, most], and its noise."""
+        values = np.clip(np.nan_to_num(self.target), 0.0, most) * self.present
+        released, noise = self.sums.mean(
+            lambda rows: values[rows].sum(keepdims=True),
+            size=1,
+            row_bound=Fraction(most),
+            sensitivity=Fraction(most),
+            share=share,
+        )
+        return float(released[0]), noise
+
+    def whitened(self, scales: Scaling, *, share: Fraction) -> ArrayPeople:
+        """The people, their features whitened by a released second moment."""
+        rows = scales.rows(self.x, self.present)
+        design = whitened(rows, self.present, scales, sums=self.sums, share=share)
+        return ArrayPeople(design=design, target=self.target, sums=self.sums)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ArrayPeople:
+    """One row a person, their number public; neighbours differ by a replaced row.
+
+    target: one number a person; sums: what pays.
+    """
+
+    design: Design
+    target: Floats
+    sums: NoisySums
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return self.design.size
+
+    @property
+    def radius(self) -> Fraction:
+        """No weighted row is longer."""
+        return self.design.radius
+
+    @property
+    def back(self) -> Floats:
+        """From whitened coefficients to those of the features."""
+        return self.design.back
+
+    @property
+    def rows(self) -> float:
+        """How many people there are."""
+        return self.sums.rows
+
+    @property
+    def rows_error(self) -> float:
+        """0: their number is public."""
+        return 0.0
+
+    @property
+    def repeated(self) -> int:
+        """1: each has one row."""
+        return 1
+
+    @property
+    def protects(self) -> str:
+        """Whom the noise hides."""
+        return "one row replaced"
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        return self.sums.event
+
+    def ask(
+        self, theta: Floats, *, vectors: Sequence[Vector] = (), matrices: Sequence[Matrix] = ()
+    ) -> tuple[list[tuple[Floats, float]], list[Moment]]:
+        """Noisy means at these coefficients: vectors with the deviation of their noise, moments.
+
+        Source: docs/proofs/regression.md, section 4.
+        """
+        return (
+            [self._vector(theta, one) for one in vectors],
+            [self._matrix(theta, one) for one in matrices],
+        )
+
+    def residuals(
+        self, theta: Floats, sigma: float, *, tuning: float, kappa: float, share: Fraction
+    ) -> tuple[Floats, float, float]:
+        """Noisy means of w a psi and of w (psi^2 - kappa), and the noise of each of the former.
+
+        Source: docs/proofs/regression.md, section 3.
+        """
+        c, radius = Fraction(tuning), self.radius
+        free = float(_FREE * radius / c)
+
+        def part(rows: slice) -> Floats:
+            with np.errstate(all="ignore"):  # a warning would tell of the data
+                beside = (self.target[rows] - self.design.rows[rows] @ theta) / sigma
+            psi = np.clip(beside, -tuning, tuning)
+            weights = self.design.weights[rows]
+            spread = free * (weights @ (psi * psi - kappa))
+            return np.append(self.design.vector_sum(rows, weights * psi), spread)
+
+        released, noise = self.sums.mean(
+            part,
+            size=self.size + 1,
+            row_bound=2 * radius * c,
+            sensitivity=2 * radius * c,
+            share=share,
+        )
+        return released[:-1], float(released[-1]) / free, noise
+
+    def weighted(
+        self, theta: Floats, values: Sequence[RowValue], *, length: Fraction, share: Fraction
+    ) -> tuple[Floats, float]:
+        """Noisy means of w v for several v, none negative, together no longer than `length`.
+
+        Two such vectors are no farther apart than one may be long, times sqrt 2 at most; as none
+        is negative, `length` is to bound that too.
+        """
+
+        def part(rows: slice) -> Floats:
+            weights = self.design.weights[rows]
+            return np.array([weights @ self._of(one, rows, theta, 0.0) for one in values])
+
+        return self.sums.mean(
+            part, size=len(values), row_bound=length, sensitivity=length, share=share
+        )
+
+    def _of(self, value: RowValue, rows: slice, theta: Floats, least: float) -> Floats:
+        """A number of each row, within its bounds."""
+        with np.errstate(all="ignore"):  # a warning would tell of the data
+            found = value.values(self.design.rows[rows] @ theta, self.target[rows])
+        return cut(found, least, value.bound)
+
+    def _vector(self, theta: Floats, asked: Vector) -> tuple[Floats, float]:
+        longest = self.radius * Fraction(asked.of.bound)
+
+        def part(rows: slice) -> Floats:
+            values = self._of(asked.of, rows, theta, -asked.of.bound)
+            return self.design.vector_sum(rows, values * self.design.weights[rows])
+
+        return self.sums.mean(
+            part, size=self.size, row_bound=longest, sensitivity=2 * longest, share=asked.share
+        )
+
+    def _matrix(self, theta: Floats, asked: Matrix) -> Moment:
+        least = -asked.of.bound if asked.signed or asked.squared else 0.0
+
+        def part(rows: slice) -> Floats:
+            values = self._of(asked.of, rows, theta, least) * self.design.weights[rows]
+            if asked.squared:
+                values = values**2
+            return self.design.matrix_sum(rows, values, signed=asked.signed)
+
+        return self.sums.moment(
+            part,
+            size=self.size,
+            trace_bound=self.radius**2 * asked.trace_bound,
+            share=asked.share,
+            signed=asked.signed,
+        )

@@ -1,0 +1,370 @@
+"""People in a table that an engine reads: fits ask it for sums of expressions, and see no row.
+
+The table is a session's, handed in; it cuts what it sums to stated lengths, adds the noise of a
+stated part of its budget, and is all that privacy rests on. Everything here is its caller: which
+numbers are summed, and what is made of the noisy sums. How many rows there are is released first.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacet.errors import InvalidParameter
+from tacet.inference.designs import FAR, Scaling, radius_of, root_of, scaling
+from tacet.inference.loss_texts import cut_text, number
+from tacet.inference.noisy_sums import Moment, unpacked
+from tacet.inference.records import Floats
+from tacet.inference.row_values import Matrix, RowValue, Vector
+from tacet.mechanisms.additive.real import Gaussian
+from tacet.privacy import events
+from tacet.privacy.guarantees import GDP
+
+__all__ = [
+    "Table",
+    "TablePeople",
+    "TableSums",
+    "Wish",
+    "open_table",
+    "table_range",
+    "table_scaling",
+]
+
+_COUNTED: Final = Fraction(1, 1000)
+"""Of mu^2, for the number of rows: its noise is some 30 / mu."""
+
+_WEIGHED: Final = Fraction(1, 1000)
+"""Of mu^2, for the sum of all weights, which the scale of residuals is told by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T, packed.
+
+    vector, value: expressions; bound: the most that the l2 norm of a row's part may be, to which
+    it is cut; budget: what may be spent on it. signed: of squared ones whether values may be
+    negative; else negative ones count as 0.
+    """
+
+    vector: Sequence[str]
+    value: str
+    bound: Fraction
+    budget: GDP
+    squared: bool = False
+    signed: bool = False
+
+
+class Table(Protocol):
+    """What a fit asks of a table: noisy sums, in their order, with the deviation of the noise."""
+
+    @property
+    def features(self) -> Sequence[str]:
+        """How the caller named them."""
+        ...
+
+    @property
+    def bounds(self) -> Sequence[tuple[float, float]]:
+        """Public ranges of the features, infinite where nothing is known."""
+        ...
+
+    @property
+    def target_bounds(self) -> tuple[float, float]:
+        """That of the target."""
+        ...
+
+    @property
+    def repeated(self) -> int:
+        """How many rows one unit has at most."""
+        ...
+
+    @property
+    def protects(self) -> str:
+        """Whom the noise hides, in words."""
+        ...
+
+    def count(self, budget: GDP) -> tuple[float, float]:
+        """How many rows have all numbers, features and target; others count nowhere."""
+        ...
+
+    def sums(
+        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+    ) -> Sequence[tuple[Sequence[float], float]]:
+        """Answer wishes in one scan.
+
+        columns: expressions by name, over the features x0, x1, ..., the target y, and the names
+        of the mappings before.
+        """
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class TableSums:
+    """Means over the rows of a table, each paid from its share of mu^2.
+
+    target: an expression of y.
+    """
+
+    table: Table
+    budget: GDP
+    target: str = "y"
+    left: Fraction = Fraction(1)
+    rows: float = field(default=1.0, init=False)
+    rows_error: float = field(default=0.0, init=False)
+    _said: list[events.Event] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        counted, self.rows_error = self.table.count(self.paid(_COUNTED))
+        self.rows = max(counted, 1.0)
+
+    @property
+    def effective(self) -> float:
+        """How many people with one row each would be hidden by as much noise."""
+        return max(self.rows / self.table.repeated, 1.0)
+
+    @property
+    def spent(self) -> Fraction:
+        """Of mu^2, what a fit spends beside what it does with arrays."""
+        return _COUNTED + _WEIGHED
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        return events.compose(self._said)
+
+    def means(
+        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+    ) -> list[tuple[Floats, float]]:
+        """Noisy means in one scan, with the deviation of the noise of each number."""
+        found = self.table.sums(columns, wishes)
+        return [(np.array(values) / self.rows, noise / self.rows) for values, noise in found]
+
+    def paid(self, share: Fraction) -> GDP:
+        """Take a share of mu^2 out of what is left."""
+        if not 0 < share <= self.left:
+            raise AssertionError("a share of the budget that is not there")
+        self.left -= share
+        paid = self.budget * share
+        self._said.append(Gaussian.for_guarantee(paid, l2_sensitivity=1).event)
+        return paid
+
+    def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
+        """The noisy mean of the target, which is cut to [0, most], and its noise."""
+        wish = Wish(vector=["t"], value="1", bound=Fraction(most), budget=self.paid(share))
+        columns = [{"t": cut_text(f"({self.target})", 0, most)}]
+        ((values, noise),) = self.means(columns, [wish])
+        return float(values[0]), noise
+
+    def whitened(self, scales: Scaling, *, share: Fraction) -> TablePeople:
+        """The people, their features whitened by a released second moment.
+
+        Source: docs/proofs/regression.md, section 2.
+        """
+        size = scales.size
+        radius = radius_of(size)
+        scaled = {"t": f"({self.target})"}
+        for place, (centre, factor) in enumerate(zip(scales.centre, scales.factor, strict=True)):
+            moved = f"(x{place} - {number(centre)}) * {number(factor)}"
+            scaled[f"s{place + 1}"] = cut_text(moved, -FAR, FAR)
+        row = ["1", *(f"s{place}" for place in range(1, size))]
+        wish = Wish(
+            vector=row,
+            value=_weight(row, radius),
+            bound=radius**2,
+            budget=self.paid(share),
+            squared=True,
+        )
+        ((numbers, noise),) = self.means([scaled], [wish])
+        root = root_of(Moment(matrix=unpacked(numbers, size), deviation=noise))
+        white = {
+            f"z{place}": " + ".join(f"{number(a)} * {x}" for a, x in zip(way, row, strict=True))
+            for place, way in enumerate(root.T.tolist())
+        }
+        names = list(white)
+        return TablePeople(
+            sums=self,
+            columns=[scaled, white, {"w": _weight(names, radius)}],
+            names=names,
+            radius=radius,
+            back=scales.back() @ root,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class TablePeople:
+    """Rows of a table with whitened features z0, z1, ..., a weight w and a target t.
+
+    columns: how these come of the table's own.
+    """
+
+    sums: TableSums
+    columns: Sequence[Mapping[str, str]]
+    names: Sequence[str]
+    radius: Fraction
+    back: Floats
+    _weights: float | None = None
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return len(self.names)
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are, released."""
+        return self.sums.rows
+
+    @property
+    def rows_error(self) -> float:
+        """The deviation of the noise in it."""
+        return self.sums.rows_error
+
+    @property
+    def repeated(self) -> int:
+        """How many rows one person has at most."""
+        return self.sums.table.repeated
+
+    @property
+    def protects(self) -> str:
+        """Whom the noise hides."""
+        return self.sums.table.protects
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        return self.sums.event
+
+    def ask(
+        self, theta: Floats, *, vectors: Sequence[Vector] = (), matrices: Sequence[Matrix] = ()
+    ) -> tuple[list[tuple[Floats, float]], list[Moment]]:
+        """Noisy means at these coefficients, in one scan."""
+        values = [one.of for one in vectors] + [one.of for one in matrices]
+        columns = {f"v{place}": f"w * ({_text(one)})" for place, one in enumerate(values)}
+        wishes = [
+            self._wish(f"v{place}", self.radius * Fraction(one.of.bound), one.share)
+            for place, one in enumerate(vectors)
+        ]
+        for place, one in enumerate(matrices, start=len(vectors)):
+            value = f"v{place} * v{place}" if one.squared else f"v{place}"
+            bound = self.radius**2 * one.trace_bound
+            wishes.append(self._wish(value, bound, one.share, squared=True, signed=one.signed))
+        found = self.sums.means([*self.columns, self._predicted(theta), columns], wishes)
+        moments = [
+            Moment(matrix=unpacked(numbers, self.size), deviation=noise)
+            for numbers, noise in found[len(vectors) :]
+        ]
+        return found[: len(vectors)], moments
+
+    def residuals(
+        self, theta: Floats, sigma: float, *, tuning: float, kappa: float, share: Fraction
+    ) -> tuple[Floats, float, float]:
+        """Noisy means of w a psi and of w (psi^2 - kappa), and the noise of each of the former.
+
+        Source: docs/proofs/regression.md, section 7.
+        """
+        half, free = tuning**2 / 2, float(self.radius) / (2 * tuning)
+        psi = cut_text(f"(t - p) / {number(sigma)}", -tuning, tuning)
+        columns = [
+            *self.columns,
+            self._predicted(theta),
+            {"psi": psi},
+            {"u": "w * psi", "v": f"{number(free)} * w * (psi * psi - {number(half)})"},
+        ]
+        bound = self.radius * Fraction(tuning) * _BESIDE
+        vector = [*(f"u * {name}" for name in self.names), "v"]
+        wishes = [self._wish("1", bound, share, vector=vector)]
+        if self._weights is None:
+            wishes.append(self._wish("1", Fraction(1), _WEIGHED, vector=["w"]))
+        (released, noise), *weights = self.sums.means(columns, wishes)
+        if weights:
+            self._weights = min(max(float(weights[0][0][0]), 0.0), 1.0)
+        assert self._weights is not None
+        spread = float(released[-1]) / free + (half - kappa) * self._weights
+        return released[:-1], spread, noise
+
+    def weighted(
+        self, theta: Floats, values: Sequence[RowValue], *, length: Fraction, share: Fraction
+    ) -> tuple[Floats, float]:
+        """Noisy means of w v for several v, none negative, together no longer than `length`."""
+        vector = [f"greatest({_text(one)}, 0)" for one in values]
+        columns = [*self.columns, self._predicted(theta)]
+        (found,) = self.sums.means(columns, [self._wish("w", length, share, vector=vector)])
+        return found
+
+    def _predicted(self, theta: Floats) -> dict[str, str]:
+        parts = zip(theta.tolist(), self.names, strict=True)
+        return {"p": " + ".join(f"{number(slope)} * {name}" for slope, name in parts)}
+
+    def _wish(
+        self,
+        value: str,
+        bound: Fraction,
+        share: Fraction,
+        *,
+        vector: Sequence[str] | None = None,
+        squared: bool = False,
+        signed: bool = False,
+    ) -> Wish:
+        return Wish(
+            vector=self.names if vector is None else vector,
+            value=value,
+            bound=bound,
+            budget=self.sums.paid(share),
+            squared=squared,
+            signed=signed,
+        )
+
+
+def open_table(estimator: Any, table: Table, *, budget: GDP, target: str = "y") -> TableSums:
+    """The rows of a table, for an estimator, which notes the names of its features.
+
+    target: an expression of y. InvalidParameter for bits of the estimator's own.
+    """
+    if estimator.bits is not None:
+        expected = "it left out: noise for tables is drawn with the bits of their session"
+        raise InvalidParameter("bits", estimator.bits, expected=expected)
+    estimator.n_features_in_ = len(table.features)
+    estimator.feature_names_in_ = np.array(list(table.features), dtype=object)
+    return TableSums(table=table, budget=budget, target=target)
+
+
+def table_scaling(given: tuple[ArrayLike, ArrayLike] | None, table: Table) -> Scaling:
+    """The scaling of public bounds, or else of those that the table's columns were declared with.
+
+    MissingBound where there are neither.
+    """
+    lower, upper = zip(*table.bounds, strict=True)
+    if given is None and all(map(math.isfinite, (*lower, *upper))):
+        given = (lower, upper)
+    return scaling(given, features=len(table.features))
+
+
+def table_range(
+    given: tuple[float, float] | None, table: Table
+) -> tuple[float | None, float | None]:
+    """Public bounds of the target, or else those that its column was declared with."""
+    if given is None and all(map(math.isfinite, table.target_bounds)):
+        return table.target_bounds
+    return given or (None, None)
+
+
+_BESIDE: Final = Fraction(1031, 1000)
+"""At least sqrt(17 / 16)."""
+
+
+def _weight(row: Sequence[str], radius: Fraction) -> str:
+    """min(1, r^2 / |row|^2)."""
+    square = " + ".join("1" if name == "1" else f"{name} * {name}" for name in row)
+    return f"{number(float(radius**2))} / greatest({square}, {number(float(radius**2))})"
+
+
+def _text(value: RowValue) -> str:
+    """SQL of a number within its bound, whatever the loss that it comes from says."""
+    return cut_text(f"({value.text('p', 't')})", -value.bound, value.bound)

@@ -1,0 +1,245 @@
+r"""Sums that a model is fit by: of vectors and of their squares, over bounded rows, in one scan.
+
+A wish is a number v and a vector a of each row, as expressions over the features x0, x1, ... and
+the target y of its bounded rows. v a is cut to a public length, or the matrix v a a^T to a public
+Frobenius norm, put on whole multiples of a public unit and added exactly. So one row is worth that
+length at most, whatever the expressions say. A row without one of its numbers adds nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from tacet.privacy.guarantees import GDP
+from tacet.privacy.rounding import root_up
+from tacet.query.expressions.parse import parse
+from tacet.query.expressions.types import Column, Expression, Kind
+from tacet.query.noise import AdditiveNoise, additive_noise
+from tacet.query.sensitivity import Sensitivity, of_balls
+from tacet.query.sqltext import double
+from tacet.query.units import Reach
+
+__all__ = ["Counted", "Wish", "counts_of", "noise_of", "size_of"]
+
+_UNITS_LOG2 = 40
+"""A length is about 2^40 units: 2^80 rows fit into 128 bits."""
+_FARTHEST = 1e100
+"""Numbers are cut here, so that their squares stay finite."""
+_LARGEST = sys.float_info.max
+
+
+class Wish(Protocol):
+    """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T.
+
+    Of a square matrix its upper triangle is answered, off the diagonal times sqrt 2, so that the
+    l2 norm of the numbers is its Frobenius norm.
+    """
+
+    @property
+    def vector(self) -> Sequence[str]:
+        """Expressions, one a number."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """An expression."""
+        ...
+
+    @property
+    def bound(self) -> Fraction:
+        """To which length, or norm, a row's part is cut."""
+        ...
+
+    @property
+    def budget(self) -> GDP:
+        """What may be spent on it."""
+        ...
+
+    @property
+    def squared(self) -> bool:
+        """Whether it is a matrix."""
+        ...
+
+    @property
+    def signed(self) -> bool:
+        """Whether values of a matrix may be negative; else negative ones count as 0."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """SQL of the exact integers of wishes.
+
+    counts: over a relation `bounded` (cell, v0, ...); measures: how many integers it gives, the
+    number of rows first.
+    """
+
+    counts: str
+    measures: int
+
+
+def size_of(wish: Wish) -> int:
+    """How many numbers answer it."""
+    p = len(wish.vector)
+    return p * (p + 1) // 2 if wish.squared else p
+
+
+def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
+    """The least noise within its budget, of each number."""
+    return additive_noise(
+        wish.budget, _sensitivity(wish, reach), unit_log2=_unit_log2(wish), counts=False
+    )
+
+
+def counts_of(
+    numbers: Sequence[str], columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+) -> Counted:
+    """The SQL of wishes, in one scan.
+
+    numbers: which columns of the bounded rows are x0, x1, ... and, at last, y; rows in which one
+    of them is missing or infinite are left out. columns: expressions by name, over those and the
+    names of the mappings before. Raises as `expressions.parse` does.
+    """
+    names = [*(f"x{place}" for place in range(len(numbers) - 1)), "y"]
+    known = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names}
+    renamed = ", ".join(f"{old} AS {new}" for old, new in zip(numbers, names, strict=True))
+    finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys(numbers))
+    text = f"SELECT cell, {renamed} FROM bounded WHERE {finite}"
+    for mapping in columns:
+        found = {name: _parsed(given, known) for name, given in mapping.items()}
+        text = _beside(text, {name: one.sql for name, one in found.items()})
+        known |= {name: _column(name, one) for name, one in found.items()}
+    inputs: dict[str, str] = {}
+    cuts: dict[str, str] = {}
+    products: dict[str, str] = {}
+    for place, wish in enumerate(wishes):
+        own = _Own(wish=wish, place=place)
+        inputs |= own.inputs(known)
+        cuts |= own.cut()
+        products |= own.products()
+    for layer in (inputs, cuts, products):
+        text = _beside(text, layer)
+    sums = [
+        f"sum(CAST(round({number}) AS BIGINT))"
+        for place, wish in enumerate(wishes)
+        for number in _Own(wish=wish, place=place).numbers()
+    ]
+    listed = "".join(f", {sql}::VARCHAR AS a{i}" for i, sql in enumerate(["count(*)", *sums]))
+    return Counted(
+        counts=f"SELECT cell{listed} FROM ({text}) AS steps GROUP BY cell", measures=1 + len(sums)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """The columns of one wish, under names of its own."""
+
+    wish: Wish
+    place: int
+
+    def inputs(self, known: Mapping[str, Column]) -> dict[str, str]:
+        """Its numbers n and its value v, none beyond what has a finite square."""
+        found = {f"n{self.place}_{i}": text for i, text in enumerate(self.wish.vector)}
+        found[f"n{self.place}_v"] = self.wish.value
+        return {name: _held(_parsed(text, known)) for name, text in found.items()}
+
+    def cut(self) -> dict[str, str]:
+        """What makes units of its numbers: the value, or less of it where that is too much."""
+        vector, value = self._vector, f"n{self.place}_v"
+        square = " + ".join(f"{number} * {number}" for number in vector)
+        present = " AND ".join(f"{number} IS NOT NULL" for number in [*vector, value])
+        length, scale = double(float(self.wish.bound)), double(2.0 ** -_unit_log2(self.wish))
+        if not self.wish.squared:
+            whole = double(float(self.wish.bound) ** 2)
+            within = f"{value} * {value} * ({square}) <= {whole}"
+            least = f"sign({value}) * {length} / sqrt({square})"
+        else:
+            if not self.wish.signed:
+                value = f"greatest({value}, 0e0)"
+            within = f"abs({value}) * ({square}) <= {length}"
+            least = f"sign({value}) * {length} / ({square})"
+        factor = f"(CASE WHEN {within} THEN {value} ELSE {least} END) * {scale}"
+        return {f"f{self.place}": f"CASE WHEN {present} THEN {factor} END"}
+
+    def products(self) -> dict[str, str]:
+        """The vector in units, and of a matrix also sqrt 2 of it."""
+        found = {
+            f"u{self.place}_{i}": f"{number} * f{self.place}"
+            for i, number in enumerate(self._vector)
+        }
+        if self.wish.squared:
+            found |= {
+                f"r{self.place}_{i}": f"{number} * f{self.place} * {double(math.sqrt(2))}"
+                for i, number in enumerate(self._vector)
+            }
+        return found
+
+    def numbers(self) -> Iterator[str]:
+        """What is rounded and added up, in the order of the answers."""
+        size = len(self._vector)
+        if not self.wish.squared:
+            yield from (f"u{self.place}_{i}" for i in range(size))
+            return
+        for i, j in itertools.combinations_with_replacement(range(size), 2):
+            other = "u" if i == j else "r"
+            yield f"{self._vector[i]} * {other}{self.place}_{j}"
+
+    @property
+    def _vector(self) -> list[str]:
+        return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
+
+
+def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
+    """How far one unit moves the sums, in units.
+
+    Squares, their sum, a root, quotients and products err by less than 2^-40 of the length
+    together; rounding to units by half a unit a number. Matrices v a a^T with v >= 0 have inner
+    products that are not negative, so that the sum of one unit's and that of another's, each of
+    norm r at most, are no farther than sqrt 2 r apart (docs/proofs/regression.md, section 1).
+    """
+    exact = Fraction(float(wish.bound)) * Fraction(2) ** -_unit_log2(wish)
+    size = size_of(wish)
+    rounded = math.isqrt(size) + 1
+    longest = math.ceil(exact * (1 + Fraction(1, 1 << 40)))
+    told = of_balls(reach, radius=longest + rounded, size=size)
+    if not wish.squared or wish.signed or not reach.replaced:
+        return told
+    whole = Fraction(longest) * reach.rows
+    between = whole * Fraction(root_up(Fraction(2))) + 2 * reach.rows * rounded
+    l2_squared = min(told.l2_squared, between**2)
+    return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
+
+
+def _unit_log2(wish: Wish) -> int:
+    return math.frexp(float(wish.bound))[1] - _UNITS_LOG2
+
+
+def _parsed(text: str, known: Mapping[str, Column]) -> Expression:
+    return parse(text, columns=known, argument="model", expect=Kind.NUMBER)
+
+
+def _column(name: str, found: Expression) -> Column:
+    return Column(name, Kind.NUMBER, found.lower, found.upper)
+
+
+def _held(found: Expression) -> str:
+    """SQL of a number within +-1e100; NULL, which GREATEST and LEAST leave out, stays NULL."""
+    if found.lower >= -_FARTHEST and found.upper <= _FARTHEST:
+        return found.sql
+    end = double(_FARTHEST)
+    cut = f"greatest(least({found.sql}, {end}), -{end})"
+    return f"CASE WHEN ({found.sql}) IS NOT NULL THEN {cut} END"
+
+
+def _beside(text: str, columns: Mapping[str, str]) -> str:
+    """The same rows with more columns."""
+    listed = "".join(f", {sql} AS {name}" for name, sql in columns.items())
+    return f"SELECT *{listed} FROM ({text}) AS steps"

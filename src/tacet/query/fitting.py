@@ -1,0 +1,326 @@
+"""Models fit to the rows of a question: reserved once, asked in scans, each with its own noise.
+
+A model asks for noisy sums, one scan after the other, the next after it has seen the last. What
+all of them may cost is reserved before the engine runs, and nothing is given back: a fit that dies
+stays spent. Before that the whole fit is rehearsed on made-up answers, so that whatever cannot be
+asked is refused for nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar
+
+from tacet.accounting.charges import charge, request_price
+from tacet.bits import RandomBits
+from tacet.errors import InvalidParameter, TacetError, UnsafeExpression
+from tacet.ledger.entries import Reservation
+from tacet.ledger.ledger import Ledger
+from tacet.mechanisms.additive import Gaussian
+from tacet.privacy.guarantees import GDP, Guarantee
+from tacet.query.aggregates.arguments import expression_of
+from tacet.query.aggregates.vectors import VectorSum
+from tacet.query.compile import Statement, compile_query
+from tacet.query.engines.protocol import Engine
+from tacet.query.expressions.types import Expression
+from tacet.query.fit_sums import Wish, counts_of, noise_of, size_of
+from tacet.query.noise import additive_noise
+from tacet.query.plan import Query
+from tacet.query.sensitivity import of_counts
+
+__all__ = ["Fits", "M", "Rows", "fitted", "rows_of"]
+
+_MADE_UP = 1e12
+"""How many rows a rehearsal finds."""
+
+
+class Fits(Protocol):
+    """A model that can be fit to a table.
+
+    budget: what a fit may cost, any guarantee that normal noise keeps.
+    """
+
+    @property
+    def budget(self) -> Guarantee:
+        """What a fit may cost."""
+        ...
+
+    def fit_table(self, table: Any) -> object:
+        """Fit to what is asked of `Asking`, twice: first of a rehearsal, with made-up answers."""
+        ...
+
+
+M = TypeVar("M", bound=Fits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a question, each with features and a target.
+
+    query: of all of them together; numbers: the columns of its bounded rows that hold them, the
+    target's last; found: their expressions.
+    """
+
+    query: Query
+    features: tuple[str, ...]
+    found: tuple[Expression, ...]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of the bounded rows that hold the features, and at last the target."""
+        names = {sql: f"v{index}" for index, sql in enumerate(self.query.inputs)}
+        return [names[one.sql] for one in self.found]
+
+    def statement(self, engine: Engine, counts: str, *, salt: int) -> Statement:
+        """The SQL of counts over the bounded rows; UnsupportedConstruct, as of any question."""
+        bounded = compile_query(
+            self.query,
+            unit=self.query.limited,
+            scan=engine.scan,
+            salt=salt,
+            narrow=engine.narrow,
+            once=engine.once,
+        )
+        statement = dataclasses.replace(bounded, counts=counts)
+        engine.check(self.query, statement)
+        return statement
+
+
+def rows_of(query: Query, *, features: Sequence[str], target: str) -> Rows:
+    """The rows of a question that has no aggregates yet.
+
+    Raises InvalidParameter for what is no number of its table.
+    """
+    if not query.begun:
+        raise InvalidParameter(
+            "table", query, expected="a table's name, or a question without groups and aggregates"
+        )
+    if isinstance(features, str) or not list(features):
+        raise InvalidParameter("features", features, expected="a list of columns or expressions")
+    found = [_number(one, query, argument="features") for one in features]
+    found.append(_number(target, query, argument="target"))
+    written = (*features, target)
+    numbers = VectorSum(columns=written, norm=Fraction(1), expressions=tuple(found))
+    asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
+    return Rows(query=asked, features=tuple(features), found=tuple(found))
+
+
+def fitted(
+    model: M,
+    rows: Rows,
+    engine: Engine,
+    *,
+    ledger: Ledger,
+    dataset: str,
+    account: Guarantee,
+    bits: RandomBits,
+    notes: Mapping[str, str | None],
+) -> M:
+    """Fit a model; raises as `Session.fit` does. notes: who asks, and what for."""
+    _check_model(model)
+    _check(engine)
+    salt = int.from_bytes(bits.words(2).tobytes(), "little")
+    request = model.budget
+    request_price(request, account)  # refuses a budget of another unit
+    copy.copy(model).fit_table(_Asking(rows=rows, ask=_Rehearsal(engine, salt)))
+    whole = _whole(request)
+    event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
+    reservation = ledger.reserve(
+        dataset,
+        charge=charge(event, request, account),
+        event=event,
+        request=request,
+        plan_digest=_digest(model, rows),
+        salt=salt.to_bytes(16, "big"),
+        analyst=notes["analyst"],
+        purpose=notes["purpose"],
+        reproducible=not bits.secure,
+    )
+    try:
+        _check(engine)
+    except BaseException:
+        # No row was read, whatever it was, so that the data had no part in it.
+        with suppress(TacetError):  # then it stays spent
+            ledger.void(reservation)
+        raise
+    scans = _Scans(
+        engine=engine, salt=salt, bits=bits, left=whole, ledger=ledger, reservation=reservation
+    )
+    model.fit_table(_Asking(rows=rows, ask=scans))
+    return model
+
+
+_Answers = list[tuple[list[float], float]]
+
+_Ask = Callable[[Rows, Sequence[Mapping[str, str]], Sequence[Wish], GDP | None], _Answers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking:
+    """What a model asks. Nothing of it but noisy numbers and public facts."""
+
+    rows: Rows
+    ask: _Ask
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features, as the caller named them."""
+        return self.rows.features
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Public ranges of the features, infinite where nothing is known."""
+        return [(one.lower, one.upper) for one in self.rows.found[:-1]]
+
+    @property
+    def target_bounds(self) -> tuple[float, float]:
+        """That of the target."""
+        return self.rows.found[-1].lower, self.rows.found[-1].upper
+
+    @property
+    def repeated(self) -> int:
+        """How many rows one unit has at most."""
+        return self.rows.query.reach.rows
+
+    @property
+    def protects(self) -> str:
+        """Whom the noise hides, in words."""
+        change = "replaced" if self.rows.query.reach.replaced else "added or removed"
+        return f"{self.rows.query.limited} {change}"
+
+    def count(self, budget: GDP) -> tuple[float, float]:
+        """How many rows have all numbers, features and target, and the deviation of the noise."""
+        ((values, noise),) = self.ask(self.rows, [], [], budget)
+        return values[0], noise
+
+    def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]) -> _Answers:
+        """Noisy sums in one scan, each with the deviation of the noise of its numbers.
+
+        columns: expressions by name, over the features x0, x1, ..., the target y, and the names
+        of the mappings before.
+        """
+        return self.ask(self.rows, columns, wishes, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rehearsal:
+    """Answers that are made up, of questions that the engine could be asked. Reads no data."""
+
+    engine: Engine
+    salt: int
+
+    def __call__(
+        self,
+        rows: Rows,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> _Answers:
+        """Very many rows, and sums of nothing."""
+        found = counts_of(rows.numbers, columns, wishes)
+        rows.statement(self.engine, found.counts, salt=self.salt)
+        reach = rows.query.reach
+        answers: _Answers = [] if counted is None else [([_MADE_UP], 0.0)]
+        for wish in wishes:
+            noise = noise_of(wish, reach).standard_deviation
+            answers.append(([0.0] * size_of(wish), noise))
+        return answers
+
+
+@dataclass(slots=True, kw_only=True)
+class _Scans:
+    """Answers from the engine, each paid from what is left of the whole."""
+
+    engine: Engine
+    salt: int
+    bits: RandomBits
+    left: GDP
+    ledger: Ledger
+    reservation: Reservation
+    _committed: bool = field(default=False)
+
+    def __call__(
+        self,
+        rows: Rows,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> _Answers:
+        """One scan: paid, read, committed where it is the first, answered."""
+        reach = rows.query.reach
+        for budget in [wish.budget for wish in wishes] + ([] if counted is None else [counted]):
+            if budget.mu_squared > self.left.mu_squared:
+                raise AssertionError("more is asked for than was reserved")
+            self.left = GDP.from_squared(self.left.mu_squared - budget.mu_squared)
+        noises = [noise_of(wish, reach) for wish in wishes]
+        asked = counts_of(rows.numbers, columns, wishes)
+        statement = rows.statement(self.engine, asked.counts, salt=self.salt)
+        exact = self.engine.run(statement, measures=asked.measures).sums
+        self.engine.check_sources()
+        if not self._committed:
+            self.ledger.commit(self.reservation)
+            self._committed = True
+        sums = [column[0] if column else 0 for column in exact]
+        answers: _Answers = []
+        if counted is not None:
+            noise = additive_noise(counted, of_counts(reach), unit_log2=0, counts=True)
+            (number,) = noise.release(sums[:1], bits=self.bits)
+            answers.append(([float(number)], noise.standard_deviation))
+        start = 1
+        for wish, noise in zip(wishes, noises, strict=True):
+            end = start + size_of(wish)
+            noisy = noise.release(sums[start:end], bits=self.bits)
+            answers.append(([float(one) for one in noisy], noise.standard_deviation))
+            start = end
+        return answers
+
+
+def _whole(request: Guarantee) -> GDP:
+    """The Gaussian DP that a request is worth, of which all scans take their parts."""
+    return GDP.from_squared(GDP.within(request).mu_squared)
+
+
+def _check_model(model: object) -> None:
+    if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
+        raise InvalidParameter(
+            "model",
+            model,
+            expected="a model of tacet.inference that is fit by sums: LinearRegression, "
+            "RidgeRegression, LogisticRegression, PoissonRegression or MEstimator",
+        )
+    budget = getattr(model, "budget", None)
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter("budget", budget, expected="a guarantee such as tacet.GDP(1)")
+
+
+def _check(engine: Engine) -> None:
+    """Raise EngineFailed or SourceChanged where the engine need not be asked. Reads no data."""
+    engine.check_open()
+    engine.check_sources()
+
+
+def _number(column: str, query: Query, *, argument: str) -> Expression:
+    """A column or an expression that is a number, or a condition, which is 1 or 0."""
+    fault: InvalidParameter
+    try:
+        return expression_of(column, query.scope)
+    except UnsafeExpression:
+        raise
+    except InvalidParameter as error:
+        fault = error
+    raise InvalidParameter(argument, column, expected=fault.expected)
+
+
+def _digest(model: object, rows: Rows) -> str:
+    """Of what is fit to what: a function of the question alone."""
+    asked = {"model": repr(model), "rows": rows.query.to_dict()}
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
