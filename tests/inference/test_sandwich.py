@@ -108,3 +108,40 @@ def test_noise_norm_is_that_of_symmetric_normal_matrices() -> None:
     stated = Moment(matrix=np.zeros((size, size)), deviation=1.0).norm
     assert stated == pytest.approx(math.sqrt(120))
     assert 0.9 < np.mean(norms) / stated < 1.05
+
+
+def test_rows_of_one_person_that_agree_are_errors_of_one() -> None:
+    alone, several = (
+        standard_errors(
+            [],
+            NOWHERE,
+            curvature=released(CURVATURE),
+            scores=released(SCORES),
+            rows=50 * repeated,
+            repeated=repeated,
+        )
+        for repeated in (1, 3)
+    )
+    np.testing.assert_allclose(several.sampling, alone.sampling, rtol=1e-12)
+
+
+def test_a_noisy_number_of_rows_moves_a_penalised_solution_as_is_said() -> None:
+    # sum of curvatures n M, scores n M (theta - t): theta(n') solves n M (theta - t) + n' P theta.
+    penalty, target, rows, error = np.diag([0.0, 0.3]), np.array([2.0, -1.0]), 1000.0, 1.0
+
+    def solution(counted: float) -> np.ndarray:
+        whole = rows * CURVATURE + counted * penalty
+        return np.linalg.solve(whole, rows * CURVATURE @ target)
+
+    moved = (solution(rows + error) - solution(rows - error)) / 2
+    theta = solution(rows)
+    errors = standard_errors(
+        [],
+        NOWHERE,
+        curvature=released(CURVATURE),
+        scores=released(SCORES),
+        rows=rows,
+        penalty=penalty,
+        penalty_error=penalty @ theta * (error / rows),
+    )
+    np.testing.assert_allclose(errors.privacy, np.outer(moved, moved), rtol=1e-4, atol=1e-15)

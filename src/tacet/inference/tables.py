@@ -126,8 +126,8 @@ class TableSums:
 
     @property
     def effective(self) -> float:
-        """How many people with one row each would be hidden by as much noise."""
-        return max(self.rows / self.table.repeated, 1.0)
+        """How many people with one row each would be hidden by as much noise, at the least."""
+        return max(self.rows - 2 * self.rows_error, 1.0) / self.table.repeated
 
     @property
     def spent(self) -> Fraction:

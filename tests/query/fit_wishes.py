@@ -1,0 +1,62 @@
+"""Wishes that models could have, and the exact integers that answer them."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import tacet
+from tacet import GDP
+from tacet.query.fit_sums import counts_of
+from tacet.query.fitting import rows_of
+from tacet.query.plan import Query
+
+__all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
+
+
+_ONE = GDP(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wished:
+    """As a model says it."""
+
+    vector: Sequence[str]
+    value: str = "1"
+    bound: Fraction = Fraction(2)
+    budget: GDP = _ONE
+    squared: bool = False
+    signed: bool = False
+
+
+COLUMNS = [{"s": "greatest(least(x0 / 3, 1e60), -1e60)"}, {"w": "4 / greatest(1 + s * s, 4)"}]
+
+WISHES = [
+    Wished(vector=["1", "s"], value="w * y"),
+    Wished(vector=["1", "s"], value="w", squared=True),
+    Wished(vector=["1", "s", "y"], value="w * y", squared=True, signed=True),
+    Wished(vector=["x0", "y"], bound=Fraction(1, 3)),
+    Wished(vector=["s", "y * 1e200"], value="x0 * y", bound=Fraction(5)),
+    Wished(vector=["s", "1 / y"], value="ln(x0)", squared=True),
+]
+"""Among them some that break every bound, overflow, or have no value."""
+
+
+def exact(
+    session: tacet.Session,
+    query: Query,
+    wishes: Sequence[Wished] = tuple(WISHES),
+    columns: Sequence[Mapping[str, str]] = tuple(COLUMNS),
+    *,
+    features: Sequence[str] = ("x",),
+    target: str = "y",
+) -> list[int]:
+    """The number of rows, then all numbers of all wishes in their units, without noise."""
+    rows = rows_of(query, features=features, target=target)
+    counted = counts_of(rows.numbers, columns, wishes)
+    statement = rows.statement(session._engine, counted.counts, salt=7)
+    sums = session._engine.run(statement, measures=counted.measures).sums
+    return [one[0] if one else 0 for one in sums]

@@ -1,0 +1,156 @@
+"""Sums for fits: what they add up to, and that nobody moves them farther than the noise is for."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.query.fit_wishes import COLUMNS, WISHES, Wished, exact
+
+import tacet
+from tacet import AddRemove, ReplaceOne
+from tacet.privacy.neighbors import Neighbors
+from tacet.query.fit_sums import noise_of, size_of
+from tacet.query.fitting import rows_of
+from tacet.query.units import Unit
+
+STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]
+ROWS = list(itertools.product(STRANGE, STRANGE))
+
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+def each(tables: Sequence[Rows], unit: Unit | None = None) -> list[list[int]]:
+    """The integers of several tables (who, x, y), which lie in one, beside their numbers."""
+    lines = [(number, *row) for number, rows in enumerate(tables) for row in rows]
+    kinds = {"k": pa.int64(), "who": pa.int64(), "x": pa.float64(), "y": pa.float64()}
+    found = zip(*lines, strict=True) if lines else ((),) * 4
+    table = pa.table({k: pa.array(c, t) for (k, t), c in zip(kinds.items(), found, strict=True)})
+    with tacet.Session({"t": table}, unit=unit or tacet.Row(), budget=tacet.GDP(1)) as session:
+        start = session.table("t")
+        return [exact(session, start.where(f"k = {number}")) for number in range(len(tables))]
+
+
+def summed(rows: Rows) -> list[int]:
+    (found,) = each([rows])
+    return found
+
+
+def parts(numbers: Sequence[int]) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
+    """The numbers of each wish, in the unit of what was asked."""
+    found, start = [], 1
+    for wish in WISHES:
+        end = start + size_of(wish)
+        unit = 2.0 ** (math.frexp(float(wish.bound))[1] - 40)
+        found.append(np.array([float(one) for one in numbers[start:end]]) * unit)
+        start = end
+    return found
+
+
+def radius(wish: Wished) -> float:
+    """How far a row reaches at most, by the noise that it gets: multiplier 1 under add/remove."""
+    table = pa.table({"x": [1.0], "y": [1.0]})
+    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.GDP(1)) as session:
+        reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
+    return noise_of(wish, reach).standard_deviation
+
+
+def test_no_row_is_worth_more_than_its_length() -> None:
+    reached = [0.0] * len(WISHES)
+    for numbers in each([[(1, x, y)] for x, y in ROWS]):
+        for place, part in enumerate(parts(numbers)):
+            reached[place] = max(reached[place], float(np.linalg.norm(part)))
+    for wish, longest in zip(WISHES, reached, strict=True):
+        assert longest <= radius(wish)
+        assert longest > 0.99 * float(wish.bound)
+
+
+def test_sums_are_of_cut_vectors_and_matrices() -> None:
+    drawn = np.random.default_rng(1)
+    x, y = drawn.normal(size=(2, 500)) * 4
+    found = parts(summed([(1, *row) for row in zip(x.tolist(), y.tolist(), strict=True)]))
+    s = x / 3
+    w = 4 / np.maximum(1 + s * s, 4)
+
+    def cut(vectors: Any, values: Any, bound: float) -> Any:
+        length = np.linalg.norm(vectors, axis=1) * np.abs(values)
+        return (
+            vectors * (values * np.minimum(1, bound / np.maximum(length, 1e-300)))[:, None]
+        ).sum(axis=0)
+
+    def squared(vectors: Any, values: Any, bound: float) -> list[float]:
+        size = np.abs(values) * (vectors**2).sum(axis=1)
+        values = values * np.minimum(1, bound / np.maximum(size, 1e-300))
+        whole = np.einsum("i,ij,ik->jk", values, vectors, vectors)
+        upper = np.triu_indices(vectors.shape[1])
+        return list(whole[upper] * np.where(upper[0] == upper[1], 1, math.sqrt(2)))
+
+    one = np.ones(500)
+    np.testing.assert_allclose(found[0], cut(np.c_[one, s], w * y, 2), 1e-9, 1e-6)
+    np.testing.assert_allclose(found[1], squared(np.c_[one, s], w, 2), 1e-9, 1e-6)
+    np.testing.assert_allclose(found[2], squared(np.c_[one, s, y], w * y, 2), 1e-9, 1e-6)
+    np.testing.assert_allclose(found[3], cut(np.c_[x, y], one, 1 / 3), 1e-9, 1e-6)
+
+
+def test_who_lacks_a_number_counts_nowhere() -> None:
+    missing = [row for row in ROWS if not all(v is not None and math.isfinite(v) for v in row)]
+    assert set(summed([(1, *row) for row in missing])) == {0}
+    assert summed([(1, *row) for row in ROWS])[0] == len(ROWS) - len(missing)
+    assert set(summed([])) == {0}
+
+
+UNITS: dict[str, Callable[[Neighbors], Unit]] = {
+    "rows": lambda neighbors: tacet.Row(neighbors=neighbors),
+    "people": lambda neighbors: tacet.Person("who", max_rows=3, neighbors=neighbors),
+}
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne], ids=str)
+@pytest.mark.parametrize("unit", UNITS)
+def test_nobody_moves_the_sums_farther_than_the_noise_is_for(
+    unit: str, neighbors: Neighbors
+) -> None:
+    made = UNITS[unit](neighbors)
+    table = pa.table({"who": [1], "x": [1.0], "y": [1.0]})
+    with tacet.Session({"t": table}, unit=made, budget=tacet.GDP(1)) as session:
+        reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
+    most = [noise_of(wish, reach).standard_deviation for wish in WISHES]
+    drawn = np.random.default_rng(3)
+    far = (-1e300, -50.0, -6.0, -1.0, 0.0, 0.3, 1.0, 6.0, 1e300)
+    rows = [(int(i % 12), *drawn.choice(far, 2).tolist()) for i in range(60)]
+    others = []
+    for person in range(12):
+        rest = [row for row in rows if row[0] != person]
+        if unit == "rows":
+            rest = rows[:person] + rows[person + 1 :]
+        worst = [(person, 1e300, 1e300), (person, -1e300, 1.0), (person, 3.0, 1e300)]
+        level = [(person, 0.0, -1e300)] * reach.rows
+        replaced = [[*rest, *worst[: reach.rows]], [*rest, *level]]
+        others += [rest] if neighbors is AddRemove else replaced
+    whole, *found = (np.array(one, dtype=object) for one in each([rows, *others], made))
+    reached = [0.0] * len(WISHES)
+    for one in found:
+        for place, part in enumerate(parts((whole - one).tolist())):
+            reached[place] = max(reached[place], float(np.linalg.norm(part)))
+    for longest, limit in zip(reached, most, strict=True):
+        assert longest <= limit
+    assert max(a / b for a, b in zip(reached, most, strict=True)) > 0.7
+
+
+def test_the_noise_of_matrices_is_that_of_orthogonal_ones() -> None:
+    """Replaced, a matrix that is not signed moves by sqrt 2 of its bound, others by 2 of it."""
+    table = pa.table({"x": [1.0], "y": [1.0]})
+    unit = tacet.Row(neighbors=ReplaceOne)
+    with tacet.Session({"t": table}, unit=unit, budget=tacet.GDP(1)) as session:
+        reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
+    told = [noise_of(wish, reach).standard_deviation / float(wish.bound) for wish in WISHES]
+    assert told == pytest.approx([2, math.sqrt(2), 2, 2, 2, math.sqrt(2)], rel=1e-6)
+    assert len(COLUMNS) == 2

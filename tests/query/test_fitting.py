@@ -1,0 +1,299 @@
+"""Fits from a session: one reservation before anything is read, and nothing given back after."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tacet
+from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
+from tacet.errors import (
+    BudgetExceeded,
+    EngineFailed,
+    InvalidParameter,
+    MissingBound,
+    TacetError,
+    UnsafeExpression,
+    WrongUnit,
+)
+from tacet.mechanisms.additive.real import Gaussian
+from tacet.privacy import events
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.engines.duckdb import DuckDB
+
+DRAWN = np.random.default_rng(1)
+TABLE = pd.DataFrame(
+    {
+        "who": np.arange(3000),
+        "age": DRAWN.uniform(20, 60, 3000),
+        "note": "some text",
+        "day": pd.Timestamp("2024-01-01"),
+        "late": DRAWN.random(3000) < 0.3,
+    }
+)
+TABLE["wage"] = 5 + 0.5 * TABLE.age + DRAWN.normal(size=3000)
+BOUNDS = {"age": tacet.Bounds(20, 60), "wage": tacet.Bounds(0, 60)}
+
+
+def opened(budget: Guarantee, table: Any = None, **options: Any) -> tacet.Session:
+    given: dict[str, Any] = {"unit": tacet.Person("who", max_rows=1), "columns": BOUNDS}
+    given |= options
+    source = TABLE if table is None else table
+    if not options.get("ledger"):
+        given["bits"] = SeededBits(1)
+    return tacet.Session({"t": source}, budget=budget, **given)
+
+
+def line(budget: Guarantee, **options: Any) -> inference.LinearRegression:
+    return inference.LinearRegression(budget=budget, **options)
+
+
+BUDGETS = [GDP(1), ZCDP("0.5"), ApproxDP(1, 1e-6), RenyiDP(8, 2)]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+def test_the_whole_fit_is_charged_once_and_costs_no_more(
+    budget: Guarantee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[events.Event] = []
+    real = Gaussian.release_exact
+
+    def noting(self: Gaussian, *given: Any, **named: Any) -> Any:
+        seen.append(self.event)
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(Gaussian, "release_exact", noting)
+    with opened(budget) as session:
+        model = session.fit(line(budget), "t", features=["age"], target="wage")
+        spent = session.spent
+        assert all(
+            mine <= limit and float(mine) >= 0.999 * float(limit)
+            for mine, limit in zip(spent.additive, budget.additive, strict=True)
+        )
+        with pytest.raises(BudgetExceeded):
+            session.fit(line(budget / 100), "t", features=["age"], target="wage")
+        assert session.spent == spent
+    # What was drawn is what the model says, and together within the budget.
+    told = events.compose(seen)
+    assert accounting.rho(told) == pytest.approx(accounting.rho(model.event_), rel=1e-12)
+    whole = GDP.within(budget)
+    assert accounting.rho(told) <= float(whole.mu_squared) / 2
+    assert accounting.rho(told) >= 0.99 * float(whole.mu_squared) / 2
+
+
+class Died(Exception):
+    """Something that an engine could raise."""
+
+
+@pytest.mark.parametrize("scans", [0, 1, 5])
+def test_a_fit_that_dies_stays_spent(
+    scans: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real, asked = DuckDB._tallied, []
+
+    def dying(self: DuckDB, *given: Any) -> Any:
+        asked.append(session.spent)
+        if len(asked) > scans:
+            raise Died("a row")
+        return real(self, *given)
+
+    monkeypatch.setattr(DuckDB, "_tallied", dying)
+    url = f"sqlite:///{tmp_path}/budget.db"
+    with opened(GDP(1), ledger=url, dataset="d") as session:
+        with pytest.raises(EngineFailed) as caught:
+            session.fit(line(GDP(1)), "t", features=["age"], target="wage")
+        assert "a row" not in str(caught.value)
+        assert caught.value.__context__ is None
+        # Reserved before the first scan, whole, and never again.
+        assert asked == [GDP(1)] * (scans + 1)
+        assert session.spent == GDP(1)
+        states = [entry.state for entry in session._ledger.entries("d")]
+        assert states == ["reserved", "committed"][: 1 + bool(scans)]
+
+
+REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object]]] = {
+    "an unknown feature": (
+        InvalidParameter,
+        "features='aeg'.*Did you mean 'age'",
+        lambda s: s.fit(line(GDP(1)), "t", features=["aeg"], target="wage"),
+    ),
+    "an unknown target": (
+        InvalidParameter,
+        "target='pay'",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="pay"),
+    ),
+    "a feature that is a day": (
+        InvalidParameter,
+        "features='day'",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age", "day"], target="wage"),
+    ),
+    "no features": (
+        InvalidParameter,
+        "features=",
+        lambda s: s.fit(line(GDP(1)), "t", features=[], target="wage"),
+    ),
+    "features as one text": (
+        InvalidParameter,
+        "features='age'",
+        lambda s: s.fit(line(GDP(1)), "t", features="age", target="wage"),
+    ),
+    "a feature outside the language": (
+        UnsafeExpression,
+        "random",
+        lambda s: s.fit(line(GDP(1)), "t", features=["random()"], target="wage"),
+    ),
+    "groups": (
+        InvalidParameter,
+        "table=",
+        lambda s: s.fit(
+            line(GDP(1)),
+            s.table("t").group_by("late", keys=[True]),
+            features=["age"],
+            target="wage",
+        ),
+    ),
+    "no bounds": (
+        MissingBound,
+        "feature_bounds=",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age", "who"], target="wage"),
+    ),
+    "no bounds of the target": (
+        MissingBound,
+        "lower=",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="1 / wage"),
+    ),
+    "a pure budget": (
+        InvalidParameter,
+        "budget=",
+        lambda s: s.fit(line(PureDP(1)), "t", features=["age"], target="wage"),
+    ),
+    "a budget of another unit": (
+        WrongUnit,
+        "ZCDP",
+        lambda s: s.fit(line(ZCDP(1)), "t", features=["age"], target="wage"),
+    ),
+    "no budget": (
+        InvalidParameter,
+        "budget=",
+        lambda s: s.fit(line(None), "t", features=["age"], target="wage"),  # type: ignore[arg-type]
+    ),
+    "more than is left": (
+        BudgetExceeded,
+        "is left",
+        lambda s: s.fit(line(GDP(3)), "t", features=["age"], target="wage"),
+    ),
+    "bits of the model's own": (
+        InvalidParameter,
+        "bits=",
+        lambda s: s.fit(line(GDP(1), bits=SeededBits(1)), "t", features=["age"], target="wage"),
+    ),
+    "a model that is not fit by sums": (
+        InvalidParameter,
+        "model=",
+        lambda s: s.fit(
+            inference.QuantileRegression(budget=GDP(1)),
+            "t",
+            features=["age"],
+            target="wage",
+        ),
+    ),
+    "labels that are text": (
+        InvalidParameter,
+        "classes=",
+        lambda s: s.fit(
+            inference.LogisticRegression(budget=GDP(1), classes=("no", "yes")),
+            "t",
+            features=["age"],
+            target="late",
+        ),
+    ),
+    "a loss without SQL": (
+        InvalidParameter,
+        "loss=.*score_sql",
+        lambda s: s.fit(
+            inference.MEstimator(loss=inference.losses.Check(0.5, bandwidth=1.0), budget=GDP(1)),
+            "t",
+            features=["age"],
+            target="wage",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused_before_anything_is_spent(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, said, ask = REFUSED[name]
+
+    def read(*_: Any) -> Any:
+        raise AssertionError("the engine was asked")
+
+    monkeypatch.setattr(DuckDB, "_tallied", read)
+    with opened(GDP(2)) as session:
+        with pytest.raises(kind, match=said):
+            ask(session)
+        assert session.spent == GDP(0)
+
+
+def test_too_few_people_are_told_by_the_released_number_and_stay_spent() -> None:
+    with opened(GDP("0.5"), TABLE.head(50)) as session:
+        with pytest.raises(InvalidParameter, match=r"a mu .* times as large"):
+            session.fit(line(GDP("0.5")), "t", features=["age"], target="wage")
+        assert session.spent == GDP("0.5")
+
+
+def test_a_table_without_rows_is_no_other_than_one_with_few() -> None:
+    with opened(GDP(1), TABLE.head(0)) as session:
+        with pytest.raises(InvalidParameter, match=r"a mu .* times as large"):
+            session.fit(line(GDP(1)), "t", features=["age"], target="wage")
+        assert session.spent == GDP(1)
+
+
+def test_a_question_with_steps_and_sub_sessions_pay_and_fit() -> None:
+    with opened(GDP(2)) as session:
+        query = session.table("t").where("age < 50").derive(years="age - 20")
+        model = session.fit(line(GDP(1)), query, features=["years", "late"], target="wage")
+        assert list(model.feature_names_in_) == ["years", "late"]
+        assert model.coef_[0] == pytest.approx(0.5, abs=0.05)
+        assert "years" in str(model.summary())
+        assert "a person (who) with at most 1 row" in str(model.summary())
+        part = session.for_analyst("ana", GDP(1))
+        part.fit(line(GDP(1)), "t", features=["age"], target="wage")
+        assert part.remaining == GDP(0)
+        assert session.spent == GDP.from_squared(2)
+
+
+def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    real = DuckDB.run
+
+    def noting(self: DuckDB, statement: Any, **named: Any) -> Any:
+        texts.append(statement.bounded)
+        return real(self, statement, **named)
+
+    monkeypatch.setattr(DuckDB, "run", noting)
+    with opened(GDP(1), unit=tacet.Person("who", max_rows=2)) as session:
+        model = session.fit(line(GDP(1)), "t", features=["age"], target="wage")
+    assert len(set(texts)) == 1
+    assert len(texts) == model.n_iter_ + 3
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_a_seeded_fit_can_be_repeated_and_another_not(*, seeded: bool) -> None:
+    found = []
+    for _ in range(2):
+        bits = SeededBits(3) if seeded else None
+        with tacet.Session(
+            {"t": TABLE}, unit=tacet.Row(), budget=GDP(1), columns=BOUNDS, bits=bits
+        ) as session:
+            fit = session.fit(line(GDP(1)), "t", features=["age"], target="wage")
+            found.append(float(fit.coef_[0]))
+    assert (found[0] == found[1]) == seeded
