@@ -10,9 +10,11 @@ from tacet.audit.exact import HockeyStick, exact
 from tacet.audit.f_dp import one_run_f_dp
 from tacet.audit.many_runs import many_runs
 from tacet.audit.one_run import one_run
+from tacet.audit.search import Finding, search
 
 __all__ = [
     "Bound",
+    "Finding",
     "HockeyStick",
     "anytime",
     "exact",
@@ -20,4 +22,5 @@ __all__ = [
     "many_runs",
     "one_run",
     "one_run_f_dp",
+    "search",
 ]

@@ -77,9 +77,12 @@ class HockeyStick:
                 return any(self.renyi(float(a)) > a * float(rho) * (1 + 1e-9) for a in orders)
             case RenyiDP(alpha, epsilon):
                 return self.renyi(float(alpha)) > float(epsilon) * (1 + 1e-9)
-        raise InvalidParameter(
-            "guarantee", guarantee, expected="PureDP, ApproxDP, GDP, RenyiDP, or ZCDP without delta"
-        )
+            case _:
+                raise InvalidParameter(
+                    "guarantee",
+                    guarantee,
+                    expected="PureDP, ApproxDP, GDP, RenyiDP, or ZCDP without delta",
+                )
 
     def renyi(self, alpha: float) -> float:
         """The Renyi divergence of order alpha, above 1, the larger of both directions."""

@@ -1,0 +1,91 @@
+"""Searches catch planted faults and leave sound mechanisms alone."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.audit.planted import FAULTS, SOUND
+
+from tacet import PureDP, RenyiDP
+from tacet.audit import search
+from tacet.errors import InvalidParameter
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_planted_fault_is_caught(name: str) -> None:
+    fault = FAULTS[name]
+    found = search(
+        fault.bound_to(1), fault.pairs, claim=fault.claim, vary=fault.vary, seed=1, generations=2
+    )
+    assert found.violated, repr(found)
+    assert found.bound.epsilon > found.promised
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_mechanisms_are_left_alone(name: str) -> None:
+    # A false alarm has a probability of 1e-6 in each.
+    sound = SOUND[name]
+    found = search(sound.bound_to(2), sound.pairs, claim=sound.claim, seed=1)
+    assert not found.violated, repr(found)
+
+
+@pytest.mark.statistical
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    # Each of 200 searches of a mechanism on the edge may be wrong with probability 0.2: more than
+    # 70 with p < 1e-6.
+    sound = SOUND["nothing"]
+    sample = sound.bound_to(3)
+    alarms = sum(
+        search(
+            sample, [(0.0, 1.0)], claim=PureDP(1e-9), explore=200, confirm=200, false_alarm=0.2
+        ).violated
+        for _ in range(200)
+    )
+    assert alarms <= 70
+
+
+def test_evolution_leaves_a_bad_start() -> None:
+    # Only around 7 does the mechanism tell anything.
+    drawn = np.random.default_rng(4)
+
+    def sample(x: Any, n: int) -> Any:
+        return (np.asarray(x)[0] >= 7) + drawn.laplace(scale=0.2, size=n)
+
+    def vary(pair: Any, drawn: np.random.Generator) -> Any:
+        x = pair[0] + drawn.integers(-4, 5)
+        return x, x + 1
+
+    start = [(np.array([3]), np.array([4]))]
+    assert not search(sample, start, claim=PureDP(1), seed=1).violated
+    found = search(sample, start, claim=PureDP(1), vary=vary, generations=6, seed=1)
+    assert found.violated
+    assert found.tried == 1 + 3 + 5 * 9
+    assert found.pair[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ({"pairs": []}, "pairs"),
+        ({"claim": RenyiDP(2, 1)}, "claim"),
+        ({"claim": 1.0}, "claim"),
+        ({"explore": 10}, "explore"),
+        ({"confirm": 0}, "confirm"),
+        ({"false_alarm": 0.0}, "false_alarm"),
+        ({"sample": lambda x, n: [0.0]}, "sample"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else next(iter(part)),
+)
+def test_bad_input_is_named(wrong: dict[str, Any], name: str) -> None:
+    given: dict[str, Any] = {
+        "sample": lambda x, n: [x] * n,
+        "pairs": [(0, 1)],
+        "claim": PureDP(1),
+    }
+    with pytest.raises(InvalidParameter, match=name):
+        search(**{**given, **wrong})
