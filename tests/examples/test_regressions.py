@@ -100,3 +100,17 @@ def test_newton_steps_end_nearer_than_descent(tmp_path: Path) -> None:
     step = 1e-6 * np.array([1.0, 2.0])
     turned = (example["gradient"](x, y, best + step) - example["gradient"](x, y, best)) / 1e-6
     assert np.allclose(turned, example["curvature"](x, best) @ [1.0, 2.0], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_delays_of_flights_grow_over_the_day(tmp_path: Path) -> None:
+    picture = tmp_path / "flights.svg"
+    lines = lines_of("flight_delays.py", "--picture", str(picture))
+    assert lines[0] == "LinearRegression"
+    assert drawn_to(picture)
+    (hour,) = [line for line in lines if line.startswith("an hour later in the day")]
+    private, clear = (
+        float(part.split()[0]) for part in (hour.split(": ")[1], hour.split("noise ")[1])
+    )
+    assert private == pytest.approx(clear, abs=0.1)  # nine deviations of the noise
+    assert clear > 0.5
