@@ -83,6 +83,7 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.LedgerFailed("sqlite:///x", reason="disk full"),
         errors.SourceChanged("changed"),
         errors.SourceUnreadable("gone"),
+        errors.FitFailed(),
         errors.StreamStopped(reason="it has given every answer"),
         errors.MissingExtra("torch", extra="learning"),
         errors.UnsupportedConstruct("LN", engine="Spark"),

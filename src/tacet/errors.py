@@ -15,6 +15,7 @@
     ├── SourceChanged                     a table's file moved, grew or vanished since it was opened
     ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
     ├── EngineFailed                      the engine stopped; constant text, the spend stays
+    ├── FitFailed                         an estimator failed on the rows; constant text
     ├── StreamStopped                     a started mechanism takes no further question
     └── MissingExtra (ImportError)        an optional package is not installed
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BudgetExceeded",
     "EngineFailed",
+    "FitFailed",
     "InvalidParameter",
     "LedgerFailed",
     "LedgerMismatch",
@@ -188,6 +190,16 @@ class EngineFailed(TacetError):
             if asked
             else "The query engine was closed before this question read anything. Nothing was "
             "spent. Open a new session."
+        )
+
+
+class FitFailed(TacetError):
+    """An estimator failed on the rows. The text is constant, so that it tells nothing of them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The fit failed on the rows. What it cost stays spent. Nothing about the cause is "
+            "shown, because it may depend on the data. The same fit to zeros succeeded."
         )
 
 

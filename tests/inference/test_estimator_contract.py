@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tacet import GDP, inference
+from tacet import GDP, RenyiDP, inference
 from tacet.inference.losses import LogCosh
 
 # So much that no noise is seen: these checks are about the contract, not about accuracy.
@@ -28,7 +28,21 @@ ESTIMATORS = [
     ),
 ]
 
+# For the best of several runs, which no Gaussian budget can pay for.
+RENYI = RenyiDP(2, 10**14)
+
 WRAPPERS = [
+    inference.HeldOutSearch(
+        inference.LinearRegression(budget=RENYI, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
+        {"tuning": [1.345]},
+        tries=2,
+        error_bound=20.0,
+    ),
+    inference.HeldOutSearch(
+        inference.LogisticRegression(budget=RENYI, feature_bounds=(-5, 5)),
+        {"classes": [(0, 1)]},
+        tries=2,
+    ),
     inference.SparseRegression(ESTIMATORS[0], n_features=1),
     inference.SparseRegression(ESTIMATORS[1], n_features=1),
 ]

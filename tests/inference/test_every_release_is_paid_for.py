@@ -21,7 +21,7 @@ from tacet import (
     inference,
     mechanisms,
 )
-from tacet.inference import sparse
+from tacet.inference import held_out, sparse
 from tacet.mechanisms.additive.integer import DiscreteLaplace
 from tacet.mechanisms.additive.norms import KNorm
 from tacet.mechanisms.additive.real import Gaussian, Laplace
@@ -206,12 +206,34 @@ def test_who_selects_and_who_fits_are_each_within_the_budget(
         assert not within(events.compose(part, count=4), budget)
 
 
+@pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), RenyiDP(8, 2)], ids=repr)
+def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
+    budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out, "rehearse", lambda *args, **named: None)  # of zeros
+    many = np.random.default_rng(3).normal(5, 1, (10_000, 3))
+    line = inference.LinearRegression(budget=GDP(1), feature_bounds=(0, 10), target_bounds=(0, 10))
+    line.fit(many, many[:, 0])
+    each = len(released) + 1  # of a fit and of its score
+    released.clear()
+    search = inference.HeldOutSearch(
+        line.set_params(budget=budget), {"tuning": [1.0, 2.0]}, tries=3, error_bound=5.0
+    ).fit(many, many[:, 0])
+    assert within(search.event_, budget)
+    assert len(released) % each == 0
+    for start in range(0, len(released), each):
+        run = released[start : start + each]
+        assert within(events.compose(run[:-1]), search.run_budget_)
+        assert within(run[-1], search.run_budget_)
+        assert not within(events.compose(run), search.run_budget_)
+
+
 def test_nothing_that_releases_is_left_out() -> None:
     """Regressions say their event themselves; see their own tests."""
+    parts = {"SparseRegression", "HeldOutSearch"}
     functions = {
         name
         for name in inference.__all__
-        if (name[0].islower() and name not in FREE) or name in {"PCA", "SparseRegression"}
+        if (name[0].islower() and name not in FREE) or name in {"PCA"} | parts
     }
-    parts = {"SparseRegression"}
     assert functions == {name.split()[0] for name in ASKED} | set(GROUPED) | TOGETHER | parts

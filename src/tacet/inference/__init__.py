@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         distribution,
         histogram,
     )
+    from tacet.inference.held_out import HeldOutSearch
     from tacet.inference.linear import LinearRegression
     from tacet.inference.local_means import local_mean, mean_randomizer
     from tacet.inference.local_shares import frequency_randomizer, local_frequencies
@@ -50,6 +51,7 @@ __all__ = [
     "BinomialTest",
     "Density",
     "Distribution",
+    "HeldOutSearch",
     "Histogram",
     "LinearRegression",
     "LogisticRegression",
@@ -94,6 +96,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.held_out": ["HeldOutSearch"],
     "tacet.inference.sparse": ["SparseRegression"],
     "tacet.inference.components": ["PCA"],
     "tacet.inference.quantile_regression": ["QuantileRegression"],

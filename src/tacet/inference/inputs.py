@@ -15,7 +15,7 @@ from tacet.inference.contract import DataConversionWarning, check_is_fitted, val
 from tacet.inference.records import Floats, column, matrix
 from tacet.mechanisms.arrays import array_of
 
-__all__ = ["features", "how_many", "labels", "paired", "predicted"]
+__all__ = ["features", "how_many", "labels", "one_column", "paired", "predicted"]
 
 
 def how_many(name: str, wanted: object, *, features: int) -> int:
@@ -34,7 +34,7 @@ def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, 
     shapes and dtypes that cannot be used.
     """
     x = features(estimator, X, reset=True)
-    target = column("y", _one_column(y))
+    target = column("y", one_column(y))
     if len(x) != len(target):
         raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one a row of X")
     present = np.isfinite(x).all(axis=1) & np.isfinite(target)
@@ -63,7 +63,7 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
     return x
 
 
-def _one_column(y: ArrayLike) -> NDArray[Any]:
+def one_column(y: ArrayLike) -> NDArray[Any]:
     """The targets as an array; a column of them as one dimension, with a warning."""
     if y is None:
         expected = "one value a row: a fit requires y to be passed, but the target y is None"
@@ -81,7 +81,7 @@ def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
 
     Text is compared as text. Raises InvalidParameter for shapes and dtypes that cannot be used.
     """
-    given = _one_column(y)
+    given = one_column(y)
     if given.ndim != 1 or len(given) != rows:
         raise InvalidParameter("y", given.shape, expected=f"one dimension, {rows} labels")
     if given.dtype.kind in "OUS" or classes.dtype.kind == "U":
