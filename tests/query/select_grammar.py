@@ -93,7 +93,10 @@ def selects(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         text += f" WHERE {draw(_truths)}"
     if groups:
-        text += f" GROUP BY {', '.join(groups)}"
+        listed = ", ".join(groups)
+        text += (
+            f" GROUP BY {draw(st.sampled_from([listed, f'ROLLUP({listed})', f'CUBE({listed})']))}"
+        )
     if draw(st.booleans()):
         text += f" HAVING {draw(st.sampled_from(['c0 > 1', 'c0 / c0 < 2 OR NULL', 'c0 IS NULL']))}"
     if draw(st.booleans()):

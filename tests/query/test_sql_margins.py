@@ -73,6 +73,35 @@ def test_sums_are_arranged_like_other_lines() -> None:
     assert release.answers["mean"].standard_errors[0] is not None
 
 
+@pytest.mark.parametrize("weights", ["overall", [1, 2, 5]])
+def test_levels_may_be_weighted(weights: Any) -> None:
+    text = "SELECT region, county, COUNT(*) AS n FROM t GROUP BY ROLLUP(region, county)"
+    with session() as first, session() as second:
+        release = first.sql(text, budget=PureDP(1), keys=KEYS, level_weights=weights)
+        table = second.table("t").group_by(
+            "region", "county", keys=KEYS, margins="rollup", level_weights=weights
+        )
+        built = second.evaluate(table.agg(n=tacet.count()), budget=PureDP(1))
+        assert release.to_dicts() == built.to_dicts()
+        assert verify(release.to_json(), ledger=first._ledger).holds
+        plain = second.sql(text, budget=PureDP(1), keys=KEYS).answers["n"].standard_errors
+        # Of so few parts no level is worse for the least error overall.
+        assert (plain == release.answers["n"].standard_errors) == (weights == "overall")
+        query, _ = second.read_sql(text, keys=KEYS, level_weights=weights)
+        assert query.level_weights == table.level_weights
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT COUNT(*) AS n FROM t", "SELECT region, COUNT(*) AS n FROM t GROUP BY region"]
+)
+def test_weights_of_no_levels_are_refused(text: str) -> None:
+    with session() as one, pytest.raises(InvalidParameter, match=r"level_weights.*ROLLUP"):
+        one.sql(text, budget=PureDP(1), keys=None, level_weights=[1, 2])
+    rolled = "SELECT region, COUNT(*) AS n FROM t GROUP BY ROLLUP(region)"
+    with session() as one, pytest.raises(InvalidParameter, match=r"level_weights.*2 levels"):
+        one.sql(rolled, budget=PureDP(1), keys={"region": ["N"]}, level_weights=[1])
+
+
 def test_keys_may_be_found() -> None:
     text = "SELECT region, county, COUNT(*) AS n FROM t GROUP BY ROLLUP(region, county)"
     with session() as one:

@@ -51,6 +51,11 @@ class Price:
             case _:
                 raise InvalidParameter(argument, self._written() or None, expected=_BUDGETS)
 
+    @property
+    def main(self) -> bool:
+        """Whether there is any but a delta."""
+        return any(number is not None for number in (self.epsilon, self.rho, self.mu))
+
     def _written(self) -> str:
         numbers = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
         found = [f"{name}={value}" for name, value in numbers.items() if value is not None]

@@ -38,10 +38,12 @@ from tacet.cli.mends import no_account
 from tacet.cli.options import Price, facts_of, unit_of
 from tacet.cli.output import check_target, stored
 from tacet.cli.question import Question
+from tacet.cli.suggested import print_suggestions, wished_errors
 from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
+    from tacet.query.margins import GivenLevelWeights
     from tacet.query.release import Release
 
 __all__ = ["HELP", "SUMMARY", "query"]
@@ -64,6 +66,8 @@ Examples:
       --bounds age=0:120 --keys county=A,B,C \\
       "SELECT county, AVG(age) AS mean_age FROM visits GROUP BY county"
   tacet query people.parquet --row --epsilon 0.5 --explain \\
+      "SELECT COUNT(*) AS n FROM people"
+  tacet query people.parquet --row --error n=10 \\
       "SELECT COUNT(*) AS n FROM people"
   tacet query visits.csv --unit person_id --max-rows 10 --rho 0.01 \\
       --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \\
@@ -137,8 +141,28 @@ def query(
         typer.Option(
             "--assuming",
             metavar="FILE",
-            help="Beside --explain: a public or synthetic table with the same columns, on which "
-            "the question is tried out with and without its limits and bounds.",
+            help="Beside --explain or --error: a public or synthetic table with the same columns, "
+            "on which the question is tried out with and without its limits and bounds.",
+            show_default=False,
+        ),
+    ] = None,
+    error: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--error",
+            metavar="X|COLUMN=X",
+            help="In place of a budget: print the least budgets with which standard errors are at "
+            "most X, of all columns or of one. Reads no data and spends nothing. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    level_weights: Annotated[
+        str | None,
+        typer.Option(
+            "--level-weights",
+            metavar="X,Y,...|overall",
+            help="Of ROLLUP and CUBE the parts of the budget by level, coarse to fine, or overall: "
+            "the least error of all numbers together, whatever it is at coarse levels.",
             show_default=False,
         ),
     ] = None,
@@ -192,6 +216,11 @@ def query(
     """The verb; its help is `HELP`."""
     with reporting():
         price = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+        wished = wished_errors(error) if error else None
+        if wished is not None and (price.main or explain or ledger or output):
+            raise InvalidParameter(
+                "--error", error, expected="it without a budget, --explain, --ledger and --output"
+            )
         table = key_table(keys or [])
         question = Question(
             file=DataFile(data=data, delimiter=delimiter),
@@ -207,11 +236,16 @@ def query(
             keys={} if table is not None else key_texts(keys or []),
             table=table,
             private=tuple(private or ()),
-            request=price.guarantee("--epsilon, --rho, --mu"),
+            request=(price if wished is None else Price(epsilon="1")).guarantee(
+                "--epsilon, --rho, --mu"
+            ),
+            level_weights=_weights(level_weights),
             assuming=assuming,
         )
-        if assuming is not None and not explain:
-            raise InvalidParameter("--assuming", assuming, expected="it beside --explain")
+        if assuming is not None and not explain and wished is None:
+            raise InvalidParameter(
+                "--assuming", assuming, expected="it beside --explain or --error"
+            )
         kept_only = {"--dataset": dataset, "--analyst": analyst, "--purpose": purpose}
         part = {"--sub-account": sub_account, "--limit": limit}
         account = account_of(ledger, {**kept_only, **part}, budget)
@@ -219,6 +253,9 @@ def query(
         hint = question.file.look()
         if hint is not None:
             show.notice(show.clean(hint))
+        if wished is not None:
+            print_suggestions(question, wished, delta=delta, as_json=as_json)
+            return
         if explain:
             _explain(question, ledger, dataset, account, below, as_json=as_json)
             return
@@ -236,6 +273,12 @@ def query(
             _print_release(release, account=name if ledger is not None else None)
         if output is not None and not kept:
             raise typer.Exit(ExitCode.FAILED)
+
+
+def _weights(text: str | None) -> GivenLevelWeights:
+    if text is None or text.strip() == "overall":
+        return None if text is None else "overall"
+    return [part.strip() for part in text.split(",")]
 
 
 def _explain(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tacet.cli.datafile import ALWAYS, DataFile
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
     from tacet.query.columns import Fact
     from tacet.query.explanation import Explanation
+    from tacet.query.margins import GivenLevelWeights
+    from tacet.query.plan import Query
     from tacet.query.release import Release
     from tacet.query.session import Session
     from tacet.query.units import Unit
@@ -29,7 +32,8 @@ class Question:
 
     file: the data; sql: the SELECT; keys: the public values of group columns as written; table: a
     file that holds them all; private: the group columns whose values are found; request: what the
-    answer may cost; assuming: a public file on which an explanation tries it out.
+    answer may cost; level_weights: of ROLLUP and CUBE; assuming: a public file on which an
+    explanation tries it out.
     """
 
     file: DataFile
@@ -40,6 +44,7 @@ class Question:
     request: Guarantee
     table: str | None = None
     private: tuple[str, ...] = ()
+    level_weights: GivenLevelWeights = None
     assuming: str | None = None
 
     def session(self, **account: Any) -> Session:
@@ -54,12 +59,19 @@ class Question:
 
     def explain(self, session: Session) -> Explanation:
         """What the question would do and cost; free."""
-        query, _ = session.read_sql(self.sql, keys=self._keys(session))
+        query = self._query(session)
         return session.explain(query, budget=self.request, assuming=self.assuming)
+
+    def suggest(self, session: Session, errors: Any, *, delta: Fraction) -> Guarantee:
+        """The least budget of the session's kind that reaches these standard errors; free."""
+        return session.suggest_budget(
+            self._query(session), error=errors, delta=delta, assuming=self.assuming
+        )
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""
-        return session.sql(self.sql, budget=self.request, keys=self._keys(session))
+        keys, weights = self._keys(session), self.level_weights
+        return session.sql(self.sql, budget=self.request, keys=keys, level_weights=weights)
 
     def rehearse(self, *, budget: Guarantee | None, account: str) -> None:
         """Raise what the question would raise before it reads data, in an account of its own.
@@ -72,6 +84,11 @@ class Question:
             cost = self.explain(session).cost
             if not Filter(session.budget).admits(cost):
                 raise BudgetExceeded(asked=cost, left=session.budget, account=account)
+
+    def _query(self, session: Session) -> Query:
+        keys, weights = self._keys(session), self.level_weights
+        query, _ = session.read_sql(self.sql, keys=keys, level_weights=weights)
+        return query
 
     def _keys(self, session: Session) -> dict[str, Any] | str:
         from tacet.query.private_keys import private_keys

@@ -33,11 +33,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet import checks
+from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.tree_law import Shape, shape_of
 from tacet.query.columns import Key
 
-__all__ = ["MARGIN", "LevelWeights", "Margins", "Places", "check_level_weights", "check_margins"]
+__all__ = [
+    "MARGIN",
+    "GivenLevelWeights",
+    "LevelWeights",
+    "Margins",
+    "Places",
+    "check_level_weights",
+    "check_margins",
+]
 
 MARGIN = "margin"
 """The column of a release that names the columns a line is about."""
@@ -45,6 +54,8 @@ MARGIN = "margin"
 Places = tuple[int, ...]
 LevelWeights = tuple[Fraction, ...] | Literal["overall"] | None
 """Parts of the budget by level; "overall": such that all numbers together err least."""
+GivenLevelWeights = Sequence[Number] | Literal["overall"] | None
+"""The same as a caller writes them."""
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
-from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import ENDINGS
@@ -22,7 +21,14 @@ from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.groups import Group, grouped
 from tacet.query.ladders import Ladder
-from tacet.query.margins import MARGIN, LevelWeights, Margins, check_level_weights, check_margins
+from tacet.query.margins import (
+    MARGIN,
+    GivenLevelWeights,
+    LevelWeights,
+    Margins,
+    check_level_weights,
+    check_margins,
+)
 from tacet.query.private_keys import GivenKeys, PrivateKeys
 from tacet.query.ranking import Ranking
 from tacet.query.row_steps import RowSteps, check_copies
@@ -81,7 +87,7 @@ class Query(RowSteps):
         *columns: str,
         keys: GivenKeys = None,
         margins: Literal["rollup", "cube"] | None = None,
-        level_weights: Sequence[Number] | Literal["overall"] | None = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Query:
         """Answer once for each public key; every key is answered, also where it has no rows.
 

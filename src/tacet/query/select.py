@@ -27,7 +27,7 @@ from tacet.query.arrange import check_arrangement
 from tacet.query.columns import Categories
 from tacet.query.engines.sources import is_table
 from tacet.query.key_tables import keys_of_table
-from tacet.query.margins import MARGIN
+from tacet.query.margins import MARGIN, GivenLevelWeights
 from tacet.query.plan import Query, answer_columns
 from tacet.query.private_keys import GivenKeys
 from tacet.query.scope import Scope
@@ -41,18 +41,30 @@ __all__ = ["question", "rows"]
 _PERSON = "person"
 
 
-def question(text: str, *, start: Callable[[str], Query], keys: GivenKeys) -> tuple[Query, Select]:
+def question(
+    text: str,
+    *,
+    start: Callable[[str], Query],
+    keys: GivenKeys,
+    level_weights: GivenLevelWeights = None,
+) -> tuple[Query, Select]:
     """The question that a SELECT asks, and the SELECT as it was read.
 
     start: from a table's name to a query without steps; keys: public values by group column, by
     the name in the SELECT or of the column itself, a table with columns of these names, or a list,
-    for several columns of tuples in the order of GROUP BY. Raises UnsafeExpression and
-    InvalidParameter.
+    for several columns of tuples in the order of GROUP BY. level_weights: of ROLLUP and CUBE, as
+    `group_by` takes them. Raises UnsafeExpression and InvalidParameter.
     """
     query, select = rows(text, start=start)
+    if level_weights is not None and select.margins is None:
+        raise InvalidParameter(
+            "level_weights", level_weights, expected="it beside GROUP BY ROLLUP(...) or CUBE(...)"
+        )
     if select.groups:
         found = _keys(select, keys, query)
-        query = query.group_by(*select.groups, keys=found, margins=select.margins)
+        query = query.group_by(
+            *select.groups, keys=found, margins=select.margins, level_weights=level_weights
+        )
     elif keys is not None and not (isinstance(keys, Mapping) and not keys):
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from types import TracebackType
 from typing import Any, NoReturn, Self, overload
 
 from tacet.accounting.charges import request_price
@@ -34,6 +33,7 @@ from tacet.query.engines.protocol import Engine
 from tacet.query.explanation import Explanation
 from tacet.query.explanations import Explanations, explanation_of
 from tacet.query.fitting import M, fitted, rows_of
+from tacet.query.margins import GivenLevelWeights
 from tacet.query.opening import (
     account_name,
     begin,
@@ -341,22 +341,31 @@ class Session(SubSessions):
             notes=self._notes,
         )
 
-    def sql(self, text: str, *, budget: Guarantee, keys: GivenKeys = None) -> Release:
+    def sql(
+        self,
+        text: str,
+        *,
+        budget: Guarantee,
+        keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
+    ) -> Release:
         """Answer a SELECT: COUNT, SUM, AVG, MIN, MAX, MEDIAN, QUANTILE with WHERE and GROUP BY.
 
         keys: for each column of GROUP BY its public values, where they are not declared already,
         or `tacet.private_keys()`, also for all such columns at once; or a public table with columns
-        named as they are selected; or one list, as `group_by` takes it. ORDER BY and LIMIT arrange
-        the released table. See docs/sql.md.
-        Raises as `evaluate` does.
+        named as they are selected; or one list, as `group_by` takes it. level_weights: of ROLLUP
+        and CUBE, as `group_by` takes them. ORDER BY and LIMIT arrange the released table. See
+        docs/sql.md. Raises as `evaluate` does.
         """
-        query, select = self.read_sql(text, keys=keys)
+        query, select = self.read_sql(text, keys=keys, level_weights=level_weights)
         (release,) = self._answered(Together.alone(query), budget)
         return arranged(release, select)
 
-    def read_sql(self, text: str, *, keys: GivenKeys = None) -> tuple[Query, Select]:
+    def read_sql(
+        self, text: str, *, keys: GivenKeys = None, level_weights: GivenLevelWeights = None
+    ) -> tuple[Query, Select]:
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
-        return question(text, start=self.table, keys=keys)
+        return question(text, start=self.table, keys=keys, level_weights=level_weights)
 
     def close(self) -> None:
         """Release the engine and a ledger that this session opened. Nothing spent comes back."""
@@ -369,12 +378,7 @@ class Session(SubSessions):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

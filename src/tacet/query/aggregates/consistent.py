@@ -87,7 +87,11 @@ class Consistent(Single):
         return self.of.measures(values, unit)
 
     def noise(self, share: Share, reach: Reach) -> LevelNoise | TreeNoise:
-        """The noise of each level: by the caller's weights, or the best by which none errs more."""
+        """The noise of each level: by the caller's weights, or the best by which none errs more.
+
+        None of its own noise errs more than asked apart; none of noise that is drawn at once more
+        than asked apart and fitted.
+        """
         known = bool(self.margins.keys)  # else it is any number of nodes that will be found
         reaches = [
             _within(reach, cells=len(nodes) if known else reach.cells if level else 1)
@@ -103,7 +107,9 @@ class Consistent(Single):
         if not known:
             return best
         limits = [_square(level) * _ROUNDING for level in apart]
-        chosen = self._shares(best, apart)
+        if isinstance(best, TreeNoise):
+            limits = [float(level.mean()) * _ROUNDING for level in self._variances(apart)]
+        chosen = self._shares(best, apart, limits)
         if weights == "overall":
             return self._split(share, reaches, chosen)
         low, high = 0, _STEPS + 1
@@ -120,14 +126,19 @@ class Consistent(Single):
         return best
 
     def _shares(
-        self, noise: LevelNoise | TreeNoise, apart: Sequence[AdditiveNoise]
+        self,
+        noise: LevelNoise | TreeNoise,
+        apart: Sequence[AdditiveNoise],
+        limits: Sequence[float],
     ) -> tuple[Fraction, ...]:
         """Of all levels the best, for noise of this kind; apart: the levels' with even shares."""
         limited = self.margins.weights is None
         units = _units(apart)
         if isinstance(noise, TreeNoise):
+            pairs = zip(limits, apart, strict=True)
+            most = tuple(round(limit / _square(level), 4) for limit, level in pairs)
             roots = tuple(round(math.sqrt(unit), 9) for unit in units)
-            return tree_shares(self.margins.tree[0], roots, limited=limited)
+            return tree_shares(self.margins.tree[0], roots, most if limited else None)
         return level_shares(
             self.margins.levels,
             tuple(len(nodes) for nodes in self.margins.nodes),

@@ -1,9 +1,10 @@
 """How a budget is split over the levels of a tree whose noise adds up (`tree_noise`).
 
-As for levels with noise of their own (`level_shares`), the shares taken minimise the mean of V / A
-over all released numbers, V the variance of a number and A that of its level asked apart with an
-equal part of the budget, among those under which no level's V is above A. V is a function of all
-shares that has no formula, and the best are found by the simplex search of Nelder and Mead 1965.
+The shares taken minimise the mean of V / A over all released numbers, V the variance of a number
+and A that of its level asked apart with an equal part of the budget, among those under which no
+level's V is above a limit: what the least squares fit of levels asked apart leaves there. V is a
+function of all shares that has no formula, and the best are found by the simplex search of Nelder
+and Mead 1965.
 
 What is promised does not rest on the search: the price of the noise is that of all shares
 together, whichever they are, and what they make of errors is computed when they are known.
@@ -29,7 +30,7 @@ __all__ = ["tree_shares"]
 Floats = NDArray[np.float64]
 
 _GRID = 2**10  # of shares
-_LIMIT = 0.997  # of V / A: the law is told to three digits in searches, and shares are rounded
+_LIMIT = 0.997  # of limits: the law is told to two digits in searches, and shares are rounded
 _STEEP = 100.0  # what a level costs that is above its limit
 _SCALE = 64.0  # of the loudest noise: beyond a few, laws no longer change their form
 _FEW_KINDS = 12  # of nodes; of trees with more, one with as many parts everywhere stands for them
@@ -40,14 +41,15 @@ _STILL = 1e-5  # a simplex on which costs differ by less is the last
 
 @functools.lru_cache(maxsize=64)
 def tree_shares(
-    shape: Shape, units: tuple[float, ...], *, limited: bool = True
+    shape: Shape, units: tuple[float, ...], limits: tuple[float, ...] | None = None
 ) -> tuple[Fraction, ...]:
     """The share of every level, coarse to fine; they add up to 1.
 
-    units: the scale of each level's noise, relative to one another, for the same share; limited:
-    whether no level may err more than asked apart.
+    units: the scale of each level's noise, relative to one another, for the same share; limits: by
+    level, of the mean of V / A.
 
-    >>> [round(float(share), 1) for share in tree_shares(even_shape([10, 10]), (1.0,) * 3)]
+    >>> shares = tree_shares(even_shape([10, 10]), (1.0,) * 3, (1.0,) * 3)
+    >>> [round(float(share), 1) for share in shares]
     [0.3, 0.2, 0.5]
     """
     sizes = _sizes(shape)
@@ -58,6 +60,7 @@ def tree_shares(
     levels, numbers = len(sizes), np.array(sizes, dtype=np.float64)
     scales = _SCALE * np.array(units) / max(units)
     apart = 2 * (levels * scales) ** 2
+    most = np.full(levels, np.inf) if limits is None else _LIMIT * np.array(limits)
 
     def cost(logs: Floats) -> float:
         shares = _shares(logs)
@@ -65,7 +68,7 @@ def tree_shares(
         if law is None:
             return math.inf
         ratios = np.array(law.means) / apart
-        beyond = np.maximum(ratios - _LIMIT, 0).sum() if limited else 0.0
+        beyond = 0.0 if limits is None else np.maximum(ratios - most, 0).sum()
         return float(ratios @ numbers / numbers.sum() + _STEEP * beyond)
 
     start = np.array([math.log(_COARSE)] * (levels - 1) + [0.0])
