@@ -1,0 +1,88 @@
+"""Who was in the study? Membership from the averages of many genetic markers.
+
+    python examples/attacks/genomes.py [--picture genomes.svg]
+
+A study of 200 people publishes how frequent each of its markers is. Whoever knows a person's
+markers, and how frequent they are in the population, can tell whether she was one of them: each
+marker says nearly nothing, and there are thousands. Markers are made up, with frequencies as they
+are found (most are rare). The defence is Gaussian noise on the counts, for epsilon 1 and delta
+1e-5; the attack on it proves no more than was promised. Needs `pip install 'tacet[plots]'`.
+Source: Homer et al. 2008, PLoS Genetics 4(8).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacet import ApproxDP, plots
+from tacet.attacks import Attack, membership
+from tacet.bits import RandomBits, SecureBits
+from tacet.mechanisms.additive.real import Gaussian
+
+Floats = NDArray[np.float64]
+
+PEOPLE, PROMISED, DELTA = 400, 1.0, 1e-5
+MARKERS = (100, 1000, 10_000)
+
+
+def markers(count: int) -> tuple[Floats, Floats]:
+    """People with 0, 1 or 2 copies of each marker, as halves; and the population's frequencies."""
+    drawn = np.random.default_rng(2026)
+    frequency = np.clip(drawn.beta(0.5, 2.0, size=count), 0.02, 0.5)
+    copies = drawn.binomial(2, frequency, size=(PEOPLE, count))
+    return copies / 2, frequency
+
+
+def defence(count: int, *, bits: RandomBits) -> Any:
+    """Averages from noisy sums; a person moves all sums by sqrt(count) at most."""
+    noise = Gaussian.for_guarantee(ApproxDP(PROMISED, DELTA), l2_sensitivity=math.sqrt(count))
+
+    def defended(rows: Floats) -> Floats:
+        released: Floats = np.asarray(noise.release(rows.sum(axis=0), bits=bits))
+        return released / (PEOPLE / 2)  # about how many are in, which is public
+
+    return defended
+
+
+def attacks(*, bits: RandomBits) -> dict[str, Attack]:
+    """The attack on exact averages of more and more markers, and on noisy ones of the most."""
+    found = {}
+    for count in MARKERS:
+        people, population = markers(count)
+        found[f"{count:,} markers"] = membership(people, population=population, bits=bits)
+    people, population = markers(MARKERS[-1])
+    found[f"{MARKERS[-1]:,}, with noise"] = membership(
+        people,
+        population=population,
+        defended=defence(MARKERS[-1], bits=bits),
+        promised=PROMISED,
+        delta=DELTA,
+        bits=bits,
+    )
+    return found
+
+
+def main() -> None:
+    """Attack, print what each attack found, and draw it."""
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--picture", type=Path, default=Path("genomes.svg"))
+    options = ask.parse_args()
+    found = attacks(bits=SecureBits())
+    for name, attack in found.items():
+        print(f"{name}: {attack}")
+    axes = plots.roc({name: attack.roc() for name, attack in found.items()}, least=1 / PEOPLE)
+    axes.set_title("who was in the study")
+    axes.figure.savefig(options.picture)
+    print(f"drawn: {options.picture}")
+
+
+if __name__ == "__main__":
+    main()
