@@ -19,6 +19,9 @@ BUDGET = GDP(10**7)
 
 ESTIMATORS = [
     inference.LinearRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
+    inference.LocalLinearRegression(budget=BUDGET, feature_bounds=(-5, 5), residual_bound=5.0),
+    inference.LocalLogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
+    inference.LocalMEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
     inference.LogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
     inference.PoissonRegression(budget=BUDGET, feature_bounds=(-5, 5), largest=100),
     inference.MEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
@@ -73,6 +76,19 @@ OWN = {
 }
 
 
+OWN["LocalLogisticRegression"] = OWN["LogisticRegression"]
+
+DEALT = {"LocalLinearRegression", "LocalLogisticRegression", "LocalMEstimator"}
+"""These deal people out to rounds at random: of few people two fits may agree, or not."""
+
+TWO_FITS = {
+    "check_fit_idempotent",
+    "check_supervised_y_2d",
+    "check_regressors_int",
+    "check_regressor_data_not_an_array",
+    "check_classifier_data_not_an_array",
+}
+
 REGRESSORS = {
     "check_supervised_y_2d": "two fits are compared to the last digit; each has its own noise",
 }
@@ -94,6 +110,8 @@ def exceptions(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks([*ESTIMATORS, *WRAPPERS, *TRANSFORMERS], expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    if type(estimator).__name__ in DEALT and check.func.__name__ in TWO_FITS:  # type: ignore[attr-defined]
+        pytest.skip("it compares two fits, each of which deals people out anew")
     check(estimator)
 
 

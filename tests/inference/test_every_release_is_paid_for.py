@@ -102,6 +102,7 @@ LOCAL: list[type] = [
     mechanisms.SubsetSelection,
 ]
 FREE = {"binomial_power", "power_curve", "losses", "mean_randomizer", "frequency_randomizer"}
+FREE |= {"vector_randomizer"}
 """What releases nothing."""
 
 BUDGETS = [PureDP(1), ApproxDP(1, 1e-6), ZCDP("0.5"), GDP(1), RenyiDP(8, 2)]

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     )
     from tacet.inference.held_out import HeldOutSearch
     from tacet.inference.linear import LinearRegression
+    from tacet.inference.local_devices import vector_randomizer
     from tacet.inference.local_means import local_mean, mean_randomizer
+    from tacet.inference.local_models import (
+        LocalLinearRegression,
+        LocalLogisticRegression,
+        LocalMEstimator,
+    )
     from tacet.inference.local_shares import frequency_randomizer, local_frequencies
     from tacet.inference.logistic import LogisticRegression
     from tacet.inference.m_estimator import MEstimator, RidgeRegression
@@ -54,6 +60,9 @@ __all__ = [
     "HeldOutSearch",
     "Histogram",
     "LinearRegression",
+    "LocalLinearRegression",
+    "LocalLogisticRegression",
+    "LocalMEstimator",
     "LogisticRegression",
     "MEstimator",
     "MatrixEstimate",
@@ -93,6 +102,7 @@ __all__ = [
     "two_proportions_test",
     "two_sample_t_test",
     "variance",
+    "vector_randomizer",
 ]
 
 _HOMES = {
@@ -105,6 +115,12 @@ _HOMES = {
     "tacet.inference.poisson": ["PoissonRegression"],
     "tacet.inference.logistic": ["LogisticRegression"],
     "tacet.inference.linear": ["LinearRegression"],
+    "tacet.inference.local_devices": ["vector_randomizer"],
+    "tacet.inference.local_models": [
+        "LocalLinearRegression",
+        "LocalLogisticRegression",
+        "LocalMEstimator",
+    ],
     "tacet.inference.local_shares": ["frequency_randomizer", "local_frequencies"],
     "tacet.inference.local_means": ["local_mean", "mean_randomizer"],
     "tacet.inference.centered": ["centered_mean", "find_bounds"],

@@ -29,6 +29,7 @@ __all__ = [
     "Design",
     "Scaling",
     "bounds_of",
+    "mallows_weights",
     "radius_of",
     "root_of",
     "scaling",
@@ -151,7 +152,7 @@ def whitened(
     """
     size = scales.size
     radius = radius_of(size)
-    weights = _weights(rows, radius)
+    weights = mallows_weights(rows, radius)
 
     def part(block: slice) -> Floats:
         here = rows[block] * np.sqrt(weights[block])[:, None]
@@ -165,7 +166,7 @@ def whitened(
         rows[block] = rows[block] @ root
     return Design(
         rows=rows,
-        weights=_weights(rows, radius) * present,
+        weights=mallows_weights(rows, radius) * present,
         radius=radius,
         back=scales.back() @ root,
     )
@@ -184,7 +185,8 @@ def radius_of(size: int) -> Fraction:
     return Fraction(math.ceil(math.sqrt(size) * 64), 64)
 
 
-def _weights(rows: Floats, radius: Fraction) -> Floats:
+def mallows_weights(rows: Floats, radius: Fraction) -> Floats:
+    """The weight min(1, radius^2 / |row|^2) of each row."""
     square = float(radius**2)
     weights: Floats = square / np.maximum(np.einsum("ij,ij->i", rows, rows), square)
     return weights

@@ -29,7 +29,7 @@ from tacet.inference.row_values import Source
 from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["LogisticRegression"]
+__all__ = ["LogisticRegression", "two_classes"]
 
 _GROWTHS: Final = [(Fraction(3), 5), (Fraction(2), 5)]
 
@@ -81,7 +81,7 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
     def fit(self, X: ArrayLike, y: ArrayLike) -> LogisticRegression:
         """Fit to one row a person, X n x p and y of n labels; spends the budget."""
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        classes = _two(self.classes)
+        classes = two_classes(self.classes)
         x = features(self, X, reset=True)
         target, known = labels(y, classes, rows=len(x))
         present = known * np.isfinite(x).all(axis=1)
@@ -154,7 +154,8 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
         return self.classes_[second.astype(np.int64)]
 
 
-def _two(classes: object) -> Any:
+def two_classes(classes: object) -> Any:
+    """Both labels as an array, if they are two and different; else InvalidParameter."""
     expected = "the two labels, public and different, such as (0, 1) or ('no', 'yes')"
     if not isinstance(classes, tuple | list) or len(classes) != 2:
         raise InvalidParameter("classes", classes, expected=expected)

@@ -31,7 +31,7 @@ from tacet.inference.row_values import Source
 from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["MEstimator", "RidgeRegression"]
+__all__ = ["MEstimator", "RidgeRegression", "checked_loss"]
 
 _GROWTHS: Final = [(Fraction(2), 8), (Fraction(3, 2), 8)]
 
@@ -90,7 +90,7 @@ class MEstimator(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> MEstimator:
         """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
-        loss = _checked(self.loss)
+        loss = checked_loss(self.loss)
         self._fit(X, y, loss=loss, start=self.start, penalty=self.penalty)
         return self
 
@@ -231,7 +231,8 @@ class RidgeRegression(MEstimator):
         return Huber(checks.positive(residual_bound=self.residual_bound))
 
 
-def _checked(loss: object) -> Loss:
+def checked_loss(loss: object) -> Loss:
+    """The loss, if it has what a fit asks of one and answers row by row; else InvalidParameter."""
     needed = ("score", "curvature", "score_bound", "curvature_bound")
     if isinstance(loss, type) or not all(hasattr(loss, name) for name in needed):
         raise InvalidParameter(
