@@ -97,7 +97,7 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
         Its target is a number or a condition, so that the classes are numbers.
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        classes = _two(self.classes)
+        classes = two_classes(self.classes)
         if classes.dtype.kind == "U":
             raise InvalidParameter(
                 "classes",

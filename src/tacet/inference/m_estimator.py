@@ -96,7 +96,7 @@ class MEstimator(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def fit_table(self, table: Table) -> MEstimator:
         """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
-        loss = _checked(self.loss)
+        loss = checked_loss(self.loss)
         self._fit_table(table, loss=loss, start=self.start, penalty=self.penalty)
         return self
 
