@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -265,3 +266,15 @@ def test_relations_agree_where_they_are_the_same() -> None:
     assert epsilon(event, delta=1e-6, neighbors=ZeroOut) == epsilon(
         event, delta=1e-6, neighbors=AddRemove
     )
+
+
+def test_many_hits_of_one_unit_take_seconds() -> None:
+    """Each number of hits has a profile of its own; no cost of the whole is below that of one."""
+    before = time.process_time()
+    several = Pure(epsilon=0.3479).sampled_with_replacement(size=149_153, population=353_192)
+    found = epsilon_interval(several * 20, delta=1e-39, neighbors=ReplaceOne)
+    assert time.process_time() - before < 20
+    assert found.upper >= epsilon(several, delta=1e-39, neighbors=ReplaceOne)
+    known = epsilon(Pure(epsilon=0.3479) * 20, delta=1e-39, neighbors=ReplaceOne)
+    assert found.upper <= pure_epsilon(several * 20, neighbors=ReplaceOne)
+    assert known < found.upper  # a unit that is hit often costs more than one

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from tacet.accounting.amplification.sampling import draws
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import flatten
@@ -27,7 +28,7 @@ from tacet.accounting.profiles.bounds import Direction, curve_of
 from tacet.accounting.profiles.boxes import Array
 from tacet.errors import UnsupportedEvent
 from tacet.privacy.estimates import Interval
-from tacet.privacy.events import Composed, Event, Gaussian, Repeated
+from tacet.privacy.events import Composed, Event, Gaussian, Repeated, ReplacementSampled
 from tacet.privacy.neighbors import Neighbors
 from tacet.privacy.rounding import float_above, float_below
 
@@ -42,6 +43,8 @@ __all__ = [
 
 _DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 _GRID = 1 << 16
+_FEW_HITS, _COARSER = 4, 3
+"""Where one unit may be drawn oftener than so, grids are coarser, by so many halvings at most."""
 _ACCURACY = 1e-5
 _MOST = 10**12
 """Copies of one event above which grids take minutes and tell nothing."""
@@ -141,10 +144,11 @@ def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]
             raise UnsupportedEvent(
                 event, kind="loss grids", try_instead="Their work is capped; ask of fewer copies."
             )
+        hits = max((_hits(one) for one, _ in flatten([(event, 1)])), default=1)
         losses = [
             PrivacyLossDistribution(
                 parts=parts_of(event, direction=direction, neighbors=neighbors),
-                grid=_GRID,
+                grid=_GRID >> min((hits // _FEW_HITS).bit_length(), _COARSER),
                 accuracy=_ACCURACY,
             )
             for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
@@ -154,6 +158,13 @@ def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]
         return worst_delta(losses, epsilon=at)
 
     return "privacy loss distribution (FFT)", answer, "docs/proofs/pld.md"
+
+
+def _hits(event: Event) -> int:
+    """How often a sample with replacement may hold one unit: each number has a profile."""
+    if isinstance(event, ReplacementSampled):
+        return len(draws(event.size, event.population)[0])
+    return 1
 
 
 def only_gaussian(event: Event) -> bool:

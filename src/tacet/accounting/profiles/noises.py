@@ -207,7 +207,7 @@ def with_replacement(
         for weight, curves in several
     )
     infinite = min(Fraction(1), rate * Fraction(above * (1 + 1e-9)))
-    return Curve(evaluate=evaluate, infinity_above=infinite)
+    return Curve(evaluate=evaluate, infinity_above=infinite, attained=nothing())
 
 
 def _common(losses: Sequence[Fraction]) -> Fraction | None:
