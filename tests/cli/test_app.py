@@ -27,6 +27,8 @@ VERBS = [
     ("demo",),
     ("account",),
     ("calibrate",),
+    ("audit",),
+    ("plot",),
     ("verify",),
     ("ledger", "show"),
     ("ledger", "init"),
@@ -48,7 +50,17 @@ def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
 def test_the_root_lists_the_verbs_that_work() -> None:
     output = CliRunner().invoke(app, ["--help"]).output
     listed = re.findall(r"^  (\w+) ", output.partition("Commands:")[2], flags=re.MULTILINE)
-    assert listed == ["demo", "query", "describe", "account", "calibrate", "verify", "ledger"]
+    assert listed == [
+        "demo",
+        "query",
+        "describe",
+        "account",
+        "calibrate",
+        "audit",
+        "plot",
+        "verify",
+        "ledger",
+    ]
 
 
 def test_the_page_names_every_verb_option_and_exit_code() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tacet import __version__
-from tacet.cli import account, calibrate, demo, describe, ledger, query, verify
+from tacet.cli import account, audit, calibrate, demo, describe, ledger, plot, query, verify
 from tacet.cli.failures import EXIT_CODES, ExitCode, report_usage, silence
 
 __all__ = ["app", "main"]
@@ -46,6 +46,8 @@ app.command("query", help=query.HELP, short_help=query.SUMMARY)(query.query)
 app.command("describe", help=describe.HELP, short_help=describe.SUMMARY)(describe.describe)
 app.command("account", help=account.HELP, short_help=account.SUMMARY)(account.account)
 app.command("calibrate", help=calibrate.HELP, short_help=calibrate.SUMMARY)(calibrate.calibrate)
+app.command("audit", help=audit.HELP, short_help=audit.SUMMARY)(audit.audit)
+app.command("plot", help=plot.HELP, short_help=plot.SUMMARY)(plot.plot)
 app.command("verify", help=verify.HELP, short_help=verify.SUMMARY)(verify.verify)
 app.add_typer(ledger.app, name="ledger")
 
