@@ -1,7 +1,7 @@
 """Grouped queries under differential privacy: seconds, memory and errors of tacet and its peers.
 
     python benchmarks/query.py --data 1m 10m --query totals median
-    python benchmarks/query.py --data 100m --tools tacet duckdb --rounds 1
+    python benchmarks/query.py --data 100m --tools tacet --rounds 1 --repetitions 1 --limit 3600
     python benchmarks/query.py --data narrow --query totals sums median --repetitions 20 --rounds 1
 
 Every tool answers the same question on the same Parquet file: each person keeps at most five rows

@@ -178,7 +178,13 @@ thread.join()
 assert forked == [0]
 with ledger._store.reading():
     fork()  # as in a handler of a signal: nobody waits for himself
-assert forked == [0, 0] and ledger.remaining("visits") == PureDP(1)
+    forking = threading.Thread(target=fork)
+    forking.start()
+    forking.join(0.3)
+    assert forking.is_alive()
+    fork()  # nor for somebody who waits for him
+forking.join()
+assert forked == [0] * 4 and ledger.remaining("visits") == PureDP(1)
 """
 
 
