@@ -26,7 +26,7 @@ from tests.query.engines_alike import (
 )
 
 import tacet
-from tacet.errors import EngineFailed, InvalidParameter, SourceChanged
+from tacet.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
 from tacet.query.compile import Statement
 from tacet.query.counting import first_statement
 from tacet.query.engines.spark_local import quietly, unlogged
@@ -162,6 +162,19 @@ def test_a_spark_that_is_gone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> N
             session.evaluate(query, budget=tacet.PureDP(1))
         assert not failed.value.asked
         assert session.spent == tacet.ApproxDP(1, 0)
+
+
+def test_a_spark_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: object, **_named: object) -> None:
+        raise RuntimeError("Java gateway process exited.\n  at line 7")
+
+    monkeypatch.setattr("tacet.query.engines.spark_local.ended", lambda _: True)
+    monkeypatch.setattr("tacet.query.engines.spark_local._started", fails)
+    with pytest.raises(
+        SourceUnreadable, match=r"exited\. It needs Java 17 .*tacet\[spark,java\]"
+    ) as no:
+        tacet.Session({"t": TABLE}, unit=LOOSE, budget=tacet.PureDP(1), engine="spark")
+    assert no.value.__context__ is None
 
 
 def test_the_callers_session_is_left_alone() -> None:
