@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tacet.audit.anytime import anytime, log_evidence
 from tacet.audit.bounds import Bound
+from tacet.audit.canary import Canaries, dirac, mislabelled
 from tacet.audit.exact import HockeyStick, exact
 from tacet.audit.f_dp import one_run_f_dp
 from tacet.audit.many_runs import many_runs
@@ -14,12 +15,15 @@ from tacet.audit.search import Finding, search
 
 __all__ = [
     "Bound",
+    "Canaries",
     "Finding",
     "HockeyStick",
     "anytime",
+    "dirac",
     "exact",
     "log_evidence",
     "many_runs",
+    "mislabelled",
     "one_run",
     "one_run_f_dp",
     "search",

@@ -1,0 +1,131 @@
+r"""Canaries: examples that fair coins put into training data or leave out.
+
+They are arrays, so that they go into any training loop; a loop that draws its batches by Poisson
+sampling draws canaries like everybody else, and one that takes per-example gradients may be given
+those of canaries, which need no data (`dirac`).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacet import checks
+from tacet.bits import RandomBits, SecureBits
+from tacet.errors import InvalidParameter
+
+__all__ = ["Canaries", "dirac", "mislabelled"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Canaries:
+    """Canaries and their coins.
+
+    features: one row a canary; targets: one a canary, None where canaries are gradients;
+    included: the coins. Keep these from whoever scores until the scores are there.
+    """
+
+    features: NDArray[Any]
+    targets: NDArray[Any] | None
+    included: Bools
+
+    def added_to(self, x: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The data with the canaries that are in behind them. Their order must not matter."""
+        if self.targets is None:
+            raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
+        rows, target = np.asarray(x), np.asarray(y)
+        if rows.shape[1:] != self.features.shape[1:] or len(rows) != len(target):
+            raise InvalidParameter(
+                "x",
+                f"arrays of shapes {rows.shape} and {target.shape}",
+                expected=f"rows of shape {self.features.shape[1:]} and one target each",
+            )
+        return (
+            np.concatenate([rows, self.features[self.included]]),
+            np.concatenate([target, self.targets[self.included]]),
+        )
+
+    def scored_by_loss(self, loss: Callable[[NDArray[Any], NDArray[Any]], ArrayLike]) -> Floats:
+        """Minus the loss of the trained model on each canary: what was learned has a small one.
+
+        A loss that is NaN counts as the largest.
+        """
+        if self.targets is None:
+            raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
+        found = np.asarray(loss(self.features, self.targets), dtype=np.float64)
+        if found.shape != self.included.shape:
+            raise InvalidParameter(
+                "loss", f"an array of shape {found.shape}", expected="one number a canary"
+            )
+        return np.where(np.isnan(found), -np.inf, -found)
+
+    def scored_by_projection(self, updates: ArrayLike) -> Floats:
+        """How much of each canary's gradient is in the sum of released updates, d numbers."""
+        total = np.asarray(updates, dtype=np.float64)
+        flat = self.features.reshape(len(self.included), -1).astype(np.float64)
+        if total.shape != flat.shape[1:]:
+            raise InvalidParameter(
+                "updates", f"an array of shape {total.shape}", expected=f"{flat.shape[1]} numbers"
+            )
+        found: Floats = flat @ np.nan_to_num(total)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Canaries({len(self.included)})"
+
+
+def dirac(
+    count: int, *, dimension: int, norm: float = 1.0, bits: RandomBits | None = None
+) -> Canaries:
+    """Gradients that point each in a direction of its own: the sharpest canaries there are.
+
+    count: no more than dimension; norm: their length, which is that of clipping.
+
+    >>> from tacet.bits import SeededBits
+    >>> dirac(3, dimension=5, norm=2.0, bits=SeededBits(1)).features[1].tolist()
+    [0.0, 2.0, 0.0, 0.0, 0.0]
+    """
+    many = checks.positive_integer(count=count)
+    if many > checks.positive_integer(dimension=dimension):
+        raise InvalidParameter("count", count, expected=f"at most the dimension, {dimension}")
+    gradients = checks.positive(norm=norm) * np.eye(many, dimension)
+    return Canaries(features=gradients, targets=None, included=_coins(many, bits))
+
+
+def mislabelled(
+    x: ArrayLike, y: ArrayLike, *, count: int, bits: RandomBits | None = None
+) -> Canaries:
+    """Examples of one's data with labels that are not theirs, so that a model has to memorise them.
+
+    x, y: at least `count` examples that are not trained on; each gets another label that occurs.
+    """
+    rows, labels = np.asarray(x), np.asarray(y)
+    many = checks.positive_integer(count=count)
+    if len(rows) != len(labels) or len(rows) < many:
+        raise InvalidParameter(
+            "x", f"{len(rows)} rows, {len(labels)} labels", expected=f"{many} of both or more"
+        )
+    classes, codes = np.unique(labels[:many], return_inverse=True)
+    if classes.size < 2:
+        raise InvalidParameter("y", f"{classes.size} label", expected="two labels or more")
+    source = bits or SecureBits()
+    moved = np.array([1 + source.below(classes.size - 1) for _ in range(many)])
+    return Canaries(
+        features=rows[:many],
+        targets=classes[(codes + moved) % classes.size],
+        included=_coins(many, source),
+    )
+
+
+def _coins(count: int, bits: RandomBits | None) -> Bools:
+    coins: Bools = (bits or SecureBits()).words(count) % np.uint64(2) == 1
+    return coins
