@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.ensemble import BaggingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
@@ -291,6 +292,19 @@ def test_what_cannot_be_fitted_at_all_is_refused_before_anything_is_read() -> No
             {"constant__value": [1.0]},
             {},
             "estimator",
+        ),
+        (BaggingRegressor(Constant(BUDGET)), {"estimator__value": [1.0]}, {}, "estimator"),
+        (  # a candidate that brings a budget of its own
+            make_pipeline(Constant(BUDGET)),
+            {"constant": [Constant(GDP(100))]},
+            {},
+            "grid",
+        ),
+        (
+            make_pipeline(Constant(BUDGET)),
+            {"steps": [[("constant", Constant(GDP(100)))]]},
+            {},
+            "grid",
         ),
         (
             make_pipeline(PCA(budget=GDP(1)), Constant(BUDGET)),

@@ -14,6 +14,7 @@ __all__ = [
     "ClassifierMixin",
     "DataConversionWarning",
     "OneToOneFeatureMixin",
+    "Pipeline",
     "RegressorMixin",
     "TransformerMixin",
     "available_if",
@@ -25,6 +26,7 @@ __all__ = [
 
 _base: Any = require("sklearn.base", extra="inference")
 _metaestimators: Any = require("sklearn.utils.metaestimators", extra="inference")
+_pipeline: Any = require("sklearn.pipeline", extra="inference")
 _utils: Any = require("sklearn.utils", extra="inference")
 _validation: Any = require("sklearn.utils.validation", extra="inference")
 _exceptions: Any = require("sklearn.exceptions", extra="inference")
@@ -33,6 +35,7 @@ BaseEstimator: Any = _base.BaseEstimator
 ClassNamePrefixFeaturesOutMixin: Any = _base.ClassNamePrefixFeaturesOutMixin
 ClassifierMixin: Any = _base.ClassifierMixin
 OneToOneFeatureMixin: Any = _base.OneToOneFeatureMixin
+Pipeline: Any = _pipeline.Pipeline
 RegressorMixin: Any = _base.RegressorMixin
 TransformerMixin: Any = _base.TransformerMixin
 DataConversionWarning: Any = _exceptions.DataConversionWarning

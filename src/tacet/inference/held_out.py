@@ -25,10 +25,11 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import FitFailed, InvalidParameter, MissingBound
 from tacet.inference.budgets import check_budget
-from tacet.inference.contract import clone, get_tags
+from tacet.inference.contract import Pipeline, clone, get_tags
 from tacet.inference.inputs import features, one_column, paired
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.records import Floats
+from tacet.inference.sparse import SparseRegression
 from tacet.inference.tries import runs_within
 from tacet.inference.wrappers import Wrapper, parts_of, rehearse, size_of
 from tacet.mechanisms.retry.best import BestOf
@@ -124,19 +125,17 @@ class HeldOutSearch(Wrapper):
         runs = runs_within(asked, shape=self.shape, tries=tries)
         base = clone(self.estimator)
         base.set_params(**{name: runs.each * share for name, share in shares.items()})
-        names = base.get_params()
-        base.set_params(**{name: self.bits for name in names if name.split("__")[-1] == "bits"})
-        for candidate in candidates:
-            rehearsed = clone(base).set_params(**candidate)
-            rehearse(rehearsed, rows=len(x) - judges, features=x.shape[1])
+        base.set_params(**dict.fromkeys(_named(base, "bits"), self.bits))
+        settled = [_settled(base, parameters) for parameters in candidates]
+        for candidate in settled:
+            rehearse(candidate, rows=len(x) - judges, features=x.shape[1])
 
         source = self.bits or SecureBits()
         # Said before anything is asked: a search that fails has spent it all the same.
         self.event_, self.guarantee_, self.run_budget_ = runs.event, asked, runs.each
         judging, fitting = parts_of(len(x), judges, bits=source)
         trial = _Trial(
-            estimator=base,
-            candidates=candidates,
+            candidates=list(zip(candidates, settled, strict=True)),
             rows=(x[fitting], target[fitting]),
             judges=(x[judging], target[judging]),
             error_bound=bound,
@@ -169,8 +168,7 @@ class _Outcome:
 class _Trial:
     """One run: a candidate at random, its fit, its noisy score from 0 to 1."""
 
-    estimator: Any
-    candidates: list[dict[str, Any]]
+    candidates: list[tuple[dict[str, Any], Any]]
     rows: tuple[Floats, NDArray[Any]]
     judges: tuple[Floats, NDArray[Any]]
     error_bound: float | None
@@ -178,12 +176,12 @@ class _Trial:
 
     def run(self, *, bits: RandomBits) -> tuple[_Outcome | None, float]:
         """The pair that `BestOf` asks for; what fails has no outcome and the worst score."""
-        parameters = self.candidates[bits.below(len(self.candidates))]
+        parameters, estimator = self.candidates[bits.below(len(self.candidates))]
         x, y = self.judges
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a warning would tell of the data
-                fitted = clone(self.estimator).set_params(**parameters).fit(*self.rows)
+                fitted = clone(estimator).fit(*self.rows)
                 merits = self._merits(np.asarray(fitted.predict(x)), y)
         except Exception:  # noqa: BLE001  # whatever it is, it may hang on the rows
             return None, -math.inf
@@ -217,16 +215,15 @@ def _budgets(estimator: Any) -> tuple[Guarantee, dict[str, Fraction]]:
         raise InvalidParameter(
             "estimator", estimator, expected="an unfitted estimator of tacet.inference"
         )
-    named = estimator.get_params(deep=True)
-    for step in [estimator, *named.values()]:
+    for step in [estimator, *estimator.get_params(deep=True).values()]:
         if hasattr(step, "fit") and not _is_private(step):
             raise InvalidParameter(
                 "estimator",
                 type(step).__name__,
-                expected="one with a budget of its own: what it learns from the rows would not be "
-                "private",
+                expected="one with a budget of its own, or a Pipeline of such: what it learns "
+                "from the rows would not be private",
             )
-    budgets = {k: check_budget(v) for k, v in named.items() if k.split("__")[-1] == "budget"}
+    budgets = {name: check_budget(value) for name, value in _named(estimator).items()}
     if len({type(budget) for budget in budgets.values()}) != 1:
         raise InvalidParameter(
             "estimator", estimator, expected="budgets of one kind, at least one of them"
@@ -235,14 +232,34 @@ def _budgets(estimator: Any) -> tuple[Guarantee, dict[str, Fraction]]:
     return whole, {k: budget.additive[0] / whole.additive[0] for k, budget in budgets.items()}
 
 
+def _named(estimator: Any, last: str = "budget") -> dict[str, Any]:
+    """The parameters of this name of the estimator and of all inside it."""
+    inside = estimator.get_params(deep=True)
+    return {name: value for name, value in inside.items() if name.split("__")[-1] == last}
+
+
 def _is_private(step: Any) -> bool:
-    """Whether what learns in it has budgets: itself, its parts (looked at alone), or nothing."""
+    """Whether it has a budget, or fits each part of it once, the parts looked at alone, or nothing.
+
+    What fits copies of its parts, as bagging does, would spend their budgets several times.
+    """
     if isinstance(step, type) or not hasattr(step, "get_params"):
         return False
-    inside = step.get_params(deep=True)
-    return any(name.split("__")[-1] == "budget" for name in inside) or not bool(
-        get_tags(step).requires_fit
-    )
+    if "budget" in step.get_params(deep=False) or isinstance(step, Pipeline | SparseRegression):
+        return True
+    return not (_named(step) or get_tags(step).requires_fit)
+
+
+def _settled(base: Any, parameters: dict[str, Any]) -> Any:
+    """The estimator with a candidate's parameters, and the budgets that it had."""
+    found = clone(base).set_params(**parameters)
+    if _named(found) != _named(base):
+        raise InvalidParameter(
+            "grid",
+            list(parameters),
+            expected="values that leave the estimators inside, and so their budgets, as they are",
+        )
+    return found
 
 
 def _candidates(estimator: Any, grid: object) -> list[dict[str, Any]]:
