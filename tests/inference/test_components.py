@@ -262,5 +262,8 @@ def test_a_pure_budget_for_too_many_numbers_is_refused() -> None:
 
 
 def test_moments_of_one_row_are_finite() -> None:
-    found = ball_moments(np.ones((1, 1)), with_mean=True, budget=GDP(1), bits=SeededBits(1))
+    one = np.ones(1)
+    found = ball_moments(
+        one[None], centre=one, unit=one, with_mean=True, budget=GDP(1), bits=SeededBits(1)
+    )
     assert np.isfinite(found.covariance).all()

@@ -48,7 +48,9 @@ def grid_values(values: Floats, *, centre: Floats | float, deviation: Floats | f
     """
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (values - centre) / (deviation * _CUT)
-    return np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -1.0, 1.0) * UNIT) + 0.0
+    scaled = np.clip(scaled, -1.0, 1.0)
+    np.copyto(scaled, 0.0, where=np.isnan(scaled))
+    return np.asarray(np.rint(scaled * UNIT) + 0.0)
 
 
 def absolute_sums(units: Floats, target: Floats) -> NDArray[np.int64]:

@@ -85,28 +85,35 @@ def in_ball(x: Floats, *, centre: Floats, unit: Floats) -> Floats:
     [[0.3, 0.4], [0.6, 0.8], [0.0, 1.0]]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = np.nan_to_num((x - centre) / unit, nan=0.0, posinf=_FAR, neginf=-_FAR)
+        rows = (x - centre) / unit
     np.clip(rows, -_FAR, _FAR, out=rows)
+    np.copyto(rows, 0.0, where=np.isnan(rows))
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    inside: Floats = rows / np.maximum(lengths, 1.0)[:, None]
-    return inside
+    rows /= np.maximum(lengths, 1.0)[:, None]
+    return np.asarray(rows)
 
 
 def ball_moments(
-    rows: Floats, *, with_mean: bool, budget: PureDP | ZCDP | GDP, bits: RandomBits
+    x: Floats,
+    *,
+    centre: Floats,
+    unit: Floats,
+    with_mean: bool,
+    budget: PureDP | ZCDP | GDP,
+    bits: RandomBits,
 ) -> BallMoments:
-    """The noisy moments of rows of length at most 1, n x p; without the mean about 0.
+    """The noisy moments of the rows of x, n x p, cut by `in_ball`; without the mean about 0.
 
     Source: docs/proofs/components.md, Theorem 1 (sensitivity); Hardt and Talwar 2010,
     arXiv:0907.3754, Remark 4.2 (spherical noise); Dwork, Talwar, Thakurta, Zhang 2014 (normal
     noise on the second moment).
     """
-    n, p = rows.shape
+    n, p = x.shape
     length = length_of(p, with_mean=with_mean)
     weight = math.sqrt(2) if with_mean else 1.0
 
     def part(block: slice) -> Floats:
-        here = rows[block]
+        here = in_ball(x[block], centre=centre, unit=unit)
         numbers = weight * packed(here.T @ here)
         return np.concatenate([here.sum(axis=0), numbers]) if with_mean else numbers
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.ball_moments import ball_moments, in_ball, length_of, whole_budget
+from tacet.inference.ball_moments import ball_moments, length_of, whole_budget
 from tacet.inference.contract import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -123,8 +123,14 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             middle, self.scale_ = scaler.center_, scaler.scale_
             spent.append(scaler.event_)
             whole = whole * (1 - _SCALING)
-        rows = in_ball(x, centre=middle, unit=self.scale_ * radius)
-        found = ball_moments(rows, with_mean=bool(self.center), budget=whole, bits=source)
+        found = ball_moments(
+            x,
+            centre=middle,
+            unit=self.scale_ * radius,
+            with_mean=bool(self.center),
+            budget=whole,
+            bits=source,
+        )
         self.mean_ = middle + found.mean * self.scale_ * radius
         self.event_ = events.compose([*spent, found.event])
         self.guarantee_ = self.budget
