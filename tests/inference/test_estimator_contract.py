@@ -17,12 +17,15 @@ from tacet.inference.losses import LogCosh
 # So much that no noise is seen: these checks are about the contract, not about accuracy.
 BUDGET = GDP(10**7)
 
+LINE = inference.LinearRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10))
+LOGISTIC = inference.LogisticRegression(budget=BUDGET, feature_bounds=(-5, 5))
+
 ESTIMATORS = [
-    inference.LinearRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
+    LINE,
+    LOGISTIC,
     inference.LocalLinearRegression(budget=BUDGET, feature_bounds=(-5, 5), residual_bound=5.0),
     inference.LocalLogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
     inference.LocalMEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
-    inference.LogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
     inference.PoissonRegression(budget=BUDGET, feature_bounds=(-5, 5), largest=100),
     inference.MEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
     inference.QuantileRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
@@ -46,8 +49,8 @@ WRAPPERS = [
         {"classes": [(0, 1)]},
         tries=2,
     ),
-    inference.SparseRegression(ESTIMATORS[0], n_features=1),
-    inference.SparseRegression(ESTIMATORS[1], n_features=1),
+    inference.SparseRegression(LINE, n_features=1),
+    inference.SparseRegression(LOGISTIC, n_features=1),
 ]
 
 TRANSFORMERS = [
