@@ -40,7 +40,8 @@ class SparseRegression(Wrapper):
     estimator: an unfitted `LinearRegression`, `LogisticRegression`, `PoissonRegression`,
     `RidgeRegression` or another of them; its budget is that of the whole fit, its feature_bounds
     those of all features, and its bits are not used. n_features: how many are selected, k, from 1
-    to p. selection_rows: the share of the rows, drawn blindly, that selects; the others fit.
+    to p. A local model may stand inside, but is local no longer, since the selection reads the
+    rows. selection_rows: the share of the rows, drawn blindly, that selects; the others fit.
     target_bounds: public (lower, upper) of the target, where the estimator has none itself. bits:
     leave it out; SeededBits makes a fit reproducible, and not private.
 
