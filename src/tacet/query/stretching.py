@@ -7,7 +7,7 @@ are multiplied by one common factor, the largest for which the price still keeps
 medians gain a fifth of their error. Nothing is gained where all is normal noise, of which the sum
 is the price, and next to nothing (3% at most in all cases tried) where all is Laplace noise: where
 that is the quieter of the two, its parts are too few for their composition to be much below the
-sum. Neither is looked for.
+sum. Neither is looked for, nor for Laplace noise of all levels of a tree at once (`Pure`).
 
 The factor is a function of the mechanisms and the request alone, a multiple of 1/128, and itself
 was priced: what is promised does not rest on the search.
@@ -24,7 +24,7 @@ from tacet.accounting.accountant import quick_epsilon
 from tacet.accounting.calibration.calibrate import calibrate
 from tacet.accounting.engines import only_gaussian
 from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import Composed, DiscreteLaplace, Event, Laplace, Repeated
+from tacet.privacy.events import Composed, DiscreteLaplace, Event, Laplace, Pure, Repeated
 from tacet.privacy.guarantees import ApproxDP
 
 __all__ = ["common_factor"]
@@ -68,4 +68,4 @@ def common_factor(family: Callable[[Fraction], Event], request: ApproxDP) -> Fra
 
 def _is_laplace(event: Event) -> bool:
     alone = event.event if isinstance(event, Repeated) else event
-    return isinstance(alone, Laplace | DiscreteLaplace)
+    return isinstance(alone, Laplace | DiscreteLaplace | Pure)

@@ -100,7 +100,8 @@ class Consistent(Single):
         weights = self.margins.weights
         if isinstance(weights, tuple):
             whole = sum(weights, Fraction(0))
-            return self._split(share, reaches, [weight / whole for weight in weights])
+            parts = [weight / whole for weight in weights]
+            return self._made(self._levels(share, reaches, parts))
         even = Fraction(1, len(reaches))
         apart = self._levels(share, reaches, [even] * len(reaches))
         best = self._made(apart)
@@ -110,14 +111,16 @@ class Consistent(Single):
         if isinstance(best, TreeNoise):
             limits = [float(level.mean()) * _ROUNDING for level in self._variances(apart)]
         chosen = self._shares(best, apart, limits)
+        once = isinstance(best, TreeNoise)
         if weights == "overall":
-            return self._split(share, reaches, chosen)
+            return self._made(self._levels(share, reaches, chosen), once=once)
         low, high = 0, _STEPS + 1
         while high - low > 1:
             # All the way, but where nodes have unlike numbers of parts or noise is rounded.
             at = _STEPS if high > _STEPS else (low + high) // 2
             part = Fraction(at, _STEPS)
-            found = self._split(share, reaches, [part * c + (1 - part) * even for c in chosen])
+            mixed = [part * one + (1 - part) * even for one in chosen]
+            found = self._made(self._levels(share, reaches, mixed), once=once)
             errors = found.law.means if isinstance(found, TreeNoise) else found.means
             if all(error <= limit for error, limit in zip(errors, limits, strict=True)):
                 best, low = found, at
@@ -153,15 +156,15 @@ class Consistent(Single):
         pairs = zip(parts, reaches, strict=True)
         return tuple(self.of.noise(share * part, one) for part, one in pairs)
 
-    def _split(
-        self, share: Share, reaches: Sequence[Reach], parts: Sequence[Fraction]
+    def _made(
+        self, levels: tuple[AdditiveNoise, ...], *, once: bool = True
     ) -> LevelNoise | TreeNoise:
-        return self._made(self._levels(share, reaches, parts))
+        """Noise of all levels at once where it can be drawn, or else of each level's own.
 
-    def _made(self, levels: tuple[AdditiveNoise, ...]) -> LevelNoise | TreeNoise:
-        """Noise of all levels at once where it can be drawn, or else of each level's own."""
+        once: whether the former is tried.
+        """
         known = bool(self.margins.keys)
-        if known and self.margins.kind == "rollup":
+        if once and known and self.margins.kind == "rollup":
             found = TreeNoise.of(levels, self.margins.tree[0])
             if found is not None:
                 return found

@@ -37,7 +37,8 @@ Integers = NDArray[np.int64]
 Parts = tuple[tuple[int, int], ...]
 
 _MOST_POINTS = 2**17  # of the lattice
-_MOST_WORK = 2**25  # points times kinds of nodes
+_MOST_WORK = 2**22  # points times kinds of nodes
+_MOST_DRAWS = 5_000_000.0  # cells, in the mean, until a tree is kept; about half a second
 # Steps of the lattice within the smallest scale, and standard deviations and scales to either side.
 _FINE = (24.0, 12.0, 36.0)
 _COARSE = (8.0, 7.0, 20.0)
@@ -106,7 +107,7 @@ class TreeLaw:
 
 @functools.lru_cache(maxsize=64)
 def tree_law(shape: Shape, rates: tuple[float, ...], *, coarse: bool = False) -> TreeLaw | None:
-    """The law of a tree's noise; None where it would take long to tell.
+    """The law of a tree's noise; None where it would take long to tell, or to draw from.
 
     rates: of each level, of a whole number of noise, above 0. coarse: to two digits and without
     half_widths, for searches.
@@ -118,6 +119,8 @@ def tree_law(shape: Shape, rates: tuple[float, ...], *, coarse: bool = False) ->
     sizes = np.minimum(np.arange(points), points - np.arange(points)) * step
     tilts = [np.exp(-rate * sizes) for rate in rates]
     above, kept, draws = _upwards(shape, tilts, points)
+    if draws > _MOST_DRAWS:
+        return None
     contexts: list[dict[tuple[int, int], int]] = [{(0, 0): 0}]
     messages: list[list[Floats]] = [[np.ones(points)]]
     variances, half_widths = [], []

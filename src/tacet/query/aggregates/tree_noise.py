@@ -49,7 +49,6 @@ __all__ = ["TreeNoise", "loudness_of", "tree_noise"]
 
 Integers = NDArray[np.int64]
 
-_MOST_DRAWS = 5_000_000.0  # cells, in the mean; about half a second
 _LEAST = 1e-300
 _MOST_COPIES = 64
 _MOST_DRAWN = 2**20  # cells at once
@@ -76,9 +75,7 @@ class TreeNoise:
         if not all(isinstance(one, DiscreteLaplace) for one in laws):
             return None
         law = tree_law(shape, tuple(1 / float(scale) for scale in _scales(levels)))
-        if law is None or law.draws > _MOST_DRAWS:
-            return None
-        return TreeNoise(levels=tuple(levels), law=law)
+        return None if law is None else TreeNoise(levels=tuple(levels), law=law)
 
     @property
     def event(self) -> Event:
