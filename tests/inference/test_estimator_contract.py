@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tacet import GDP, RenyiDP, inference
+from tacet import GDP, ApproxDP, RenyiDP, inference
 from tacet.inference.losses import LogCosh
 
 # So much that no noise is seen: these checks are about the contract, not about accuracy.
@@ -26,6 +26,9 @@ ESTIMATORS = [
     inference.LocalLinearRegression(budget=BUDGET, feature_bounds=(-5, 5), residual_bound=5.0),
     inference.LocalLogisticRegression(budget=BUDGET, feature_bounds=(-5, 5)),
     inference.LocalMEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
+    inference.NoisySGD(
+        loss=LogCosh(1.0), budget=ApproxDP(20, 1e-6), feature_bounds=(-5, 5), steps=20
+    ),
     inference.PoissonRegression(budget=BUDGET, feature_bounds=(-5, 5), largest=100),
     inference.MEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
     inference.QuantileRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
@@ -81,8 +84,8 @@ OWN = {
 
 OWN["LocalLogisticRegression"] = OWN["LogisticRegression"]
 
-DEALT = {"LocalLinearRegression", "LocalLogisticRegression", "LocalMEstimator"}
-"""These deal people out to rounds at random: of few people two fits may agree, or not."""
+DEALT = {"LocalLinearRegression", "LocalLogisticRegression", "LocalMEstimator", "NoisySGD"}
+"""These deal people out at random: of few people two fits may agree, or not."""
 
 TWO_FITS = {
     "check_fit_idempotent",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from tacet.inference.mean_tests import anova, t_test, two_sample_t_test
     from tacet.inference.means import mean, proportion
+    from tacet.inference.noisy_sgd import NoisySGD
     from tacet.inference.outcomes import Power, TestResult, power_curve
     from tacet.inference.poisson import PoissonRegression
     from tacet.inference.quantile_regression import QuantileRegression
@@ -66,6 +67,7 @@ __all__ = [
     "LogisticRegression",
     "MEstimator",
     "MatrixEstimate",
+    "NoisySGD",
     "PoissonRegression",
     "Power",
     "QuantileRegression",
@@ -137,6 +139,7 @@ _HOMES = {
     "tacet.inference.matrices": ["MatrixEstimate", "correlation_matrix", "covariance_matrix"],
     "tacet.inference.mean_tests": ["anova", "t_test", "two_sample_t_test"],
     "tacet.inference.means": ["mean", "proportion"],
+    "tacet.inference.noisy_sgd": ["NoisySGD"],
     "tacet.inference.outcomes": ["Power", "TestResult", "power_curve"],
     "tacet.inference.quantiles": ["iqr", "median", "quantile"],
     "tacet.inference.rank_tests": ["mann_whitney_test", "signed_rank_test"],

@@ -1,0 +1,255 @@
+r"""Noisy stochastic gradient descent: clipped gradients of random people, with noise, many times.
+
+It asks for no bound of the loss, and is here to be compared with: clipping bends the equations
+that coefficients solve, so that they converge to something else. docs/regression.md shows by how
+much; the other estimators weight instead.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacet import accounting, checks
+from tacet.bits import RandomBits, SecureBits
+from tacet.errors import InvalidParameter
+from tacet.inference.budgets import check_budget
+from tacet.inference.contract import BaseEstimator, RegressorMixin
+from tacet.inference.designs import scaling
+from tacet.inference.fitted import SharedBits
+from tacet.inference.inputs import paired, predicted
+from tacet.inference.losses import Loss
+from tacet.inference.records import Floats
+from tacet.mechanisms.additive.real import Gaussian
+from tacet.mechanisms.clipping import clip_rows
+from tacet.privacy import events
+from tacet.privacy.guarantees import ApproxDP
+from tacet.privacy.neighbors import ReplaceOne
+
+__all__ = ["NoisySGD", "Squared", "noise_for"]
+
+_WORDS: Final = 1 << 64
+_FINE: Final = 28
+_MOST_STEPS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Squared:
+    """r^2 / 2, r = target - prediction: least squares. Its score has no bound but the clip.
+
+    >>> Squared().score(np.array([1.0]), np.array([4.0])).tolist()
+    [-3.0]
+    """
+
+    score_bound: ClassVar[float] = math.inf
+    curvature_bound: ClassVar[float] = 1.0
+    self_concordance: ClassVar[float] = 0.0
+
+    def value(self, prediction: Floats, target: Floats) -> Floats:
+        """The loss itself."""
+        return np.asarray((target - prediction) ** 2 / 2)
+
+    def score(self, prediction: Floats, target: Floats) -> Floats:
+        """Its derivative by the prediction."""
+        return np.asarray(prediction - target)
+
+    def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
+        """Its second derivative, 1."""
+        return np.ones_like(prediction)
+
+
+class NoisySGD(SharedBits, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""The linear predictor of a mean loss by noisy stochastic gradients, for comparison.
+
+    loss: with value, score and curvature as in `tacet.inference.losses`, or `Squared()`; budget:
+    ApproxDP with a delta, under the replacement of one row, spent whole by each fit; clip: longer
+    gradients, of scaled features and an intercept, are cut to this length; sampling_rate: each
+    person is in each batch with this probability, by coins of her own; steps: how many batches;
+    learning_rate: of each step, in scaled features; feature_bounds: public (lower, upper), which
+    set the scale and cut nothing; start: a public prediction to begin from. bits: leave it out.
+
+    After fit: coef_, intercept_ (of the mean of the later half of all iterates), event_,
+    guarantee_, noise_multiplier_ (the noise's deviation over clip). There are no standard errors:
+    the clip moves what is estimated, by an amount that nobody knows. Rows with a number that is
+    not finite have gradient 0. Raises InvalidParameter for arguments that cannot be used.
+    Source: Abadi et al. 2016, arXiv:1607.00133 (the algorithm); the price is the accountant's, of
+    Poisson samples under replacement.
+
+    >>> import tacet
+    >>> from tacet.inference.losses import Logistic
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(5000, 2))
+    >>> y = drawn.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
+    >>> model = NoisySGD(
+    ...     loss=Logistic(),
+    ...     budget=tacet.ApproxDP(2, 1e-6),
+    ...     feature_bounds=(-3, 3),
+    ...     bits=tacet.SeededBits(1),
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_ - [1, -1]).max() < 0.35)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Loss,
+        budget: ApproxDP,
+        clip: float = 1.0,
+        sampling_rate: float = 0.05,
+        steps: int = 200,
+        learning_rate: float = 0.5,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        start: float = 0.0,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.loss = loss
+        self.budget = budget
+        self.clip = clip
+        self.sampling_rate = sampling_rate
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.feature_bounds = feature_bounds
+        self.start = start
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> NoisySGD:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+        budget = _budget(self.budget)
+        if isinstance(self.loss, type) or not hasattr(self.loss, "score"):
+            raise InvalidParameter("loss", self.loss, expected="an object with a score")
+        clip = checks.positive(clip=self.clip)
+        if not 1e-100 <= clip <= 1e100:
+            raise InvalidParameter("clip", clip, expected="from 1e-100 to 1e100")
+        rate, steps = _rate(self.sampling_rate), checks.positive_integer(steps=self.steps)
+        if steps > _MOST_STEPS:
+            raise InvalidParameter("steps", steps, expected=f"at most {_MOST_STEPS}")
+        length = checks.positive(learning_rate=self.learning_rate)
+        begin = checks.finite(start=self.start)
+        x, target, present = paired(self, X, y)
+        scales = scaling(self.feature_bounds, features=x.shape[1])
+        noise = noise_for(budget, sampling_rate=rate, steps=steps)
+        descent = _Descent(
+            rows=scales.rows(x, present),
+            target=np.where(present > 0, target, 0.0),
+            loss=self.loss,
+            clip=clip,
+            noise=noise,
+            rate=rate,
+            bits=self.bits or SecureBits(),
+        )
+        theta = descent.run(np.eye(scales.size)[0] * begin, steps=steps, length=length)
+        parameters = scales.back() @ theta
+        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        self.noise_multiplier_ = noise
+        self.event_ = _event(noise, sampling_rate=rate, steps=steps)
+        self.guarantee_ = budget
+        self.n_iter_ = steps
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator's abilities: it needs many people."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        tags.non_deterministic = True
+        return tags
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """The linear predictor of each row; X may be anybody's, it is no release."""
+        return predicted(self, X)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Descent:
+    """Scaled rows and targets (private), and how they are asked."""
+
+    rows: Floats
+    target: Floats
+    loss: Loss
+    clip: float
+    noise: float
+    rate: Fraction
+    bits: RandomBits
+
+    def run(self, theta: Floats, *, steps: int, length: float) -> Floats:
+        """The mean of the later half of all iterates."""
+        clip = checks.exact("clip", self.clip)
+        noise = Gaussian(sigma=checks.exact("noise", self.noise) * clip, l2_sensitivity=clip)
+        people = len(self.rows) * float(self.rate)
+        total, kept = np.zeros_like(theta), 0
+        for step in range(steps):
+            sums = self.sums(theta)
+            told = noise.release_exact(sums, unit_log2=self.unit_log2, bits=self.bits)
+            theta = theta - length / people * np.array([float(number) for number in told])
+            if 2 * step >= steps - 1:
+                total, kept = total + theta, kept + 1
+        return total / kept
+
+    def sums(self, theta: Floats) -> list[int]:
+        """The sum of the clipped gradients of a fresh batch, in exact steps of the grid."""
+        threshold = np.uint64(min(math.floor(self.rate * _WORDS), _WORDS - 1))
+        batch = np.flatnonzero(self.bits.words(len(self.rows)) < threshold)
+        total = self.clipped(batch, theta).sum(axis=0)
+        return [int(number) for number in total]
+
+    def clipped(self, batch: Any, theta: Floats) -> Any:
+        """Each row's gradient, in exact steps of the grid, no longer than the clip."""
+        rows = self.rows[batch]
+        with np.errstate(all="ignore"):  # a warning would tell of the data
+            score = np.nan_to_num(self.loss.score(rows @ theta, self.target[batch]))
+            gradients = rows * np.clip(score, -1e200, 1e200)[:, None]
+        return clip_rows(gradients, l2=checks.exact("clip", self.clip), unit_log2=self.unit_log2)
+
+    @property
+    def unit_log2(self) -> int:
+        """Of the grid: the clip is about 2^28 of its steps."""
+        return math.floor(math.log2(self.clip)) - _FINE
+
+
+def noise_for(budget: ApproxDP, *, sampling_rate: Fraction, steps: int) -> float:
+    """The least noise, its deviation over the clip, under which so many batches keep the budget.
+
+    Under the replacement of one row: a batch loses her and gains another, each with the rate.
+
+    >>> round(noise_for(ApproxDP(1, 1e-6), sampling_rate=Fraction(1, 100), steps=100), 2)
+    1.04
+    """
+    return _noise_for(budget, sampling_rate, steps)
+
+
+@functools.lru_cache(maxsize=64)
+def _noise_for(budget: ApproxDP, rate: Fraction, steps: int) -> float:
+    return accounting.calibrate(
+        lambda noise: _event(noise, sampling_rate=rate, steps=steps),
+        target=budget,
+        neighbors=ReplaceOne,
+        tolerance=1e-4,
+    )
+
+
+def _event(noise: float, *, sampling_rate: Fraction, steps: int) -> events.Event:
+    return events.Gaussian(noise_multiplier=noise).poisson_sampled(rate=sampling_rate) * steps
+
+
+def _budget(budget: object) -> ApproxDP:
+    checked = check_budget(budget)
+    if isinstance(checked, ApproxDP) and 0 < checked.delta < 1 and checked.epsilon:
+        return checked
+    raise InvalidParameter(
+        "budget", budget, expected="ApproxDP with epsilon and delta above 0, such as (1, 1e-6)"
+    )
+
+
+def _rate(sampling_rate: float) -> Fraction:
+    rate = checks.exact("sampling_rate", sampling_rate)
+    if not 0 < rate <= 1:
+        raise InvalidParameter("sampling_rate", sampling_rate, expected="above 0, at most 1")
+    return rate
