@@ -16,7 +16,7 @@ import pytest
 import tacet
 from tacet import GDP, AddRemove, ReplaceOne, SeededBits, inference
 from tacet.inference import losses
-from tacet.inference.loss_texts import curvature_text, score_text
+from tacet.inference.loss_texts import EXPONENTIAL, curvature_text, exponential, score_text
 from tacet.inference.losses import Loss
 from tacet.privacy.neighbors import Neighbors
 from tacet.query.expressions.parse import parse
@@ -187,16 +187,31 @@ def test_losses_are_the_same_as_sql(loss: Loss) -> None:
     sizes = 10.0 ** drawn.integers(-3, 5, 400)
     p = np.concatenate([drawn.normal(size=400) * sizes, [0.0, 1e60, -1e60, 1e-30]])
     y = np.concatenate([drawn.normal(size=400) * sizes, [0.0, 1.0, -1e60, 1e60]])
-    columns = {name: Column(name, Kind.NUMBER, -1e70, 1e70) for name in ("p", "t")}
-    frame = pa.table({"p": p, "t": y})
     for text, real in ((score_text, loss.score), (curvature_text, loss.curvature)):
-        sql = parse(text(loss)("p", "t"), columns=columns).sql
-        con = duckdb.connect()
-        con.register("frame", frame)
-        found = con.execute(f"SELECT {sql} AS v FROM frame").fetchnumpy()["v"]
+        found = answered(p, y, [*exponential("p"), {"v": text(loss)("p", "t")}])
         with np.errstate(all="ignore"):
             expected = real(p, y)
-        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def answered(p: Any, y: Any, columns: list[dict[str, str]]) -> Any:
+    """The column v of each row."""
+    known = {name: Column(name, Kind.NUMBER, -1e70, 1e70) for name in ("p", "t")}
+    text = "frame"
+    for mapping in columns:
+        ((name, given),) = mapping.items()
+        found = parse(given, columns=known, expect=Kind.NUMBER)
+        known[name] = Column(name, Kind.NUMBER, found.lower, found.upper)
+        text = f"(SELECT *, {found.sql} AS {name} FROM {text})"
+    frame = duckdb.connect().register("frame", pa.table({"p": p, "t": y}))
+    return np.asarray(frame.execute(f"SELECT v FROM {text}").fetchnumpy()["v"])
+
+
+def test_exponentials_have_twelve_digits() -> None:
+    p = np.concatenate([np.linspace(-300, 300, 3001), np.geomspace(1e-20, 1, 100), [1e60]])
+    found = answered(p, p, [*exponential("p"), {"v": EXPONENTIAL}])
+    np.testing.assert_allclose(found[:-1], np.exp(p[:-1]), rtol=2e-12)
+    assert found[-1] == pytest.approx(np.exp(300), rel=1e-11)
 
 
 def grouped(people: int, drawn: np.random.Generator, *, alike: bool) -> Any:

@@ -14,13 +14,29 @@ from typing import TypeAlias
 
 from tacet.inference.losses import Huber, LogCosh, Logistic, Loss, Poisson, SmoothedHuber, Tukey
 
-__all__ = ["Text", "curvature_text", "cut_text", "number", "score_text"]
+__all__ = [
+    "EXPONENTIAL",
+    "Text",
+    "curvature_text",
+    "cut_text",
+    "exponential",
+    "number",
+    "score_text",
+]
 
 Text: TypeAlias = Callable[[str, str], str]
 """SQL of a row's number, from that of its prediction and target; empty where there is none."""
 
+EXPONENTIAL = "exp_p"
+"""The column that holds e^prediction: see `exponential`."""
+
 _STEEPEST = 700
 """Beyond it exponentials would leave the range of doubles; e^-700 is nothing beside 1."""
+
+_FARTHEST = 300
+"""Predictions are cut here where e^prediction is taken."""
+_QUARTERED = 6
+_TERMS = 9
 
 
 def number(value: float) -> str:
@@ -41,6 +57,25 @@ def cut_text(text: str, least: float, most: float) -> str:
     return f"greatest(least({text}, {number(most)}), {number(least)})"
 
 
+def exponential(prediction: str) -> list[dict[str, str]]:
+    """Columns, one mapping after the other, that end in e^prediction, to 12 digits or more.
+
+    It is made of products and sums alone, which every engine rounds alike, as it does not their
+    EXP: of y = prediction / 4^6 a polynomial, whose error is below 10^-16, squared twelve times.
+    """
+    terms = [number(1 / math.factorial(power)) for power in range(_TERMS)]
+    text = terms[-1]
+    for term in reversed(terms[:-1]):
+        text = f"({term} + exp_y * {text})"
+    cut = cut_text(prediction, -_FARTHEST, _FARTHEST)
+    columns = [{"exp_y": f"{cut} / {number(4**_QUARTERED)}"}, {"exp_0": text}]
+    for step in range(1, _QUARTERED + 1):
+        before = f"exp_{step - 1}"
+        name = EXPONENTIAL if step == _QUARTERED else f"exp_{step}"
+        columns.append({name: f"({before} * {before}) * ({before} * {before})"})
+    return columns
+
+
 def score_text(loss: Loss) -> Text:
     """SQL of the derivative of a loss by the prediction."""
     match loss:
@@ -55,9 +90,9 @@ def score_text(loss: Loss) -> Text:
                 f"{number(c)} * {_near(p, y, c)} * {_rest(p, y, c)} * {_rest(p, y, c)}"
             )
         case Logistic():
-            return lambda p, y: f"{_probability(p)} - {cut_text(y, 0, 1)}"
+            return lambda _, y: f"{_PROBABILITY} - {cut_text(y, 0, 1)}"
         case Poisson(most):
-            return lambda p, y: f"{_mean(p, most)} - {cut_text(y, 0, most)}"
+            return lambda _, y: f"{_mean(most)} - {cut_text(y, 0, most)}"
         case _:
             return getattr(loss, "score_sql", _none)
 
@@ -74,9 +109,9 @@ def curvature_text(loss: Loss) -> Text:
         case Tukey(c):
             return lambda p, y: f"{_rest(p, y, c)} * (1 - 5 * {_near(p, y, c)} * {_near(p, y, c)})"
         case Logistic():
-            return lambda p, _: f"{_probability(p)} * (1 - {_probability(p)})"
+            return lambda *_: f"{_PROBABILITY} / (1 + {EXPONENTIAL})"
         case Poisson(most):
-            return lambda p, _: _mean(p, most)
+            return lambda *_: _mean(most)
         case _:
             return getattr(loss, "curvature_sql", _none)
 
@@ -108,9 +143,8 @@ def _rest(p: str, y: str, c: float) -> str:
     return f"((1 - {_near(p, y, c)}) * (1 + {_near(p, y, c)}))"
 
 
-def _probability(p: str) -> str:
-    return f"(1 / (1 + exp(-({cut_text(p, -_STEEPEST, _STEEPEST)}))))"
+_PROBABILITY = f"({EXPONENTIAL} / (1 + {EXPONENTIAL}))"
 
 
-def _mean(p: str, most: float) -> str:
-    return f"least(exp({cut_text(p, -_STEEPEST, math.log(most))}), {number(most)})"
+def _mean(most: float) -> str:
+    return f"least({EXPONENTIAL}, {number(most)})"

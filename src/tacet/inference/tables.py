@@ -10,7 +10,7 @@ numbers are summed, and what is made of the noisy sums. How many rows there are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, Protocol
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from tacet.errors import InvalidParameter
 from tacet.inference.designs import FAR, Scaling, radius_of, root_of, scaling
-from tacet.inference.loss_texts import cut_text, number
+from tacet.inference.loss_texts import EXPONENTIAL, cut_text, exponential, number
 from tacet.inference.noisy_sums import Moment, unpacked
 from tacet.inference.records import Floats
 from tacet.inference.row_values import Matrix, RowValue, Vector
@@ -255,7 +255,7 @@ class TablePeople:
             value = f"v{place} * v{place}" if one.squared else f"v{place}"
             bound = self.radius**2 * one.trace_bound
             wishes.append(self._wish(value, bound, one.share, squared=True, signed=one.signed))
-        found = self.sums.means([*self.columns, self._predicted(theta), columns], wishes)
+        found = self.sums.means([*self._predicted(theta, columns.values()), columns], wishes)
         moments = [
             Moment(matrix=unpacked(numbers, self.size), deviation=noise)
             for numbers, noise in found[len(vectors) :]
@@ -272,8 +272,7 @@ class TablePeople:
         half, free = tuning**2 / 2, float(self.radius) / (2 * tuning)
         psi = cut_text(f"(t - p) / {number(sigma)}", -tuning, tuning)
         columns = [
-            *self.columns,
-            self._predicted(theta),
+            *self._predicted(theta, [psi]),
             {"psi": psi},
             {"u": "w * psi", "v": f"{number(free)} * w * (psi * psi - {number(half)})"},
         ]
@@ -294,13 +293,16 @@ class TablePeople:
     ) -> tuple[Floats, float]:
         """Noisy means of w v for several v, none negative, together no longer than `length`."""
         vector = [f"greatest({_text(one)}, 0)" for one in values]
-        columns = [*self.columns, self._predicted(theta)]
+        columns = self._predicted(theta, vector)
         (found,) = self.sums.means(columns, [self._wish("w", length, share, vector=vector)])
         return found
 
-    def _predicted(self, theta: Floats) -> dict[str, str]:
+    def _predicted(self, theta: Floats, texts: Iterable[str]) -> list[Mapping[str, str]]:
+        """Columns up to the prediction p, and to e^p where one of the texts has it."""
         parts = zip(theta.tolist(), self.names, strict=True)
-        return {"p": " + ".join(f"{number(slope)} * {name}" for slope, name in parts)}
+        prediction = {"p": " + ".join(f"{number(slope)} * {name}" for slope, name in parts)}
+        steep = exponential("p") if any(EXPONENTIAL in text for text in texts) else []
+        return [*self.columns, prediction, *steep]
 
     def _wish(
         self,

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from tacet.privacy.guarantees import GDP
 from tacet.privacy.rounding import root_up
+from tacet.query.dialects.statements import LAYER
 from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.noise import AdditiveNoise, additive_noise
@@ -134,7 +135,7 @@ def counts_of(
     ]
     listed = "".join(f", {sql}::VARCHAR AS a{i}" for i, sql in enumerate(["count(*)", *sums]))
     return Counted(
-        counts=f"SELECT cell{listed} FROM ({text}) AS steps GROUP BY cell", measures=1 + len(sums)
+        counts=f"SELECT cell{listed} FROM ({text}) AS {LAYER} GROUP BY cell", measures=1 + len(sums)
     )
 
 
@@ -242,4 +243,4 @@ def _held(found: Expression) -> str:
 def _beside(text: str, columns: Mapping[str, str]) -> str:
     """The same rows with more columns."""
     listed = "".join(f", {sql} AS {name}" for name, sql in columns.items())
-    return f"SELECT *{listed} FROM ({text}) AS steps"
+    return f"SELECT *{listed} FROM ({text}) AS {LAYER}"

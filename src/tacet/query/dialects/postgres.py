@@ -196,5 +196,6 @@ POSTGRES = Dialect(
     lists=_lists,
     semi_joins=False,
     nameless=False,
+    layer=" OFFSET 0",
     by_place=True,
 )

@@ -18,7 +18,10 @@ from sqlglot import exp
 from tacet.query.dialects.typed import Typed, Untranslatable, given
 from tacet.query.dialects.values import TYPES, Sources, Values, Words, window
 
-__all__ = ["Dialect", "Table", "Translated", "translate"]
+__all__ = ["LAYER", "Dialect", "Table", "Translated", "translate"]
+
+LAYER = "layer"
+"""The name of a SELECT in FROM whose values are to be computed once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,9 @@ class Dialect:
     words: how values are written. lists: the relation whose columns p1, p2, ... are the lists of
     these types and whose column `row` counts from 0, by the name that it is given. semi_joins:
     whether SEMI and ANTI are joins; else they are conditions. nameless: whether a SELECT in FROM
-    needs no name. by_place: whether what is selected is grouped by its place.
+    needs no name. by_place: whether what is selected is grouped by its place. layer: what ends a
+    SELECT in FROM that is named `layer`, so that its values are computed once, and not written out
+    wherever they are used.
     """
 
     words: Words
@@ -57,6 +62,7 @@ class Dialect:
     semi_joins: bool
     nameless: bool
     by_place: bool
+    layer: str = ""
 
 
 def translate(
@@ -280,7 +286,8 @@ class _Reading:
         if alias is None and not self.dialect.nameless:
             alias = f"rows{number}"
             as_alias = f" AS {self._quoted(alias)}"
-        return f"({text}){as_alias}", alias, selected
+        end = self.dialect.layer if alias == LAYER else ""
+        return f"({text}{end}){as_alias}", alias, selected
 
     def _lists(self, node: exp.Select) -> tuple[str, _Columns]:
         """SELECT unnest($1::BIGINT[]) AS a, ...: lists of one length, side by side."""

@@ -1,0 +1,121 @@
+"""Regressions over Parquet in DuckDB: seconds, peak memory and errors, beside a fit from arrays.
+
+    python benchmarks/table_fits.py --cache DIR [--rows 10000000] [--features 5] [--models line]
+
+The table (person BIGINT, x1, x2, ..., y, late DOUBLE; one row a person, correlated features) is
+made once. Each fit runs in a process of its own, under GDP(1): from a session over the file, whose
+unit is a row, or a person with at most one row, and from arrays that were read beforehand.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+import tacet
+from tacet import inference
+
+SEED = 20_241_101
+WAYS = ("rows", "people", "arrays")
+TARGETS = {"line": "y", "classes": "late"}
+
+
+def slopes(features: int) -> Any:
+    return np.linspace(1, -1, features)
+
+
+def made(cache: Path, *, rows: int, features: int) -> Path:
+    """The Parquet file, written in parts of a million rows."""
+    path = cache / f"regression-{rows}-{features}.parquet"
+    if path.exists():
+        return path
+    cache.mkdir(parents=True, exist_ok=True)
+    drawn = np.random.default_rng(SEED)
+    gaps = np.abs(np.subtract.outer(range(features), range(features)))
+    root = np.linalg.cholesky(0.5**gaps).T
+    con = duckdb.connect()
+    names = [f"x{place + 1}" for place in range(features)]
+    for start in range(0, rows, 1_000_000):
+        size = min(1_000_000, rows - start)
+        x = drawn.normal(size=(size, features)) @ root
+        linear = x @ slopes(features)
+        part = {"person": np.arange(start, start + size)}
+        part |= {name: x[:, place] for place, name in enumerate(names)}
+        part["y"] = 1 + linear + drawn.standard_t(5, size)
+        part["late"] = (drawn.random(size) < 1 / (1 + np.exp(-linear))).astype(float)
+        con.register("part", part)
+        con.execute(
+            "CREATE TABLE whole AS SELECT * FROM part"
+            if start == 0
+            else "INSERT INTO whole SELECT * FROM part"
+        )
+    con.execute(f"COPY whole TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def fit(path: Path, way: str, kind: str, features: int) -> dict[str, float]:
+    """One fit, in this process."""
+    names, target = [f"x{place + 1}" for place in range(features)], TARGETS[kind]
+    given: dict[str, Any] = {"budget": tacet.GDP(1), "feature_bounds": (-3, 3)}
+    model = (
+        inference.LinearRegression(target_bounds=(-10, 10), **given)
+        if kind == "line"
+        else inference.LogisticRegression(**given)
+    )
+    if way == "arrays":
+        query = f"SELECT {', '.join([*names, target])} FROM '{path}'"
+        columns = duckdb.connect().execute(query).fetchnumpy()
+        x = np.stack([columns[name] for name in names], axis=1)
+        start = time.perf_counter()
+        model.fit(x, columns[target])
+    else:
+        unit = tacet.Row() if way == "rows" else tacet.Person("person", max_rows=1)
+        start = time.perf_counter()
+        with tacet.Session({"t": str(path)}, unit=unit, budget=tacet.GDP(1)) as session:
+            session.fit(model, "t", features=names, target=target)
+    seconds = time.perf_counter() - start
+    errors = (np.ravel(model.coef_) - slopes(features)) / np.ptp(model.conf_int()[1:], axis=1)
+    return {
+        "seconds": seconds,
+        "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "largest error in interval widths": float(np.abs(errors).max()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--features", type=int, default=5)
+    parser.add_argument("--models", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    path = made(given.cache, rows=given.rows, features=given.features)
+    if given.one:
+        way, kind = given.one
+        print(json.dumps(fit(path, way, kind, given.features)))
+        return
+    print(f"{given.rows:,} rows, {given.features} features")
+    for kind in given.models:
+        for way in given.ways:
+            command = [sys.executable, __file__, "--cache", str(given.cache), "--one", way, kind]
+            command += ["--rows", str(given.rows), "--features", str(given.features)]
+            run = subprocess.run(command, capture_output=True, text=True, check=True)
+            found = json.loads(run.stdout)
+            print(kind, way, ", ".join(f"{name} {value:.3g}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()
