@@ -124,20 +124,20 @@ def counted(session: Session, query: Query, *, salt: int = 7) -> dict[str, Any]:
     first = first_statement(session._engine, query, salt=salt)
     tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
     try:
-        return plain(tallies)
+        return plain(tallies, query)
     finally:
         tallies.close()
 
 
-def plain(tallies: Tallies) -> dict[str, Any]:
-    cells = tallies.cells.tolist()
+def plain(tallies: Tallies, query: Query) -> dict[str, Any]:
+    cells, deeper = tallies.cells.tolist(), tallies.deeper
+    first = [deeper.first(number, None) for number in range(len(query.rankings))] if deeper else []
     return {
         "sums": dict(sorted(zip(cells, zip(*tallies.sums, strict=True), strict=True)))
         if tallies.sums
         else sorted(cells),
         "histograms": [
-            sorted(zip(*(column.tolist() for column in one), strict=True))
-            for one in tallies.histograms
+            sorted(zip(*(column.tolist() for column in one), strict=True)) for one in first
         ],
         "ladders": [
             sorted(zip(*(list(map(int, column)) for column in one), strict=True))

@@ -217,15 +217,15 @@ NUMBERS: dict[str, Mistake] = {
         "steps",
         "at most 2^40",
     ),
-    "too many steps and keys": (
+    "too many values and keys": (
         lambda s: (
             s.table("t")
             .group_by("age", keys=range(50_000))
-            .agg(q=tacet.median("age", 0, 9, steps=5_000))
+            .agg(q=tacet.top("age", 3, range(5_000)))
         ),
         InvalidParameter,
         "q",
-        "fewer keys, or fewer steps",
+        "fewer keys, or fewer bins or values",
     ),
     "the whole share for an interval": (
         agg(q=lambda: tacet.median("age", 0, 9, interval=1)),

@@ -22,8 +22,8 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.query import ranking as rankings
 from tacet.query.aggregates import chain_draws, cutting
-from tacet.query.aggregates.answers import Counted
 from tacet.query.aggregates.chains import Chain, chain_moves
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cutting import Cutting, finding
 from tacet.query.ranking import Ranking
 from tacet.query.units import Reach
@@ -90,9 +90,7 @@ def test_chains_have_their_law(
     monkeypatch.setattr(chain_draws, "PLACES_LOG2", 1)
     cells = 800
     found = chain_draws.chain_points(
-        np.array([counts] * cells),
-        None,
-        ranking=Ranking(place="x", steps=3),
+        Counted.of(Ranking(place="x", steps=3), np.array([counts] * cells)),
         wanted=UNEVEN,
         totals=[total] * cells,
         rate=rate,
@@ -220,9 +218,7 @@ def test_no_proposal_is_too_rare(
     monkeypatch.setattr(chain_draws, "_accepted", watched)
     counts = np.bincount(np.random.default_rng(1).integers(10, 90, 1_000), minlength=121) * scale
     found = chain_draws.chain_points(
-        np.array([counts] * 4),
-        None,
-        ranking=Ranking(place="x", steps=120),
+        Counted.of(Ranking(place="x", steps=120), np.array([counts] * 4)),
         wanted=DECILES,
         totals=[total] * 4,
         rate=rate,
@@ -245,7 +241,7 @@ def test_errors_of_chains_are_as_promised(budget: Any) -> None:
     counts = np.zeros((cells, 2_401), dtype=np.int64)
     counts[:, 200 : 200 + rows] = 1
     noise = min(Chain.options(budget, ONE, wanted, {}), key=lambda chain: chain.loudness)
-    found = noise.points(Counted(counts=counts), Ranking(place="x", steps=2_400), SeededBits(2))
+    found = noise.points(Counted.of(Ranking(place="x", steps=2_400), counts), SeededBits(2))
     errors = np.array([np.array(found[q]) - 199.5 - float(q) * rows for q in wanted])
     told = math.sqrt(sum(sd**2 for sd in noise.deviations.values()) / len(wanted))
     assert float(np.sqrt(np.mean(errors**2))) == pytest.approx(told, rel=0.15)

@@ -24,10 +24,12 @@ from tacet.errors import (
     SourceChanged,
     TacetError,
 )
-from tacet.query.aggregates.answers import Counted, Exact
+from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.counted import Counted
 from tacet.query.compile import Statement
 from tacet.query.engines.duckdb import DuckDB
 from tacet.query.engines.protocol import Tallies
+from tacet.query.ranking import Ranking
 from tacet.query.session import Session
 from tacet.query.sqltext import identifier, literal
 
@@ -134,8 +136,12 @@ def test_a_source_that_changes_while_it_is_read_gives_no_answer_and_stays_spent(
 
 def test_exact_numbers_have_no_text() -> None:
     numbers = np.array([424242])
-    tallies = Tallies(cells=numbers, sums=([424242],), histograms=((numbers,) * 3,))
-    for value in (tallies, Counted(counts=numbers[None]), Exact(sums=([424242],))):
+    tallies = Tallies(cells=numbers, sums=([424242],))
+    for value in (
+        tallies,
+        Counted.of(Ranking(place="x", steps=1), numbers[None]),
+        Exact(sums=([424242],)),
+    ):
         for shown in (str(value), repr(value), f"{value}", f"{[value]}"):
             assert "424242" not in shown
 

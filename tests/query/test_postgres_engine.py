@@ -379,7 +379,7 @@ def statement(bounded: str) -> Statement:
         counts="SELECT cell, sum(x)::VARCHAR AS a0 FROM bounded GROUP BY cell",
         rankings=(),
         finer=(),
-        histograms=(),
+        ranked=(),
         ladders=(),
     )
 

@@ -286,17 +286,17 @@ def test_too_many_groups_and_too_much_delta_are_refused() -> None:
             session.explain(much.agg(n=tacet.count()), budget=ROOMY)
 
 
-def test_keys_that_are_too_many_for_a_grid_are_answered_in_their_order(
+def test_keys_that_are_too_many_for_the_bins_are_answered_in_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is refused once it is paid for: which keys are left out follows from the chosen."""
     people = frame({"c": 60, "a": 60, "b": 60}, x=[0.5] * 180)
     with opened(people, unit=person(max_rows=1), budget=ROOMY) as session:
         query = session.table("t").group_by("key", keys=tacet.private_keys())
-        asked = query.agg(m=tacet.median("x", 0, 1, steps=50))
+        asked = query.agg(m=tacet.histogram("x", [k / 50 for k in range(51)]))
         monkeypatch.setattr("tacet.query.plan._MOST_BINS", 110)
         told = "at most 2 of the keys that are found are answered"
         assert told in str(session.explain(asked, budget=ROOMY))
         release = session.evaluate(asked, budget=ROOMY)
-    assert release.keys == (("a",), ("b",))
+    assert tuple(dict.fromkeys(release.keys)) == (("a",), ("b",))
     assert any(told in sentence for sentence in release.provenance)

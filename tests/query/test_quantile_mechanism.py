@@ -18,7 +18,8 @@ from tests.query.test_sensitivity import tables
 
 import tacet
 from tacet.bits import SeededBits
-from tacet.query.aggregates.answers import Counted, Exact
+from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.quantiles import Quantile, Selection, rank_error
 from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.units import Reach
@@ -172,7 +173,7 @@ def test_releases_follow_the_law_and_groups_are_independent(q: Fraction) -> None
     selection = made.noise(tacet.PureDP("3/2"), reach)
     counts = np.array([[2, 0, 1], [0, 1, 3]], dtype=np.int64)
     answer = made.release(
-        Exact(rankings=(Counted(counts=np.tile(counts, (40_000, 1))),)),
+        Exact(rankings=(Counted.of(made.ranking, np.tile(counts, (40_000, 1))),)),
         selection,
         SeededBits(q.denominator),
     )

@@ -23,7 +23,8 @@ from tacet.bits import SeededBits
 from tacet.errors import EngineFailed, InvalidParameter
 from tacet.query import ranking as rankings
 from tacet.query.aggregates import trials
-from tacet.query.aggregates.answers import Counted, Exact
+from tacet.query.aggregates.answers import Exact
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.engines.duckdb import DuckDB
@@ -383,6 +384,8 @@ def test_an_extreme_of_nobody_is_an_end_and_nothing_raises() -> None:
     assert isinstance(made, Extreme)
     noise = made.noise(tacet.PureDP(4), Reach.within(max_rows=1, cells=1, replaced=False))
     answer = made.release(
-        Exact(rankings=(Counted(counts=np.zeros((500, 11), dtype=np.int64)),)), noise, SeededBits(1)
+        Exact(rankings=(Counted.of(made.ranking, np.zeros((500, 11), dtype=np.int64)),)),
+        noise,
+        SeededBits(1),
     )
     assert np.mean(np.array(answer.values) == 0) > 0.9

@@ -25,7 +25,8 @@ from tacet.errors import InvalidParameter
 from tacet.privacy import events
 from tacet.query import ranking as rankings
 from tacet.query.aggregates import cuts, trials
-from tacet.query.aggregates.answers import Assume, Counted, Exact
+from tacet.query.aggregates.answers import Assume, Exact
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import cut_points
 from tacet.query.aggregates.cutting import Cutting
 from tacet.query.aggregates.several import Quantiles
@@ -240,7 +241,9 @@ def test_errors_are_as_promised_and_smaller_than_one_by_one() -> None:
     noise: Any = made.noise(tacet.PureDP(1), ONE)
     histogram = np.zeros((cells, 4_001), dtype=np.int64)
     histogram[:, :rows] = 1
-    answers = made.answers(Exact(rankings=(Counted(counts=histogram),)), noise, SeededBits(4))
+    answers = made.answers(
+        Exact(rankings=(Counted.of(made.ranking, histogram),)), noise, SeededBits(4)
+    )
     told = made.forecast(noise, ONE, Assume(rows=rows, values={"x": values}))
     squares = []
     for q, part in zip(wanted, made.parts, strict=True):
@@ -262,9 +265,7 @@ def test_many_rows_do_not_pass_64_bits() -> None:
     plan = plan_for(wanted, ONE, squares=False)
     noise = Cutting.within(tacet.PureDP(1), ONE, wanted)
     found = cut_points(
-        counts,
-        None,
-        ranking=Ranking(place="x", steps=10),
+        Counted.of(Ranking(place="x", steps=10), counts),
         plan=plan,
         mechanisms=noise.mechanisms,
         bits=SeededBits(2),
@@ -279,7 +280,9 @@ def test_equal_rows_go_to_both_sides_in_proportion() -> None:
     counts[:, 0:35], counts[:, 50], counts[:, 96:101] = 100, 6_000, 100
     made = tacet.quantiles("x", [0.25, 0.5, 0.9, 0.97], 0, 100, steps=100)
     noise: Any = made.noise(tacet.PureDP(5), ONE)
-    answers = made.answers(Exact(rankings=(Counted(counts=counts),)), noise, SeededBits(4))
+    answers = made.answers(
+        Exact(rankings=(Counted.of(made.ranking, counts),)), noise, SeededBits(4)
+    )
     assert {round(v) for v in answers["_25"].values} <= {24, 25}
     assert set(answers["_50"].values) == set(answers["_90"].values) == {50.0}
     assert {round(v) for v in answers["_97"].values} <= {97, 98}

@@ -10,6 +10,7 @@ one a cell and bin).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,11 +52,11 @@ class Statement:
     """SQL for one question: what is bounded, and what is counted over it.
 
     keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that
-    count. counts: the SELECT of one line of integers a cell,
-    reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of which the k-th is
-    kept as `ranking<k>` where it is asked about again: by finer[k], with lists as parameters; None
-    where the histogram says everything. histograms: for each ranking its SELECT of (cell, bin,
-    rows).
+    count, with the points of those that are ranked. counts: the SELECT of one line of integers a
+    cell, reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of which the k-th
+    is kept as `ranking<k>`; None where it is read off the rows. ranked: what to call the k-th.
+    finer: of each ranking what counts within bins, with lists as parameters; None where first
+    counts say everything.
     ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
     integers that may pass 64 bits leave as text.
     """
@@ -64,8 +65,8 @@ class Statement:
     bounded: str
     counts: str
     rankings: tuple[str | None, ...]
+    ranked: tuple[str, ...]
     finer: tuple[str | None, ...]
-    histograms: tuple[str, ...]
     ladders: tuple[str, ...]
 
 
@@ -128,21 +129,38 @@ def compile_chosen(
 
 def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
     counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
+    rankings = tuple(
+        ranking if ranking.of_people(unit) else dataclasses.replace(ranking, place=f"g{number}")
+        for number, ranking in enumerate(query.rankings)
+    )
+    ranked = tuple(
+        f"ranking{number}" if ranking.of_people(unit) else f"({ranking.relation(unit)})"
+        for number, ranking in enumerate(rankings)
+    )
     return Statement(
         keys=keys,
-        bounded=bounded,
+        bounded=_with_points(query, unit, bounded),
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
-        rankings=tuple(r.relation(unit) if r.shift else None for r in query.rankings),
+        rankings=tuple(r.relation(unit) if r.of_people(unit) else None for r in rankings),
+        ranked=ranked,
         finer=tuple(
-            r.finer(f"ranking{number}") if r.shift else None
-            for number, r in enumerate(query.rankings)
-        ),
-        histograms=tuple(
-            r.first(f"ranking{number}" if r.shift else f"({r.relation(unit)}) AS ranked")
-            for number, r in enumerate(query.rankings)
+            ranking.finer(relation) if ranking.shift else None
+            for ranking, relation in zip(rankings, ranked, strict=True)
         ),
         ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
     )
+
+
+def _with_points(query: Query, unit: Unit, bounded: str) -> str:
+    """SELECT of bounded rows with the points of those that are ranked."""
+    points = [
+        f"{ranking.place} AS g{number}"
+        for number, ranking in enumerate(query.rankings)
+        if not ranking.of_people(unit)
+    ]
+    if not points:
+        return bounded
+    return f"SELECT {', '.join(['cell', *_others(query, unit), *points])} FROM ({bounded}) AS kept"
 
 
 def _bounded(

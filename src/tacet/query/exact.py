@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from tacet.bits import RandomBits
-from tacet.query.aggregates.answers import Answer, Counted, Exact
+from tacet.query.aggregates.answers import Answer, Exact
+from tacet.query.aggregates.counted import Counted
 from tacet.query.allocation import Allocation
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.ladders import Climbers, Ladder
 from tacet.query.plan import Query, Reads
-from tacet.query.ranking import Ranking
+from tacet.query.ranking import Lines, Ranking
 
 __all__ = ["Given", "answers_of", "exact_of"]
 
@@ -50,6 +51,7 @@ class Given:
     rankings: Mapping[Ranking, int]
     ladders: Mapping[Ladder, int]
     tallies: Tallies
+    _known: dict[Ranking, Counted] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(query: Query, tallies: Tallies) -> Given:
@@ -68,15 +70,29 @@ class Given:
         reads, tallies = self.reads[name], self.tallies
         return Exact(
             sums=tuple(self._summed(self.measures[measure]) for measure in reads.measures),
-            rankings=tuple(
-                _counted(self.rankings[ranking], ranking, self.cells, tallies)
-                for ranking in reads.rankings
-            ),
+            rankings=tuple(self._counted(ranking) for ranking in reads.rankings),
             people=tuple(
                 _climbers(ladder, self.cells, tallies.ladders[self.ladders[ladder]])
                 for ladder in reads.ladders
             ),
         )
+
+    def _counted(self, ranking: Ranking) -> Counted:
+        """The counts of one ranking, the same for all who ask, so that they are read once."""
+        if ranking not in self._known:
+            number, deeper, whole = self.rankings[ranking], self.tallies.deeper, (0, self.cells)
+            assert deeper is not None
+
+            def read(first: int, end: int) -> Lines:
+                return deeper.first(number, None if (first, end) == whole else (first, end))
+
+            self._known[ranking] = Counted(
+                ranking=ranking,
+                cells=self.cells,
+                read=read,
+                finer=partial(deeper.count, number) if ranking.shift else None,
+            )
+        return self._known[ranking]
 
     def _summed(self, number: int) -> list[int]:
         column = [0] * self.cells
@@ -86,15 +102,6 @@ class Given:
 
     def __repr__(self) -> str:
         return "Given(...)"
-
-
-def _counted(number: int, ranking: Ranking, cells: int, tallies: Tallies) -> Counted:
-    """The counts of one ranking in every cell; no rows count as 0."""
-    counts = np.zeros((cells, ranking.bins), dtype=np.int64)
-    at, bins, rows = tallies.histograms[number]
-    counts[at, bins] = rows
-    finer = None if tallies.deeper is None else partial(tallies.deeper.count, number)
-    return Counted(counts=counts, finer=finer)
 
 
 def _climbers(ladder: Ladder, cells: int, tally: Climbed) -> Climbers:

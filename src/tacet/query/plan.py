@@ -39,7 +39,7 @@ from tacet.query.units import Person, Reach, Row, Unit
 __all__ = ["Query", "answer_columns"]
 
 _T = TypeVar("_T")
-_MOST_BINS = 100_000_000  # of one quantile; its counts are held at once
+_MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
 _ANY_CELLS = 1 << 62  # as many as there may be
 
 
@@ -292,7 +292,8 @@ class Query(RowSteps):
                 raise InvalidParameter(
                     name,
                     f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
-                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer steps",
+                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins "
+                    "or values",
                 )
         return self
 

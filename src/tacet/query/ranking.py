@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from tacet.query.units import Person, Unit
 
-__all__ = ["CHILD_BINS_LOG2", "Asked", "Finer", "Ranking", "Refined"]
+__all__ = ["CHILD_BINS_LOG2", "Asked", "Finer", "Lines", "Ranking", "Refined"]
 
 Integers = NDArray[np.int64]
+
+Lines = tuple[Integers, Integers, Integers]
+"""Counts where there are any: cells, bins, and how many. Private."""
 
 CHILD_BINS_LOG2 = 10
 """The logarithm of how many bins a bin is cut into."""
@@ -36,17 +39,17 @@ class Asked:
     The points of a line lie in one bin of the first ones.
     """
 
-    cells: Sequence[int]
-    lows: Sequence[int]
-    highs: Sequence[int]
-    shifts: Sequence[int]
-    points: Sequence[int]
+    cells: Sequence[int] | Integers
+    lows: Sequence[int] | Integers
+    highs: Sequence[int] | Integers
+    shifts: Sequence[int] | Integers
+    points: Sequence[int] | Integers
 
     @property
     def columns(self) -> list[list[int]]:
         """The lines as the columns of `Ranking.finer`, their numbers first."""
         lines = (range(len(self.cells)), self.cells, self.lows, self.highs, self.shifts)
-        return [list(map(int, column)) for column in (*lines, self.points)]
+        return [np.asarray(column, dtype=np.int64).tolist() for column in (*lines, self.points)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -78,6 +81,10 @@ class Ranking:
     steps: int
     people: Literal["min", "max"] | None = None
 
+    def of_people(self, unit: Unit) -> bool:
+        """Whether people are ranked, who may have several rows in a cell."""
+        return self.people is not None and isinstance(unit, Person)
+
     @property
     def shift(self) -> int:
         """The first bins between the ends hold 2^shift points; 0 where every point is a bin."""
@@ -103,9 +110,10 @@ class Ranking:
 
     def relation(self, unit: Unit) -> str:
         """SELECT (cell, bin, g): the points of rows or people, and their bins, over `bounded`."""
-        if self.people is None or not isinstance(unit, Person):
+        if not self.of_people(unit):
             points = f"SELECT cell, {self.place} AS g FROM bounded"
         else:
+            assert isinstance(unit, Person)
             ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
             points = (
                 f"SELECT cell, {self.people}({self.place}) AS g FROM bounded GROUP BY cell, {ids}"
@@ -113,9 +121,13 @@ class Ranking:
         return f"SELECT cell, {self._bin('g')} AS bin, g FROM ({points}) WHERE g IS NOT NULL"
 
     @staticmethod
-    def first(relation: str) -> str:
-        """SELECT (cell, bin, n) over a relation of (cell, bin, g)."""
-        return f"SELECT cell, bin, count(*) AS n FROM {relation} GROUP BY cell, bin"
+    def first(relation: str, *, cells: tuple[int, int] | None = None) -> str:
+        """SELECT (cell, bin, n) over a relation of (cell, bin, g).
+
+        cells: the first, and the one after the last; None for all.
+        """
+        some = "" if cells is None else f" WHERE cell >= {cells[0]} AND cell < {cells[1]}"
+        return f"SELECT cell, bin, count(*) AS n FROM {relation}{some} GROUP BY cell, bin"
 
     def finer(self, relation: str) -> str:
         """SELECT (i, child, n, below, level), with the columns of `Asked` as parameters."""

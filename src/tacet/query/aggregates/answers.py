@@ -14,29 +14,15 @@ from numpy.typing import NDArray
 
 from tacet import checks
 from tacet.errors import InvalidParameter
+from tacet.query.aggregates.counted import Counted
 from tacet.query.ladders import Climbers
-from tacet.query.ranking import Finer
 
-__all__ = ["ENDINGS", "Answer", "Assume", "Counted", "Exact", "Forecast"]
+__all__ = ["ENDINGS", "Answer", "Assume", "Exact", "Forecast"]
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
 """What columns of a release may add to the name of an answer."""
 
 _MOST_ROWS = 10**9  # of one person
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Counted:
-    """One ranking: rows or people by (cell, bin), and counts within bins of many points. Private.
-
-    finer: None where every point of the grid is a bin.
-    """
-
-    counts: NDArray[np.int64]
-    finer: Finer | None = None
-
-    def __repr__(self) -> str:
-        return "Counted(...)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

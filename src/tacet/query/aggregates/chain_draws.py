@@ -36,8 +36,9 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.refine import LazyUniform, exp_bounds
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import PLACES_LOG2
-from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer, Ranking
+from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer
 
 __all__ = ["chain_points"]
 
@@ -115,10 +116,8 @@ class _Chain:
 
 
 def chain_points(
-    histogram: Integers,
-    finer: Finer | None,
+    counted: Counted,
     *,
-    ranking: Ranking,
     wanted: Sequence[Fraction],
     totals: Sequence[int],
     rate: Fraction,
@@ -126,25 +125,28 @@ def chain_points(
 ) -> Integers:
     """The points of the grid that the cuts fall on, quantiles by cells; in every cell they rise.
 
-    histogram: counts by cell and first bin; finer: counts within bins, needed unless every point
-    is a bin; wanted: quantiles, rising, above 0 and below 1; totals: N of every cell; rate: f.
+    wanted: quantiles, rising, above 0 and below 1; totals: N of every cell; rate: f.
     """
     shares = [b - a for a, b in zip([Fraction(0), *wanted], [*wanted, Fraction(1)], strict=True)]
     lines = [
         _Line(
             cell=cell,
-            total=max(total, 0),
-            lows=ranking.lows << PLACES_LOG2,
-            sizes=ranking.sizes << PLACES_LOG2,
-            weights=counts << PLACES_LOG2,
-            before=(np.cumsum(counts) - counts) << PLACES_LOG2,
+            total=max(totals[cell], 0),
+            lows=bins.lows[there] << PLACES_LOG2,
+            sizes=bins.sizes[there] << PLACES_LOG2,
+            weights=bins.weights[there] << PLACES_LOG2,
+            before=bins.before[there] << PLACES_LOG2,
         )
-        for cell, (counts, total) in enumerate(zip(histogram, totals, strict=True))
+        for batch in counted.batches()
+        for number, cell in enumerate(batch.cells.tolist())
+        for bins in [batch.bins.of(number)]
+        for there in [bins.sizes > 0]
     ]
+    finer = counted.finer
     open_ = lines
     while open_:
         open_ = _cut(open_, [_coarse(line, wanted, rate) for line in open_], finer)
-    found = np.empty((len(wanted), len(lines)), dtype=np.int64)
+    found = np.empty((len(wanted), counted.cells), dtype=np.int64)
     open_ = lines
     while open_:
         chains = [_proposed(line, shares, rate, bits) for line in open_]

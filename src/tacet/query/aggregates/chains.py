@@ -46,12 +46,11 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.privacy import events
-from tacet.query.aggregates.answers import Counted
 from tacet.query.aggregates.chain_draws import chain_points
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import PLACES_LOG2
 from tacet.query.draws import Draws, draws_for
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
-from tacet.query.ranking import Ranking
 from tacet.query.sensitivity import Sensitivity, of_counts, of_vectors
 from tacet.query.units import Reach
 
@@ -156,15 +155,11 @@ class Chain:
             f"at once, after a count with {self.count}"
         )
 
-    def points(
-        self, counted: Counted, ranking: Ranking, bits: RandomBits
-    ) -> Mapping[Fraction, NDArray[np.int64]]:
+    def points(self, counted: Counted, bits: RandomBits) -> Mapping[Fraction, NDArray[np.int64]]:
         """By quantile the points of the grid that its cut falls on, in every cell."""
-        rows = counted.counts.sum(axis=1).tolist()
+        rows = counted.totals.tolist()
         found = chain_points(
-            counted.counts,
-            counted.finer,
-            ranking=ranking,
+            counted,
             wanted=self.wanted,
             totals=[round(total) for total in self.count.release(rows, bits=bits)],
             rate=self.rate,

@@ -48,9 +48,11 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.selection.exponential import Exponential
+from tacet.query.aggregates.bins import Bins
+from tacet.query.aggregates.counted import Batch, Counted
 from tacet.query.aggregates.splits import Plan, Split
-from tacet.query.aggregates.trials import Bins, Draws, settle
-from tacet.query.ranking import Finer, Ranking
+from tacet.query.aggregates.trials import Draws, settle
+from tacet.query.ranking import Finer
 
 __all__ = ["PLACES_LOG2", "cut_points", "mechanism_of"]
 
@@ -60,7 +62,6 @@ PLACES_LOG2 = 16
 """The logarithm of how many places a point of the public grid has."""
 
 _WIDEST = 62  # bits of a loss in int64
-_MOST_ENTRIES = 1_000_000  # cells times bins held at once
 
 
 def mechanism_of(split: Split, even: Exponential) -> Exponential:
@@ -74,50 +75,32 @@ def mechanism_of(split: Split, even: Exponential) -> Exponential:
 
 
 def cut_points(
-    histogram: Integers,
-    finer: Finer | None,
-    *,
-    ranking: Ranking,
-    plan: Plan,
-    mechanisms: Mapping[Split, Exponential],
-    bits: RandomBits,
-) -> dict[Fraction, list[int]]:
+    counted: Counted, *, plan: Plan, mechanisms: Mapping[Split, Exponential], bits: RandomBits
+) -> dict[Fraction, Integers]:
     """By quantile, wanted or not, the point of the grid that its cut falls on in every cell.
 
-    histogram: counts by cell and first bin; finer: counts within bins, needed unless every point
-    is a bin; mechanisms: of every split, as `mechanism_of` makes them.
+    mechanisms: of every split, as `mechanism_of` makes them.
     """
-    rows = max(1, _MOST_ENTRIES // ranking.bins)
-    found: dict[Fraction, list[int]] = {split.at: [] for split in mechanisms}
-    for start in range(0, len(histogram), rows):
-        drawn = _cut(
-            histogram[start : start + rows],
-            finer,
-            first=start,
-            ranking=ranking,
-            plan=plan,
-            mechanisms=mechanisms,
-            bits=bits,
-        )
+    found = {split.at: np.empty(counted.cells, dtype=np.int64) for split in mechanisms}
+    for batch in counted.batches():
+        drawn = _cut(batch, counted.finer, plan=plan, mechanisms=mechanisms, bits=bits)
         for at, points in drawn.items():
-            found[at] += points
+            found[at][batch.cells] = points
     return found
 
 
 def _cut(
-    histogram: Integers,
+    batch: Batch,
     finer: Finer | None,
     *,
-    first: int,
-    ranking: Ranking,
     plan: Plan,
     mechanisms: Mapping[Split, Exponential],
     bits: RandomBits,
-) -> dict[Fraction, list[int]]:
-    """The same for some cells, of which the first has this number."""
-    base = _all_bins(histogram, ranking, plan)
+) -> dict[Fraction, Integers]:
+    """The same for some cells."""
+    base = _all_places(batch.bins, plan)
     edges = {Fraction(0): _Edge.of(base, 0), Fraction(1): _Edge.of(base, -1)}
-    found: dict[Fraction, list[int]] = {}
+    found: dict[Fraction, Integers] = {}
     for level in plan.levels:
         given = [_part(base, edges[split.low], edges[split.high]) for split in level]
         # A part of no places has nothing to be drawn: the cut is where it begins.
@@ -129,7 +112,7 @@ def _cut(
                 mechanisms[split],
                 below=edges[split.low].weight,
                 numbers=lines,
-                first=first,
+                cells=batch.cells,
             )
             for part, lines, split in zip(given, open_, level, strict=True)
         ]
@@ -139,22 +122,22 @@ def _cut(
             for trial in next(trials) if len(one.cells) else []:
                 edge.note(trial)
             edges[split.at] = edge
-            found[split.at] = (edge.place >> PLACES_LOG2).tolist()
+            found[split.at] = edge.place >> PLACES_LOG2
     return found
 
 
-def _all_bins(histogram: Integers, ranking: Ranking, plan: Plan) -> Bins:
+def _all_places(bins: Bins, plan: Plan) -> Bins:
     """All places of every cell; weights are of rows times 2^16, in 64 bits where losses fit."""
-    counts: Any = histogram
+    weights: Any = bins.weights
+    before: Any = bins.before
     unit = max(split.share.denominator for level in plan.levels for split in level) << PLACES_LOG2
-    if (int(histogram.sum(axis=1).max(initial=0)) * unit).bit_length() > _WIDEST:
-        counts = histogram.astype(object)
-    weights = counts << PLACES_LOG2
+    if (int((before + weights).max(initial=0)) * unit).bit_length() > _WIDEST:
+        weights, before = weights.astype(object), before.astype(object)
     return Bins(
-        lows=np.broadcast_to(ranking.lows << PLACES_LOG2, histogram.shape),
-        sizes=np.broadcast_to(ranking.sizes << PLACES_LOG2, histogram.shape),
-        weights=weights,
-        before=np.cumsum(weights, axis=1) - weights,
+        lows=bins.lows << PLACES_LOG2,
+        sizes=bins.sizes << PLACES_LOG2,
+        weights=weights << PLACES_LOG2,
+        before=before << PLACES_LOG2,
     )
 
 
@@ -239,16 +222,16 @@ def _draws(
     *,
     below: Any,
     numbers: Integers,
-    first: int,
+    cells: Integers,
 ) -> Draws:
-    """The draws of a cut in the cells of these numbers, counted from the first one.
+    """The draws of a cut in some of these cells, by their numbers among them.
 
     below: the weight before the parts of all cells.
     """
     share, total = split.share, part.weights.sum(axis=1)
     return Draws.of(
         numbers,
-        first + numbers,
+        cells[numbers],
         part,
         below[numbers] * share.denominator + total * share.numerator,
         denominator=share.denominator,

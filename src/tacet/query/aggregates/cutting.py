@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacet.bits import RandomBits
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.privacy.guarantees import PureDP
-from tacet.query.aggregates.answers import Counted
 from tacet.query.aggregates.arguments import CONFIDENCE
 from tacet.query.aggregates.chains import Chain
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
 from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
 from tacet.query.draws import Draws, draws_for
 from tacet.query.noise import Share
-from tacet.query.ranking import Ranking
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
@@ -96,19 +98,9 @@ class Cutting:
             f"{len(self.mechanisms)} in all"
         )
 
-    def points(
-        self, counted: Counted, ranking: Ranking, bits: RandomBits
-    ) -> Mapping[Fraction, Sequence[int]]:
+    def points(self, counted: Counted, bits: RandomBits) -> Mapping[Fraction, NDArray[np.int64]]:
         """By quantile the points of the grid that its cut falls on, in every cell."""
-        plan, mechanisms = self.plan, self.mechanisms
-        return cut_points(
-            counted.counts,
-            counted.finer,
-            ranking=ranking,
-            plan=plan,
-            mechanisms=mechanisms,
-            bits=bits,
-        )
+        return cut_points(counted, plan=self.plan, mechanisms=self.mechanisms, bits=bits)
 
     @property
     def _rates(self) -> dict[Fraction, float]:

@@ -93,9 +93,7 @@ class Extreme(Graded, Single):
         (counted,) = exact.rankings
         greatest = self.side == "max"
         points = draw_points(
-            counted.counts,
-            counted.finer,
-            ranking=self.ranking,
+            counted,
             q=Fraction(int(greatest)),
             shift=-noise.beyond if greatest else noise.beyond,
             mechanism=noise.point,

@@ -69,11 +69,6 @@ class Graded(Aggregate):
         return self.rankings(["value"])[0]
 
     @property
-    def integers(self) -> int:
-        """One for each bin."""
-        return self.ranking.bins
-
-    @property
     def grid(self) -> tuple[float, float, int]:
         """The ends of the grid, and its steps."""
         assert self.lower is not None

@@ -30,13 +30,14 @@ from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.privacy import events
 from tacet.query.aggregates.aggregate import Single
-from tacet.query.aggregates.answers import Answer, Assume, Counted, Exact, Forecast
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import (
     CONFIDENCE,
     expression_of,
     weight_of,
 )
 from tacet.query.aggregates.chains import Chain
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.counts import released
 from tacet.query.aggregates.cutting import Cutting, finding
 from tacet.query.aggregates.graded import given
@@ -92,7 +93,7 @@ class Histogram(Single):
         """Noisy counts, bin by bin, each with the edges it lies between."""
         (counted,) = exact.rankings
         answer = released(Exact(sums=(counted.counts.ravel().tolist(),)), noise, bits)
-        cells = len(counted.counts)
+        cells = counted.cells
         beside = {"from": [None, *self.edges] * cells, "to": [*self.edges, None] * cells}
         return dataclasses.replace(answer, beside=beside)
 
@@ -150,7 +151,7 @@ class EqualBins(Cut):
         (counted,) = exact.rankings
         low, high, _ = self.grid
         points = self.points(exact, noise.cutting, bits).T
-        counts = _between(counted, self.ranking, points)
+        counts = _between(counted, points)
         answer = released(Exact(sums=(counts.ravel().tolist(),)), noise.counts, bits)
         edges = self.values_at(points).tolist()
         return {
@@ -182,32 +183,40 @@ class EqualBins(Cut):
         )
 
 
-def _between(counted: Counted, ranking: Ranking, points: NDArray[np.int64]) -> NDArray[np.int64]:
+def _between(counted: Counted, points: NDArray[np.int64]) -> NDArray[np.int64]:
     """The exact counts by cell and bin; points: the inner edges of every cell, rising."""
     cells, inner = points.shape
-    bins = np.searchsorted(ranking.lows, points, side="right") - 1
-    before = np.zeros((cells, ranking.bins + 1), dtype=np.int64)
-    np.cumsum(counted.counts, axis=1, out=before[:, 1:])
-    below = np.take_along_axis(before, bins, axis=1)
-    # Of the rows in the bin of an edge, unless it is one point, the engine says how many are below.
-    lines = np.flatnonzero((ranking.sizes[bins] > 1) & (points > ranking.lows[bins]))
-    if len(lines):
-        assert counted.finer is not None
-        lows, sizes = ranking.lows[bins.ravel()[lines]], ranking.sizes[bins.ravel()[lines]]
-        refined = counted.finer(
-            Asked(
-                cells=(lines // inner).tolist(),
-                lows=lows.tolist(),
-                highs=(lows + sizes - 1).tolist(),
-                shifts=[_WHOLE_RANGE] * len(lines),
-                points=points.ravel()[lines].tolist(),
+    found = np.empty((cells, inner + 1), dtype=np.int64)
+    lows, sizes, width = counted.ranking.lows, counted.ranking.sizes, counted.ranking.bins
+    for part in counted.parts():
+        own = points[part.first : part.first + part.size]
+        bins = np.searchsorted(lows, own, side="right") - 1
+        # Rows below the bin of each edge, and of the cells before; then those of all of a cell.
+        keys = part.cells * width + part.bins
+        order = np.argsort(keys)
+        before = np.concatenate([[0], np.cumsum(part.rows[order])])
+        starts = np.arange(part.size + 1) * width
+        below = before[np.searchsorted(keys, starts[:-1, None] + bins, sorter=order)]
+        ends = before[np.searchsorted(keys, starts, sorter=order)]
+        # Of rows in it, unless it is one point, the engine says how many are below the edge.
+        lines = np.flatnonzero((sizes[bins] > 1) & (own > lows[bins]))
+        if len(lines):
+            assert counted.finer is not None
+            at = bins.ravel()[lines]
+            refined = counted.finer(
+                Asked(
+                    cells=part.first + lines // inner,
+                    lows=lows[at],
+                    highs=lows[at] + sizes[at] - 1,
+                    shifts=np.full(len(lines), _WHOLE_RANGE),
+                    points=own.ravel()[lines],
+                )
             )
-        )
-        flat = below.ravel()
-        np.add.at(flat, lines[refined.lines], refined.below)
-        below = flat.reshape(cells, inner)
-    ends = np.hstack([before[:, :1], below, before[:, -1:]])
-    found: NDArray[np.int64] = ends[:, 1:] - ends[:, :-1]
+            flat = below.ravel()
+            np.add.at(flat, lines[refined.lines], refined.below)
+            below = flat.reshape(part.size, inner)
+        edges = np.hstack([ends[:-1, None], below, ends[1:, None]])
+        found[part.first : part.first + part.size] = np.diff(edges, axis=1)
     return found
 
 

@@ -42,8 +42,9 @@ from tacet.errors import InvalidParameter
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy import events
 from tacet.query.aggregates.aggregate import Single
-from tacet.query.aggregates.answers import Answer, Assume, Counted, Exact, Forecast
+from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import CONFIDENCE
+from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.graded import Graded, given, interval_share, without_errors
 from tacet.query.aggregates.ranks import draw_points, rank_losses
 from tacet.query.draws import draws_for
@@ -109,15 +110,7 @@ class Quantile(Graded, Single):
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
         (counted,) = exact.rankings
-        points = draw_points(
-            counted.counts,
-            counted.finer,
-            ranking=self.ranking,
-            q=self.q,
-            shift=0,
-            mechanism=noise.point,
-            bits=bits,
-        )
+        points = draw_points(counted, q=self.q, shift=0, mechanism=noise.point, bits=bits)
         found = without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
         if noise.end is None:
             return found
@@ -182,22 +175,12 @@ def ends_about(
     end: the mechanism of each of the two draws, for losses times the denominator of q.
     """
     low, high, _ = made.grid
-    error, cells = rank_error(made, q, end, miss=miss), len(counted.counts)
+    error, cells = rank_error(made, q, end, miss=miss), counted.cells
     if error >= _MOST_RANKS:  # with so much noise nothing is known but the range
         return np.full(cells, low), np.full(cells, high)
     reach = math.floor(error) + 1
     first, last = (
-        made.values_at(
-            draw_points(
-                counted.counts,
-                counted.finer,
-                ranking=made.ranking,
-                q=q,
-                shift=shift,
-                mechanism=end,
-                bits=bits,
-            )
-        )
+        made.values_at(draw_points(counted, q=q, shift=shift, mechanism=end, bits=bits))
         for shift in (-reach, reach)
     )
     # A grid point stands for all values half a step around it.

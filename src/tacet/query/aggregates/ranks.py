@@ -43,70 +43,69 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.selection.exponential import Exponential
-from tacet.query.aggregates.trials import Bins, Draws, settle
-from tacet.query.ranking import Finer, Ranking
+from tacet.query.aggregates.counted import Counted
+from tacet.query.aggregates.trials import Draws, settle
 
 __all__ = ["draw_points", "rank_losses"]
 
 Integers = NDArray[np.int64]
-
-_MOST_ENTRIES = 1_000_000  # cells times bins held at once
+Flags = NDArray[np.bool_]
 
 
 def rank_losses(counts: Integers, q: Fraction, *, shift: int = 0) -> Integers:
     """The least loss in every bin, times the denominator of q: exact integers, cells by bins.
 
-    The aim is rank q n + shift; with a shift the two ends of the grid, which are bins by
-    themselves, cover all ranks beyond 0 and n.
+    The aim is rank q n + shift; with a shift the first and the last bin, the two ends of the grid,
+    cover all ranks beyond 0 and n.
     """
     at_most = np.cumsum(counts, axis=1) * q.denominator
     below = at_most - counts * q.denominator
-    aim = at_most[:, -1:] // q.denominator * q.numerator + shift * q.denominator
-    if shift:
-        below[:, 0] = np.minimum(below[:, 0], aim[:, 0])
-        at_most[:, -1] = np.maximum(at_most[:, -1], aim[:, 0])
-    losses: Integers = np.maximum(np.maximum(below - aim, aim - at_most), 0)
+    aims = at_most[:, -1:] // q.denominator * q.numerator + shift * q.denominator
+    ends = np.zeros(counts.shape, dtype=np.bool_), np.zeros(counts.shape, dtype=np.bool_)
+    ends[0][:, 0] = ends[1][:, -1] = shift != 0
+    return _losses(below, at_most, aims, ends)
+
+
+def _losses(
+    below: Integers, at_most: Integers, aims: Integers, ends: tuple[Flags, Flags]
+) -> Integers:
+    """ends: which bins cover all ranks below 0, and which all beyond the last."""
+    least = np.where(ends[0], np.minimum(below, aims), below)
+    most = np.where(ends[1], np.maximum(at_most, aims), at_most)
+    losses: Integers = np.maximum(np.maximum(least - aims, aims - most), 0)
     return losses
 
 
 def draw_points(
-    histogram: Integers,
-    finer: Finer | None,
-    *,
-    ranking: Ranking,
-    q: Fraction,
-    shift: int,
-    mechanism: Exponential,
-    bits: RandomBits,
+    counted: Counted, *, q: Fraction, shift: int, mechanism: Exponential, bits: RandomBits
 ) -> Integers:
-    """A point of the grid for every cell.
+    """A point of the grid for every cell; mechanism: for losses times the denominator of q.
 
-    histogram: counts by cell and first bin; finer: counts within bins, needed unless every point
-    is a bin; mechanism: for losses times the denominator of q.
+    The aim is rank q n + shift; with a shift the two ends of the grid cover all ranks beyond 0 and
+    n.
     """
-    rows = max(1, _MOST_ENTRIES // ranking.bins)
-    points = np.empty(len(histogram), dtype=np.int64)
-    for start in range(0, len(histogram), rows):
-        counts = histogram[start : start + rows]
-        losses = rank_losses(counts, q, shift=shift)
-        if not ranking.shift:
-            points[start : start + rows] = mechanism.release_rows(-losses, bits=bits)
-            continue
+    steps = counted.ranking.steps
+    points = np.empty(counted.cells, dtype=np.int64)
+    for batch in counted.batches():
+        bins = batch.bins
+        below = bins.before * q.denominator
+        aims = (bins.before + bins.weights)[:, -1] * q.numerator + shift * q.denominator
+        losses = _losses(
+            below,
+            below + bins.weights * q.denominator,
+            aims[:, None],
+            ((bins.lows == 0) & (shift != 0), (bins.lows == steps) & (shift != 0)),
+        )
         draws = Draws(
-            numbers=np.arange(start, start + len(counts)),
-            cells=np.arange(start, start + len(counts)),
-            bins=Bins(
-                lows=np.broadcast_to(ranking.lows, counts.shape),
-                sizes=np.broadcast_to(ranking.sizes, counts.shape),
-                weights=counts,
-                before=np.cumsum(counts, axis=1) - counts,
-            ),
-            aims=counts.sum(axis=1) * q.numerator + shift * q.denominator,
-            losses=losses,
+            numbers=batch.cells,
+            cells=batch.cells,
+            bins=bins,
+            aims=aims,
+            losses=np.where(bins.sizes > 0, losses, losses.max(axis=1, keepdims=True)),
             denominator=q.denominator,
             factor=mechanism.factor,
             point_log2=0,
         )
-        for trial in settle([draws], finer, bits)[0]:
+        for trial in settle([draws], counted.finer, bits)[0]:
             points[trial.numbers[trial.accepted]] = trial.places[trial.accepted]
     return points

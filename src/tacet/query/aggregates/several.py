@@ -62,7 +62,7 @@ class Cut(Graded):
     def points(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> NDArray[np.int64]:
         """The points of the grid, quantiles by cells; in every cell they rise."""
         (counted,) = exact.rankings
-        found = noise.points(counted, self.ranking, bits)
+        found = noise.points(counted, bits)
         # Those of one tree do not cross; draws by themselves may, and are nearer in order.
         points = np.array([found[q] for q in self.wanted], dtype=np.int64)
         return np.sort(points, axis=0)

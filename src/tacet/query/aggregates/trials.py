@@ -9,6 +9,7 @@ coins are computed as arrays. What is random is decided as exactly as one by one
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,60 +21,24 @@ from numpy.typing import NDArray
 from tacet.bits import RandomBits
 from tacet.mechanisms.refine import LazyUniform, exp_bounds
 from tacet.mechanisms.selection.exponential import choose
+from tacet.query.aggregates.bins import Bins, Runs, bit_lengths, counted_up, spans
 from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer
 
-__all__ = ["Bins", "Draws", "accepts", "below_each", "settle"]
+__all__ = ["Draws", "accepts", "below_each", "settle"]
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Pairs = tuple[Integers, Integers]
+"""Bins: their lines and columns."""
 
-_WITHIN_LOG2 = 6  # the logarithm of how many bins are made of one within a point
+_PIECES = 64  # at most, of a bin within a point
+_COARSE = 1.0  # in the exponent: bins whose places may differ by more are cut first
+_FINE = 0.25  # by how much those may differ that they are cut into
+_LIKELY = 2.0**-8  # if they have at least so much of the weight of their line
+_LEAST = 2.0**-14  # at first, or so much for each line
+_EACH = 2.0**-18
+_MOST_CUT = 4_000_000  # bins of all lines, about, that they are cut into
 _SLACK = 2.0**-46  # far above the error of an exponential in float64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bins:
-    """Bins, lines by bins: first place, places, weight of rows, and weight of all below.
-
-    Weights are whole numbers, of any size where they are objects. Of a line that has fewer bins
-    than others the last have no places.
-    """
-
-    lows: Integers
-    sizes: Integers
-    weights: Any
-    before: Any
-
-    def of(self, lines: Any) -> Bins:
-        """The bins of some lines."""
-        return Bins(
-            lows=self.lows[lines],
-            sizes=self.sizes[lines],
-            weights=self.weights[lines],
-            before=self.before[lines],
-        )
-
-    def replaced(self, at: Integers, by: Bins) -> Bins:
-        """Others in place of one bin of every line."""
-        return Bins(
-            lows=_replaced(self.lows, at, by.lows),
-            sizes=_replaced(self.sizes, at, by.sizes),
-            weights=_replaced(self.weights, at, by.weights),
-            before=_replaced(self.before, at, by.before),
-        )
-
-    @staticmethod
-    def joined(lines: Sequence[Bins]) -> Bins:
-        """Lines of as many bins each as the longest has."""
-        width = max(len(line.lows) for line in lines)
-        shape = (len(lines), width)
-        lows, sizes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        weights, before = (np.zeros(shape, lines[0].weights.dtype) for _ in range(2))
-        for number, line in enumerate(lines):
-            length = len(line.lows)
-            lows[number, :length], sizes[number, :length] = line.lows, line.sizes
-            weights[number, :length], before[number, :length] = line.weights, line.before
-        return Bins(lows=lows, sizes=sizes, weights=weights, before=before)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,11 +108,6 @@ class Draws:
         low, size, _, _ = self.chosen
         return np.asarray(low >> self.point_log2 != (low + size - 1) >> self.point_log2)
 
-    @property
-    def across(self) -> Flags:
-        """Whether the engine must be asked about it."""
-        return self.several & ~self.accepted
-
     def propose(self, bits: RandomBits) -> None:
         """A bin and a place of it; where all places of a bin are level, that is the draw."""
         sizes = self.bins.sizes
@@ -159,20 +119,53 @@ class Draws:
         self.below, self.level = np.zeros_like(weight), weight // size
         self.accepted = np.asarray((weight == 0) | (size == 1), dtype=np.bool_)
 
-    def asked(self) -> list[list[int]]:
-        """The columns of what the engine is asked: cell, first and last point, shift, point."""
-        (low, size, _, _), across, log2 = self.chosen, self.across, self.point_log2
-        first, last = (low >> log2)[across].tolist(), ((low + size - 1) >> log2)[across].tolist()
-        shifts = [
-            max((end - start).bit_length() - CHILD_BINS_LOG2, 0)
-            for start, end in zip(first, last, strict=True)
-        ]
-        points = (self.places >> log2)[across].tolist()
-        return [self.cells[across].tolist(), first, last, shifts, points]
+    @property
+    def proposed(self) -> Pairs:
+        """What the engine must be asked about: lines, and their columns."""
+        lines = np.flatnonzero(self.several & ~self.accepted)
+        return lines, self.at[lines]
 
-    def judge(self, children: Sequence[Bins], bits: RandomBits) -> Draws | None:
-        """Toss the coins. What is refused tries again; children: of bins across points."""
-        open_, across = np.flatnonzero(~self.accepted), np.flatnonzero(self.across)
+    def coarse(self, *, first: bool) -> Pairs:
+        """The bins with rows that are best cut before a trial; first: whether none has been.
+
+        Those that are likely to be proposed, and at first all that may well be, so that the engine
+        is asked once: of few lines more than of many.
+        """
+        bins, rate = self.bins, float(self.factor)
+        open_ = (bins.sizes > 1) & (bins.weights > 0)
+        if not open_.any():
+            return _nothing()
+        spread = np.asarray(bins.weights, dtype=np.float64) * (self.denominator * rate)
+        across = self.across(slice(None))
+        if not first:
+            open_ &= spread > _COARSE
+        elif self.point_log2:
+            open_ &= across | (spread > _COARSE)
+        if not self.point_log2:  # all places of a point are alike
+            open_ &= across
+        losses = np.asarray(self.losses, dtype=np.float64)
+        with np.errstate(under="ignore", divide="ignore"):
+            likely = np.log(bins.sizes) - rate * (losses - losses.min(axis=1, keepdims=True))
+            likely = np.exp(likely - likely.max(axis=1, keepdims=True))
+        least = max(_LEAST, len(self.cells) * _EACH) if first else _LIKELY
+        open_ &= likely >= least * likely.sum(axis=1, keepdims=True)
+        lines, columns = np.nonzero(open_)
+        # So many that memory stays bounded, of each line the first.
+        rows = spread[lines, columns] / (rate * (self.denominator << self.point_log2))
+        pieces = np.cumsum(np.minimum(2 * rows, 1 << CHILD_BINS_LOG2) + 1)
+        pieces -= pieces[np.searchsorted(lines, lines)]
+        few = pieces <= _MOST_CUT / len(bins.lows)
+        return lines[few], columns[few]
+
+    def across(self, pairs: Any) -> Flags:
+        """Which of these bins have several points."""
+        low, size = self.bins.lows[pairs], self.bins.sizes[pairs]
+        log2 = self.point_log2
+        return np.asarray(low >> log2 != (low + size - 1) >> log2)
+
+    def judge(self, children: Runs, bits: RandomBits) -> Draws | None:
+        """Toss the coins. What is refused tries again; children: of what was proposed."""
+        open_, (across, _) = np.flatnonzero(~self.accepted), self.proposed
         low, _, _, before = self.chosen
         start = low.copy()
         start[across] = self.places[across] >> self.point_log2 << self.point_log2
@@ -180,43 +173,76 @@ class Draws:
         tied = 0 * reached if self.point_log2 else self.level
         least = self.losses[np.arange(len(self.at)), self.at]
         excess = _loss(reached, tied, self.aims, self.denominator) - least
-        cut = dict(zip(across.tolist(), children, strict=True))
         self.accepted[open_] = accepts(excess[open_], self.factor, bits)
         refused = np.flatnonzero(~self.accepted)
         if not len(refused):
             return None
-        chosen = self.chosen
-        smaller = [
-            cut[line] if line in cut else _within(*(part[[line]] for part in chosen))
-            for line in refused.tolist()
-        ]
-        return self._again(refused, smaller)
-
-    def _again(self, lines: Integers, children: Sequence[Bins]) -> Draws:
-        """The next trial of some lines, with smaller bins in place of the proposed ones."""
-        at, aims = self.at[lines, None], self.aims[lines]
-        cut = Bins.joined(children)
-        losses = _least(cut, aims, self.denominator, spread=self.point_log2 > 0)
-        return Draws(
-            numbers=self.numbers[lines],
-            cells=self.cells[lines],
-            bins=self.bins.of(lines).replaced(at, cut),
-            aims=aims,
-            losses=_replaced(self.losses[lines], at, losses),
+        known = np.isin(refused, across)
+        asked = np.isin(across, refused)
+        # Numbers of the lines that are left, in place of those of what was proposed.
+        renumbered = np.full(len(across), -1)
+        renumbered[asked] = np.flatnonzero(known)
+        within = self._within((refused[~known], self.at[refused[~known]]), _PIECES)
+        smaller = _joined(
+            _chosen(children, renumbered), within, np.flatnonzero(~known), count=len(refused)
+        )
+        later = Draws(
+            numbers=self.numbers[refused],
+            cells=self.cells[refused],
+            bins=self.bins.of(refused),
+            aims=self.aims[refused],
+            losses=self.losses[refused],
             denominator=self.denominator,
             factor=self.factor,
             point_log2=self.point_log2,
+        )
+        later.cut((np.arange(len(refused)), self.at[refused]), smaller)
+        return later
+
+    def cut(self, gone: Pairs, smaller: Bins) -> None:
+        """Smaller bins in place of some."""
+        losses = _least(smaller, self.aims, self.denominator, spread=self.point_log2 > 0)
+        self.bins = self.bins.replaced(gone, smaller)
+        worst = self.losses.max(axis=1)
+        self.losses[gone] = worst[gone[0]]  # what has no places is not to be the best
+        self.losses = np.concatenate([self.losses, losses], axis=1)
+
+    def within(self, pairs: Pairs) -> Runs:
+        """Smaller bins of some that lie within one point each, about as fine as is called for."""
+        weights = np.asarray(self.bins.weights[pairs], dtype=np.float64)
+        wished = np.ceil(weights * (self.denominator * float(self.factor) / _FINE))
+        return self._within(pairs, np.clip(wished, 2, _PIECES).astype(np.int64))
+
+    def _within(self, pairs: Pairs, pieces: Any) -> Runs:
+        """So many smaller bins of some that lie within one point each, numbered from 0 on."""
+        low, size, weight, before = (
+            part[pairs]
+            for part in (self.bins.lows, self.bins.sizes, self.bins.weights, self.bins.before)
+        )
+        step = -(-size // pieces)
+        lengths = -(-size // np.maximum(step, 1))
+        lines, first = np.repeat(np.arange(len(low)), lengths), counted_up(lengths)
+        first = first * step[lines]
+        sizes = np.minimum(step[lines], size[lines] - first)
+        level = weight // np.maximum(size, 1)
+        return Runs(
+            lines=lines,
+            lows=low[lines] + first,
+            sizes=sizes,
+            weights=sizes * level[lines],
+            before=before[lines] + first * level[lines],
         )
 
 
 def settle(draws: Sequence[Draws], finer: Finer | None, bits: RandomBits) -> list[list[Draws]]:
     """All trials of these draws, until every line has accepted a place."""
     trials: list[list[Draws]] = [[] for _ in draws]
+    _sharpen(draws, finer)
     trying = dict(enumerate(draws))
     while trying:
         for one in trying.values():
             one.propose(bits)
-        children = _counted(list(trying.values()), finer)
+        children = _counted([(one, one.proposed) for one in trying.values()], finer, note=True)
         again = {}
         for (number, one), bins in zip(trying.items(), children, strict=True):
             trials[number].append(one)
@@ -225,6 +251,68 @@ def settle(draws: Sequence[Draws], finer: Finer | None, bits: RandomBits) -> lis
                 again[number] = later
         trying = again
     return trials
+
+
+def _sharpen(draws: Sequence[Draws], finer: Finer | None) -> None:
+    """Cut what is likely to be proposed and then refused, before anything is random.
+
+    The law is the same whatever the bins are; they are a function of the counts.
+    """
+    coarse = [(one, one.coarse(first=True)) for one in draws]
+    while coarse := [(one, pairs) for one, pairs in coarse if len(pairs[0])]:
+        apart = [one.across(pairs) for one, pairs in coarse]
+        asked = [
+            (one, (lines[far], columns[far]))
+            for (one, (lines, columns)), far in zip(coarse, apart, strict=True)
+        ]
+        for (one, pairs), far, children in zip(
+            coarse, apart, _counted(asked, finer, note=False), strict=True
+        ):
+            lines, columns = pairs
+            near = lines[~far], columns[~far]
+            one.cut(
+                pairs,
+                _joined(
+                    _chosen(children, lines[far]), one.within(near), near[0], count=len(one.cells)
+                ),
+            )
+        coarse = [(one, one.coarse(first=False)) for one, _ in coarse]
+
+
+def _nothing() -> Pairs:
+    return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+
+def _chosen(runs: Runs, lines: Integers) -> Runs:
+    """Runs whose lines are called by these numbers; those of a negative one are left out."""
+    if (lines >= 0).all():
+        return dataclasses.replace(runs, lines=lines[runs.lines])
+    kept = lines[runs.lines] >= 0
+    return Runs(
+        lines=lines[runs.lines[kept]],
+        lows=runs.lows[kept],
+        sizes=runs.sizes[kept],
+        weights=runs.weights[kept],
+        before=runs.before[kept],
+    )
+
+
+def _joined(runs: Runs, others: Runs, lines: Integers, *, count: int) -> Bins:
+    """Both side by side; lines: what those of the others are called."""
+    both = [
+        np.concatenate(pair)
+        for pair in (
+            (runs.lines, lines[others.lines]),
+            (runs.lows, others.lows),
+            (runs.sizes, others.sizes),
+            (runs.weights, others.weights),
+            (runs.before, others.before),
+        )
+    ]
+    order = np.argsort(both[0], kind="stable")
+    lined, lows, sizes, weights, before = (part[order] for part in both)
+    found = Runs(lines=lined, lows=lows, sizes=sizes, weights=weights, before=before)
+    return found.padded(count)
 
 
 def _loss(before: Any, level: Any, aims: Any, denominator: int) -> Any:
@@ -242,60 +330,62 @@ def _least(bins: Bins, aims: Any, denominator: int, *, spread: bool) -> Any:
     return np.where(there, losses, most)
 
 
-def _replaced(values: Any, at: Integers, by: Any) -> Any:
-    """In every line one entry's place is taken by the first of others, which follow at the end."""
-    np.put_along_axis(values, at, by[:, :1], axis=1)
-    return np.concatenate([values, by[:, 1:]], axis=1)
+def _counted(
+    asked: Sequence[tuple[Draws, Pairs]], finer: Finer | None, *, note: bool
+) -> list[Runs]:
+    """Smaller bins of some with several points, which are numbered from 0 on.
 
-
-def _counted(draws: Sequence[Draws], finer: Finer | None) -> list[list[Bins]]:
-    """Smaller bins of all that must be asked about; what is below and at the places is noted."""
-    asked = [one.asked() for one in draws]
-    cells, firsts, lasts, shifts, points = (
-        [value for parts in asked for value in parts[column]] for column in range(5)
+    note: whether they were proposed, so that what is below and at the places is noted.
+    """
+    cells, firsts, lasts, points = (
+        np.concatenate(parts)
+        for parts in zip(*(_question(one, pairs, note=note) for one, pairs in asked), strict=True)
     )
-    if not cells:
-        return [[] for _ in draws]
-    assert finer is not None
-    found = finer(Asked(cells=cells, lows=firsts, highs=lasts, shifts=shifts, points=points))
-    below, level = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
-    np.add.at(below, found.lines, found.below)
-    np.add.at(level, found.lines, found.level)
-    order = np.argsort(found.lines, kind="stable")
-    ends = np.searchsorted(found.lines[order], np.arange(len(cells) + 1))
-    bins, line = [], 0
-    for one in draws:
-        own, log2 = [], one.point_log2
-        across, (_, _, _, before) = np.flatnonzero(one.across), one.chosen
-        part = slice(line, line + len(across))
-        one.below[across], one.level[across] = below[part], level[part]
-        for start in before[across]:
-            lows = np.arange(firsts[line], lasts[line] + 1, 1 << shifts[line], dtype=np.int64)
-            sizes = np.diff(np.append(lows, lasts[line] + 1))
-            counts = np.zeros(len(lows), dtype=one.bins.weights.dtype)
-            rows = order[ends[line] : ends[line + 1]]
-            counts[found.children[rows]] = found.counts[rows]
-            own.append(_after(lows << log2, sizes << log2, counts << log2, start))
-            line += 1
-        bins.append(own)
-    return bins
-
-
-def _within(first: Integers, places: Integers, weight: Any, before: Any) -> Bins:
-    """Smaller bins of one line in place of one that lies within one point; each an array of one."""
-    low, size = int(first[0]), int(places[0])
-    children = min(CHILD_BINS_LOG2, _WITHIN_LOG2)
-    step = 1 << max((size - 1).bit_length() - children, 0)
-    lows = np.arange(low, low + size, step, dtype=np.int64)
-    sizes = np.diff(np.append(lows, low + size))
-    return _after(lows, sizes, sizes.astype(weight.dtype) * (weight // size), before)
-
-
-def _after(lows: Integers, sizes: Integers, weights: Any, before: Any) -> Bins:
-    """Bins of one line that follow a weight."""
-    return Bins(
-        lows=lows, sizes=sizes, weights=weights, before=before + np.cumsum(weights) - weights
+    shifts = np.maximum(bit_lengths(lasts - firsts) - CHILD_BINS_LOG2, 0)
+    if len(cells):
+        assert finer is not None
+        found = finer(Asked(cells=cells, lows=firsts, highs=lasts, shifts=shifts, points=points))
+        below, level = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+        np.add.at(below, found.lines, found.below)
+        np.add.at(level, found.lines, found.level)
+        lines, children, counts = found.lines, found.children, found.counts
+    else:
+        below = level = lines = children = counts = np.zeros(0, np.int64)
+    lines, children, lengths, counts = spans(
+        lines, children, counts, ((lasts - firsts) >> shifts) + 1
     )
+    lows = firsts[lines] + (children << shifts[lines])
+    sizes = np.minimum(lows + (lengths << shifts[lines]), lasts[lines] + 1) - lows
+    runs, line = [], 0
+    for one, (own, columns) in asked:
+        part, log2 = slice(line, line + len(own)), one.point_log2
+        if note:
+            one.below[own], one.level[own] = below[part], level[part]
+        of = slice(*np.searchsorted(lines, [part.start, part.stop]))
+        weights = counts[of].astype(one.bins.weights.dtype) << log2
+        total = np.cumsum(weights) - weights
+        numbers = lines[of] - line
+        start = one.bins.before[own, columns]
+        starts = np.searchsorted(numbers, np.arange(len(own)))
+        runs.append(
+            Runs(
+                lines=numbers,
+                lows=lows[of] << log2,
+                sizes=sizes[of] << log2,
+                weights=weights,
+                before=(start - total[starts])[numbers] + total,
+            )
+        )
+        line = part.stop
+    return runs
+
+
+def _question(one: Draws, pairs: Pairs, *, note: bool) -> tuple[Integers, ...]:
+    """The columns of what the engine is asked of bins: cell, first and last point, point."""
+    lines, log2 = pairs[0], one.point_log2
+    low, size = one.bins.lows[pairs], one.bins.sizes[pairs]
+    first, last = low >> log2, (low + size - 1) >> log2
+    return one.cells[lines], first, last, one.places[lines] >> log2 if note else first
 
 
 def below_each(bounds: Integers, bits: RandomBits) -> Integers:

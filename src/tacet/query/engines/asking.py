@@ -22,7 +22,7 @@ from tacet.query.dialects.typed import Untranslatable
 from tacet.query.dialects.unequal import UNEQUAL
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.plan import Query
-from tacet.query.ranking import Asked, Refined
+from tacet.query.ranking import Asked, Lines, Ranking, Refined
 
 __all__ = ["Asking", "KeyedRows", "check_question", "check_statement", "tallied"]
 
@@ -70,32 +70,24 @@ def tallied(asking: Asking, statement: Statement, measures: int) -> Tallies:
 def _tally(asking: Asking, statement: Statement, measures: int) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     _list_keys(asking, statement.keys)
-    several = bool(statement.histograms or statement.ladders)
+    several = bool(statement.ranked or statement.ladders)
     asking.name("bounded", statement.bounded, keep=several)
     columns = asking.fetch(statement.counts)
     cells = _integers(columns["cell"])
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
-    histograms = []
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
             asking.name(f"ranking{number}", relation, keep=True)
-    for query in statement.histograms:
-        found = asking.fetch(query)
-        histograms.append(
-            (_integers(found["cell"]), _integers(found["bin"]), _integers(found["n"]))
-        )
     ladders: list[Climbed] = []
     for query in statement.ladders:
         found = asking.fetch(query)
         cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
-    deeper = any(query is not None for query in statement.finer)
     return Tallies(
         cells=cells,
         sums=sums,
-        histograms=tuple(histograms),
         ladders=tuple(ladders),
-        deeper=_DeeperRows(asking, statement.finer) if deeper else None,
+        deeper=_DeeperRows(asking, statement) if statement.ranked else None,
     )
 
 
@@ -108,14 +100,24 @@ def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
 class _DeeperRows:
     """The kept rows of one question."""
 
-    def __init__(self, asking: Asking, queries: Sequence[str | None]) -> None:
-        self._asking, self._queries = asking, queries
+    def __init__(self, asking: Asking, statement: Statement) -> None:
+        self._asking, self._statement = asking, statement
+
+    def first(self, ranking: int, cells: tuple[int, int] | None) -> Lines:
+        """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
+        query = Ranking.first(self._statement.ranked[ranking], cells=cells)
+        return self._asking.guarded(lambda: self._lines(query))
 
     def count(self, ranking: int, asked: Asked) -> Refined:
         """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
-        query = self._queries[ranking]
+        query = self._statement.finer[ranking]
         assert query is not None
         return self._asking.guarded(lambda: self._refined(query, asked))
+
+    def _lines(self, query: str) -> Lines:
+        found = self._asking.fetch(query)
+        cells, bins, rows = (_integers(found[name]) for name in ("cell", "bin", "n"))
+        return cells, bins, rows
 
     def _refined(self, query: str, asked: Asked) -> Refined:
         found = self._asking.fetch(query, asked.columns)
@@ -224,7 +226,8 @@ def check_statement(
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
             named(f"ranking{number}", relation)
-    for query in (*statement.finer, *statement.histograms, *statement.ladders):
+    first = (Ranking.first(relation, cells=(0, 1)) for relation in statement.ranked)
+    for query in (*statement.finer, *first, *statement.ladders):
         if query is not None:
             translate(query, tables=known)
     return known

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tacet.query.columns import Key
 from tacet.query.compile import Found, Statement
 from tacet.query.plan import Query
-from tacet.query.ranking import Asked, Refined
+from tacet.query.ranking import Asked, Lines, Refined
 
 __all__ = ["Climbed", "Deeper", "Engine", "Keyed", "Tallies"]
 
@@ -27,14 +27,12 @@ class Tallies:
     """The exact answer of the engine. Private: nothing prints it.
 
     cells: the numbers of the cells that have rows. sums: for each measure its integers, as the
-    engine wrote them, aligned with `cells`. histograms: for each set of bins the arrays
-    (cell, bin, rows); ladders: for each ladder the arrays (cell, bin, people) and the sums;
-    deeper: where histograms are not all there is to ask.
+    engine wrote them, aligned with `cells`. ladders: for each ladder the arrays (cell, bin,
+    people) and the sums; deeper: where anything is ranked.
     """
 
     cells: NDArray[np.int64]
     sums: tuple[list[int], ...]
-    histograms: tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]
     ladders: tuple[Climbed, ...] = ()
     deeper: Deeper | None = None
 
@@ -48,10 +46,17 @@ class Tallies:
 
 
 class Deeper(Protocol):
-    """The bounded rows of a question that is being answered, to be asked for more counts."""
+    """The bounded rows of a question that is being answered, to be asked for more counts.
+
+    Whatever fails leaves as EngineFailed, of constant text.
+    """
+
+    def first(self, ranking: int, cells: tuple[int, int] | None) -> Lines:
+        """Counts by bin of a ranking; cells: a first one, and the one after the last; None: all."""
+        ...
 
     def count(self, ranking: int, asked: Asked) -> Refined:
-        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
+        """Counts within bins of a ranking."""
         ...
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from tacet.errors import EngineFailed
 from tacet.query.columns import Key
 from tacet.query.compile import KeyTable, Statement
 from tacet.query.engines.protocol import Tallies
-from tacet.query.ranking import Asked, Refined
+from tacet.query.ranking import Asked, Lines, Ranking, Refined
 
 __all__ = ["DeeperRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
 
@@ -57,7 +57,7 @@ def keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
 def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     keep_keys(cursor, statement.keys)
-    if statement.histograms or statement.ladders:
+    if statement.ranked or statement.ladders:
         # One bounded table, read by several counts.
         cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
         first = statement.counts
@@ -66,43 +66,47 @@ def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int
     columns = cursor.execute(first).fetchnumpy()
     cells = integers(columns["cell"])
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
-    histograms = []
     ladders = []
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
             cursor.execute(f"CREATE TEMP TABLE ranking{number} AS {relation}")
-    for query in statement.histograms:
-        found = cursor.execute(query).fetchnumpy()
-        histograms.append((integers(found["cell"]), integers(found["bin"]), integers(found["n"])))
     for query in statement.ladders:
         found = cursor.execute(query).fetchnumpy()
         cell, rung, people = (integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
-    deeper = any(query is not None for query in statement.finer)
     return Tallies(
         cells=cells,
         sums=sums,
-        histograms=tuple(histograms),
         ladders=tuple(ladders),
-        deeper=DeeperRows(cursor, statement.finer) if deeper else None,
+        deeper=DeeperRows(cursor, statement) if statement.ranked else None,
     )
 
 
 class DeeperRows:
     """A cursor with the bounded rows of one question."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, queries: Sequence[str | None]) -> None:
-        self._cursor, self._queries = cursor, queries
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Statement) -> None:
+        self._cursor, self._statement = cursor, statement
+
+    def first(self, ranking: int, cells: tuple[int, int] | None) -> Lines:
+        """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
+        query = Ranking.first(self._statement.ranked[ranking], cells=cells)
+        return guarded(lambda: _lines(self._cursor, query))
 
     def count(self, ranking: int, asked: Asked) -> Refined:
         """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
-        query = self._queries[ranking]
+        query = self._statement.finer[ranking]
         assert query is not None
         return guarded(lambda: _refined(self._cursor, query, asked))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
         self._cursor.close()
+
+
+def _lines(cursor: duckdb.DuckDBPyConnection, query: str) -> Lines:
+    found = cursor.execute(query).fetchnumpy()
+    return integers(found["cell"]), integers(found["bin"]), integers(found["n"])
 
 
 def _refined(cursor: duckdb.DuckDBPyConnection, query: str, asked: Asked) -> Refined:
