@@ -14,7 +14,7 @@ from scipy import stats
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.mechanisms.selection.exponential import choose
-from tacet.query.aggregates.trials import accepts, below_each
+from tacet.query.aggregates.coins import accepts, below_each
 
 
 @pytest.mark.statistical

@@ -92,8 +92,13 @@ def shaped(flat: NDArray[Any], shape: Shape) -> Any:
     return flat[0].item() if shape is None else flat.reshape(shape)
 
 
+_WHOLE = 1 << 53  # all whole numbers up to it are float64
+
+
 def float_multiples(steps: Sequence[int], exponent: int) -> NDArray[np.float64]:
     """Each step 2^exponent as float64, rounded once; beyond the range its end."""
+    if -1000 <= exponent <= 500 and all(-_WHOLE < step < _WHOLE for step in steps):
+        return np.ldexp(np.array(steps, dtype=np.float64), exponent)  # exact
     return np.array([_float(step, exponent) for step in steps], dtype=np.float64)
 
 

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacet.bits import RandomBits
 from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from tacet.mechanisms.rounded import floor_log2
@@ -97,6 +100,13 @@ class AdditiveNoise:
             case Laplace() | Gaussian():
                 noisy = self.mechanism.release_exact(values, unit_log2=self.unit_log2, bits=bits)
                 return [int(value) for value in noisy] if self.whole else noisy
+
+    def doubles(self, values: Sequence[int], *, bits: RandomBits) -> NDArray[np.float64]:
+        """The same numbers, each rounded once."""
+        match self.mechanism:
+            case Laplace() | Gaussian() if not self.whole:
+                return self.mechanism.release_doubles(values, unit_log2=self.unit_log2, bits=bits)
+        return np.array([float(value) for value in self.release(values, bits=bits)])
 
     def __str__(self) -> str:
         match self.mechanism:

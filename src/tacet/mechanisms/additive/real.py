@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
@@ -112,14 +113,24 @@ class Laplace:
         >>> Laplace(scale=0.01, l1_sensitivity=1, grid_log2=0).release_exact([5], unit_log2=0)
         [Fraction(5, 1)]
         """
-        steps = rounded.rounded_laplace(
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.fraction_multiples(steps, self.grid_log2)
+
+    def release_doubles(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> NDArray[np.float64]:
+        """What `release_exact` gives, each number rounded once to the nearest float64."""
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.float_multiples(steps, self.grid_log2)
+
+    def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
+        return rounded.rounded_laplace(
             values,
             unit_log2=unit_log2,
             scale=checks.exact("scale", self.scale),
             grid_log2=self.grid_log2,
-            bits=bits or _SECURE,
+            bits=bits,
         )
-        return arrays.fraction_multiples(steps, self.grid_log2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,14 +206,24 @@ class Gaussian:
         self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
     ) -> list[Fraction]:
         """Noisy values of exact integers of any size, each meaning value 2^unit_log2."""
-        steps = rounded.rounded_gaussian(
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.fraction_multiples(steps, self.grid_log2)
+
+    def release_doubles(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> NDArray[np.float64]:
+        """What `release_exact` gives, each number rounded once to the nearest float64."""
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.float_multiples(steps, self.grid_log2)
+
+    def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
+        return rounded.rounded_gaussian(
             values,
             unit_log2=unit_log2,
             sigma=checks.exact("sigma", self.sigma),
             grid_log2=self.grid_log2,
-            bits=bits or _SECURE,
+            bits=bits,
         )
-        return arrays.fraction_multiples(steps, self.grid_log2)
 
 
 def mu_squared(guarantee: ApproxDP | GDP | ZCDP) -> Fraction:

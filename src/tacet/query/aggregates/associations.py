@@ -29,7 +29,7 @@ from tacet.errors import InvalidParameter
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import weight_of
 from tacet.query.aggregates.pairs import OfTwo, Pair, Side
-from tacet.query.aggregates.regions import MAIN, ends, largest_length, mean_box, noise_quantile
+from tacet.query.aggregates.regions import MAIN, Lengths, ends, mean_box, noise_quantile
 from tacet.query.aggregates.strategies import CROSSED, PAIRED, Noisy, simulated_error
 from tacet.query.aggregates.variances import variance_ends
 from tacet.query.noise import AdditiveNoise, Share
@@ -257,8 +257,11 @@ def _covariance_ends(
     least, most = np.min(products, axis=0), np.max(products, axis=0)
     z = noise_quantile(MAIN, laplace=laplace) * noisy.deviation
 
+    nothing = np.zeros_like(n)
+    lengths = Lengths.of([_covariance_weights(a, b, nothing) for a, b in corners], noisy)
+
     def width(kappa: Floats) -> Floats:
-        return z * largest_length([_covariance_weights(a, b, kappa) for a, b in corners], noisy)
+        return z * lengths.largest(kappa)
 
     return ends(
         lambda kappa: most - (n - ddof) * kappa + width(kappa),

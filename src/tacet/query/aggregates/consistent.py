@@ -183,7 +183,7 @@ class Consistent(Single):
             return self._released(exact, noise, bits)
         sums = self.margins.sums(exact.sums[0])
         measured = [
-            np.array([float(value) for value in level.release(values, bits=bits)])
+            level.doubles(values, bits=bits)
             for level, values in zip(noise.levels, sums, strict=True)
         ]
         variances = [_square(level) for level in noise.levels]

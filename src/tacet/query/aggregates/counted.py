@@ -17,7 +17,7 @@ __all__ = ["Batch", "Counted", "Part"]
 
 Integers = NDArray[np.int64]
 
-_MOST_LINES = 1 << 21  # cells times bins that are read at once
+_MOST_LINES = 1 << 22  # cells times bins that are read at once
 _MOST_ENTRIES = 1_000_000  # cells times bins, padded, that are drawn from at once
 
 

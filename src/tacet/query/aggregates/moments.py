@@ -135,7 +135,7 @@ class Splits:
     ) -> Answer:
         """Noisy means with their errors, from the exact sums in the unit of the noise."""
         pairs = [value for pair in zip(above, below, strict=True) for value in pair]
-        noisy = np.array([float(value) for value in noise.release(pairs, bits=bits)])
+        noisy = noise.doubles(pairs, bits=bits)
         a, b = noisy[0::2], noisy[1::2]
         width, centre = self.width, self.low + self.width / 2
         rows_seen = np.maximum((a + b) / width, 1.0)

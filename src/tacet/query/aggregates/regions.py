@@ -27,6 +27,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from scipy.special import ndtri
 
 from tacet.query.aggregates.strategies import Noisy
 
-__all__ = ["MAIN", "ends", "largest_length", "mean_box", "noise_quantile"]
+__all__ = ["MAIN", "Lengths", "ends", "mean_box", "noise_quantile"]
 
 Floats = NDArray[np.float64]
 
@@ -77,15 +78,34 @@ def mean_box(noisy: Noisy, at: int, *, z: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def largest_length(weights: list[Floats], noisy: Noisy) -> Floats:
-    """An upper bound of |g inverse| over all g between those given at the corners of a box.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """How long g inverse is at most, over all g of a box, cell by cell.
 
-    weights: a (cells, moments) array for every corner; every entry of g inverse is largest at one.
+    least, most: of every entry of g inverse; slope: by how much it falls as the weight of the first
+    moment, which is the same all over the box, does.
     """
-    # Not by BLAS, whose threads take longer to meet than so small a matrix to multiply.
-    images = (np.abs(np.einsum("nk,kj->nj", g, noisy.inverse)) for g in weights)
-    largest = functools.reduce(np.maximum, images)
-    return np.asarray(np.sqrt((largest**2).sum(axis=-1)))
+
+    least: Floats
+    most: Floats
+    slope: Floats
+
+    @staticmethod
+    def of(weights: list[Floats], noisy: Noisy) -> Lengths:
+        """weights: a (cells, moments) array for every corner; every entry is largest at one."""
+        # Not by BLAS, whose threads take longer to meet than so small a matrix to multiply.
+        images = [np.einsum("nk,kj->nj", g, noisy.inverse) for g in weights]
+        return Lengths(
+            least=functools.reduce(np.minimum, images),
+            most=functools.reduce(np.maximum, images),
+            slope=noisy.inverse[0],
+        )
+
+    def largest(self, less: Floats) -> Floats:
+        """An upper bound, with the weight of the first moment less by so much in every cell."""
+        fallen = less[:, None] * self.slope
+        largest = np.maximum(self.most - fallen, fallen - self.least)
+        return np.asarray(np.sqrt(np.einsum("nj,nj->n", largest, largest)))
 
 
 def ends(

@@ -144,12 +144,8 @@ class Strategies:
     ) -> Noisy:
         """Noisy moments from exact ones, a list of cells for each."""
         strategy = self.of(laplace=noise.laplace)
-        exact = [
-            sum(weight * moment for weight, moment in zip(row, cell, strict=True))
-            for cell in zip(*moments, strict=True)
-            for row in strategy.matrix
-        ]
-        noisy = np.array([float(value) for value in noise.release(exact, bits=bits)])
+        exact = _combined(strategy.matrix, moments)
+        noisy = noise.doubles(exact, bits=bits)
         inverse = strategy.inverse / self.scale(one)
         numbers = noisy.reshape(-1, len(strategy.matrix))
         return Noisy(
@@ -186,6 +182,17 @@ def simulated_error(
     noise = draw(0.0, scale, (_DRAWS, len(still.inverse))) @ still.inverse.T
     drawn = replace(still, moments=moments + noise)
     return float(np.sqrt(np.mean((found(drawn) - true) ** 2)))
+
+
+def _combined(matrix: Vectors, moments: Sequence[Sequence[int]]) -> list[int]:
+    """All rows of a matrix times the moments of each cell, exactly; cell by cell."""
+    rows = np.array(matrix, dtype=object)
+    cells = np.array([list(map(int, column)) for column in moments], dtype=object)
+    largest = np.abs(cells).max(initial=0) * np.abs(rows).sum(axis=1).max()
+    if largest < 1 << 62:
+        rows, cells = rows.astype(np.int64), cells.astype(np.int64)
+    found: list[int] = (rows @ cells).T.ravel().tolist()
+    return found
 
 
 @functools.lru_cache(maxsize=256)

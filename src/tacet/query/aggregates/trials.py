@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
-from tacet.mechanisms.refine import LazyUniform, exp_bounds
 from tacet.mechanisms.selection.exponential import choose
 from tacet.query.aggregates.bins import Bins, Runs, bit_lengths, counted_up, spans
+from tacet.query.aggregates.coins import accepts, below_each
 from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer
 
-__all__ = ["Draws", "accepts", "below_each", "settle"]
+__all__ = ["Draws", "settle"]
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -38,7 +38,6 @@ _LIKELY = 2.0**-8  # if they have at least so much of the weight of their line
 _LEAST = 2.0**-14  # at first, or so much for each line
 _EACH = 2.0**-18
 _MOST_CUT = 4_000_000  # bins of all lines, about, that they are cut into
-_SLACK = 2.0**-46  # far above the error of an exponential in float64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,31 +130,31 @@ class Draws:
         Those that are likely to be proposed, and at first all that may well be, so that the engine
         is asked once: of few lines more than of many.
         """
-        bins, rate = self.bins, float(self.factor)
-        open_ = (bins.sizes > 1) & (bins.weights > 0)
-        if not open_.any():
-            return _nothing()
-        spread = np.asarray(bins.weights, dtype=np.float64) * (self.denominator * rate)
-        across = self.across(slice(None))
-        if not first:
-            open_ &= spread > _COARSE
-        elif self.point_log2:
-            open_ &= across | (spread > _COARSE)
+        rate = self.denominator * float(self.factor)
+        open_ = (self.bins.sizes > 1) & (self.bins.weights > 0)
         if not self.point_log2:  # all places of a point are alike
-            open_ &= across
-        losses = np.asarray(self.losses, dtype=np.float64)
+            open_ &= self.across(slice(None))
+        if not first or self.point_log2:
+            heavy = np.asarray(self.bins.weights, dtype=np.float64) * rate > _COARSE
+            open_ &= heavy | self.across(slice(None)) if first else heavy
+        some = np.flatnonzero(open_.any(axis=1))
+        if not len(some):
+            return _nothing()
+        bins, losses = self.bins.of(some), np.asarray(self.losses[some], dtype=np.float64)
+        losses -= losses.min(axis=1, keepdims=True)
         with np.errstate(under="ignore", divide="ignore"):
-            likely = np.log(bins.sizes) - rate * (losses - losses.min(axis=1, keepdims=True))
+            likely = np.log(bins.sizes) - float(self.factor) * losses
             likely = np.exp(likely - likely.max(axis=1, keepdims=True))
-        least = max(_LEAST, len(self.cells) * _EACH) if first else _LIKELY
-        open_ &= likely >= least * likely.sum(axis=1, keepdims=True)
-        lines, columns = np.nonzero(open_)
+        least = max(_LEAST, len(some) * _EACH) if first else _LIKELY
+        chosen, columns = np.nonzero(
+            open_[some] & (likely >= least * likely.sum(axis=1, keepdims=True))
+        )
         # So many that memory stays bounded, of each line the first.
-        rows = spread[lines, columns] / (rate * (self.denominator << self.point_log2))
+        rows = np.asarray(bins.weights[chosen, columns], dtype=np.float64) / 2**self.point_log2
         pieces = np.cumsum(np.minimum(2 * rows, 1 << CHILD_BINS_LOG2) + 1)
-        pieces -= pieces[np.searchsorted(lines, lines)]
-        few = pieces <= _MOST_CUT / len(bins.lows)
-        return lines[few], columns[few]
+        pieces -= pieces[np.searchsorted(chosen, chosen)]
+        few = pieces <= _MOST_CUT / len(some)
+        return some[chosen[few]], columns[few]
 
     def across(self, pairs: Any) -> Flags:
         """Which of these bins have several points."""
@@ -386,43 +385,3 @@ def _question(one: Draws, pairs: Pairs, *, note: bool) -> tuple[Integers, ...]:
     low, size = one.bins.lows[pairs], one.bins.sizes[pairs]
     first, last = low >> log2, (low + size - 1) >> log2
     return one.cells[lines], first, last, one.places[lines] >> log2 if note else first
-
-
-def below_each(bounds: Integers, bits: RandomBits) -> Integers:
-    """Whole numbers that are uniform on {0, ..., bound - 1}, one for each bound."""
-    limits = bounds.astype(np.uint64)
-    spare = (np.uint64(0) - limits) % limits  # 2^64 modulo the bound: so many words are left over
-    found, open_ = np.zeros(len(limits), np.uint64), np.flatnonzero(limits > 1)
-    while len(open_):
-        words = bits.words(len(open_))
-        taken = words >= spare[open_]
-        found[open_[taken]] = words[taken] % limits[open_[taken]]
-        open_ = open_[~taken]
-    return found.astype(np.int64)
-
-
-def accepts(excess: Any, factor: Fraction, bits: RandomBits) -> Flags:
-    """Coins that show heads with probability e^(-factor excess), exactly, one for each excess."""
-    heads: Flags = np.asarray(excess == 0, dtype=np.bool_)
-    tossed = np.flatnonzero(~heads)
-    words = bits.words(len(tossed))
-    with np.errstate(under="ignore", over="ignore"):
-        chances = np.exp(-float(factor) * np.asarray(excess[tossed], dtype=np.float64))
-    uniform = words * 2.0**-64
-    heads[tossed] = uniform < chances
-    for place in np.flatnonzero(np.abs(uniform - chances) < _SLACK).tolist():
-        number = LazyUniform(int(words[place]), length=64, bits=bits)
-        heads[tossed[place]] = _decided(number, -factor * int(excess[tossed[place]]))
-    return heads
-
-
-def _decided(uniform: LazyUniform, exponent: Fraction) -> bool:
-    """Whether a uniform number is below e^exponent."""
-    while True:
-        low, high = exp_bounds(exponent, uniform.places)
-        spare = uniform.places - uniform.length
-        if uniform.value + 1 << spare <= low:
-            return True
-        if uniform.value << spare >= high:
-            return False
-        uniform.extend()

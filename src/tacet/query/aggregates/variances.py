@@ -33,7 +33,7 @@ from tacet.errors import InvalidParameter
 from tacet.query.aggregates.aggregate import Single
 from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.arguments import bounds_of, expression_of, given_bounds, weight_of
-from tacet.query.aggregates.regions import MAIN, ends, largest_length, mean_box, noise_quantile
+from tacet.query.aggregates.regions import MAIN, Lengths, ends, mean_box, noise_quantile
 from tacet.query.aggregates.strategies import SQUARED, Noisy, moment_clamp, simulated_error
 from tacet.query.aggregates.sums import Clamp, clamping_note
 from tacet.query.noise import AdditiveNoise, Share
@@ -266,13 +266,15 @@ def variance_ends(
     squares = np.where((low < 0) & (high > 0), 0, np.minimum(low**2, high**2))
     corners = [(m, p) for m in (low, high) for p in (squares, np.maximum(low**2, high**2))]
 
+    weights = []
+    for mean, square in corners:
+        weights.append(np.zeros_like(noisy.moments))
+        weights[-1][:, 0], weights[-1][:, at[0]] = square, -2 * mean
+        weights[-1][:, at[1]] = 1.0
+    lengths = Lengths.of(weights, noisy)
+
     def width(v: Floats) -> Floats:
-        weights = []
-        for mean, square in corners:
-            weights.append(np.zeros_like(noisy.moments))
-            weights[-1][:, 0], weights[-1][:, at[0]] = square - v, -2 * mean
-            weights[-1][:, at[1]] = 1.0
-        return z * noisy.deviation * largest_length(weights, noisy)
+        return z * noisy.deviation * lengths.largest(v)
 
     rows = np.maximum(n - ddof, 1.0)
     return ends(
