@@ -4,12 +4,13 @@
     python benchmarks/query_times.py --tables groups --groups 1000 10000 --only median top
 
 Rounds are interleaved: in every round each question is asked once; medians over rounds, after one
-question of each to warm up. "s" is time on the clock, "CPU s" that of all threads of this process,
-which other work on the machine changes less.
+question of each to warm up (of ``groups`` one in all). "s" is time on the clock, "CPU s" that of
+all threads of this process, which other work on the machine changes less.
 
 - ``batches``: twenty aggregates of 1,000,000 rows in 50 groups, each person cut from 3 rows to 2,
   beside one sum of the same table.
 - ``groups``: every aggregate by itself, 300,000 rows in more and more groups with public keys.
+  "Fine" ones are on the default grid of 2^20 steps. Ends with the largest memory of the process.
 - ``keys``: a count of each of more and more groups, whose keys are found privately.
 """
 
@@ -18,6 +19,7 @@ which other work on the machine changes less.
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import tempfile
 import time
@@ -47,14 +49,14 @@ def people(rows: int, groups: int, where: Path, *, columns: int = 0) -> str:
     return str(path)
 
 
-def timed(asks: Mapping[str, Ask], rounds: int) -> dict[str, Seconds]:
-    """Medians of seconds on the clock and of CPU, over interleaved rounds."""
+def timed(asks: Mapping[str, Ask], rounds: int, *, warm: bool = True) -> dict[str, Seconds]:
+    """Medians of seconds on the clock and of CPU, over interleaved rounds; warm: after one more."""
     found: dict[str, list[Seconds]] = {name: [] for name in asks}
-    for number in range(rounds + 1):
+    for number in range(rounds + warm):
         for name, ask in asks.items():
             clock, cpu = time.perf_counter(), time.process_time()
             ask()
-            if number:
+            if number or not warm:
                 found[name].append((time.perf_counter() - clock, time.process_time() - cpu))
     return {
         name: (statistics.median(a for a, _ in seen), statistics.median(b for _, b in seen))
@@ -143,10 +145,10 @@ def every() -> dict[str, Any]:
         "covariance": tacet.covariance("x", "y", ends, ends),
         "correlation": tacet.correlation("x", "y", ends, ends),
         "median": tacet.median("x", *ends, steps=500),
-        "fine-median": tacet.median("x", *ends, steps=100_000),
+        "fine-median": tacet.median("x", *ends),
         "interval": tacet.median("x", *ends, steps=500, interval=0.5),
         "quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends, steps=500),
-        "fine-quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends, steps=100_000),
+        "fine-quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends),
         "iqr": tacet.iqr("x", *ends, steps=500),
         "min": tacet.min("x", *ends, steps=500),
         "max": tacet.max("x", *ends, steps=500),
@@ -174,7 +176,8 @@ def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) 
         ):
             start = session.table("t").group_by("g", keys=[str(k) for k in range(size)])
             asks = {name: asked(session, start.agg(a=one)) for name, one in chosen.items()}
-            for name, seconds in timed(asks, rounds).items():
+            asked(session, start.agg(n=tacet.count()))()
+            for name, seconds in timed(asks, rounds, warm=False).items():
                 found[name][size] = seconds
     print("\n### 300,000 rows in many groups: CPU s, and microseconds that a group adds\n")
     heads = [f"{size:,}" for size in sizes] + ["us a group", "times, per times groups"]
@@ -185,6 +188,8 @@ def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) 
         ratio = cpu[-1] / cpu[0] / (sizes[-1] / sizes[0])
         listed = " | ".join(f"{seconds:.3f}" for seconds in cpu)
         print(f"| {name} | {listed} | {grown:.1f} | {ratio:.2f} |", flush=True)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\nThe process never had more than {most:,.0f} MB.", flush=True)
 
 
 # ---- private keys

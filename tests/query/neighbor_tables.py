@@ -26,6 +26,7 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.mechanisms.selection.exponential import Exponential
 from tacet.privacy.neighbors import Neighbors, ReplaceOne
+from tacet.query.aggregates import ranks
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import Exact
 from tacet.query.aggregates.associations import (
@@ -42,7 +43,7 @@ from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
 from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
 from tacet.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from tacet.query.aggregates.moments import Mean
-from tacet.query.aggregates.quantiles import Quantile, Selection
+from tacet.query.aggregates.quantiles import Quantile, Selection, rank_error
 from tacet.query.aggregates.ratios import Ratio, ratio
 from tacet.query.aggregates.several import Quantiles, Spread
 from tacet.query.aggregates.shares import CountIf, Proportion
@@ -360,7 +361,6 @@ class _Seen(Exception):
 class Recorder:
     """Stands where noise would stand, and keeps the numbers that it is given."""
 
-    factor: Fraction = Fraction(1)
     laplace: bool = True
     seen: list[Any] = field(default_factory=list)
 
@@ -368,9 +368,8 @@ class Recorder:
         self.seen.append(list(values))
         raise _Seen  # what an aggregate does with noisy sums has no part in this
 
-    def release_rows(self, scores: NDArray[np.int64], *, bits: object) -> NDArray[np.int64]:
-        self.seen.append(-scores)
-        return np.zeros(len(scores), dtype=np.int64)
+    def doubles(self, values: list[int], *, bits: object) -> NoReturn:
+        self.release(values, bits=bits)
 
 
 def empty_scope() -> Scope:
@@ -409,22 +408,15 @@ def vectors(
         if isinstance(noise, FoundClipping | Search):
             found[name] = _climbs(exact_of(query, name, tallies), aggregate)
             continue
-        stand_in: Any = recorder
-        if isinstance(noise, ExtremeSelection):
-            stand_in = _Aimed(point=recorder, beyond=noise.beyond)
-        if isinstance(noise, Selection):
-            end = None if noise.end is None else Recorder(factor=noise.end.factor)
-            stand_in = _Draws(point=recorder, end=end)
         exact = exact_of(query, name, tallies)
+        if isinstance(noise, Selection | ExtremeSelection):
+            found[name] = _drawn_from(exact, aggregate, noise)
+            continue
         for laplace in (True, False) if isinstance(noise, AdditiveNoise) else (True,):
             recorder.laplace = laplace
             with contextlib.suppress(_Seen):
-                aggregate.answers(exact, stand_in, SeededBits(0))
-        kept = recorder.seen
-        if isinstance(stand_in, _Draws) and stand_in.end is not None:
-            kept = kept + stand_in.end.seen
-        dtype = None if isinstance(noise, Selection | ExtremeSelection) else object
-        found[name] = [np.array(values, dtype=dtype) for values in kept]
+                aggregate.answers(exact, recorder, SeededBits(0))
+        found[name] = [np.array(values, dtype=object) for values in recorder.seen]
     return found
 
 
@@ -443,20 +435,22 @@ def _climbs(exact: Exact, aggregate: Aggregate) -> list[NDArray[Any]]:
     return found
 
 
-@dataclass(slots=True, kw_only=True)
-class _Aimed:
-    """In place of `ExtremeSelection`."""
-
-    point: Recorder
-    beyond: int
-
-
-@dataclass(slots=True, kw_only=True)
-class _Draws:
-    """In place of `Selection`."""
-
-    point: Recorder
-    end: Recorder | None
+def _drawn_from(
+    exact: Exact, aggregate: Aggregate, noise: Selection | ExtremeSelection
+) -> list[NDArray[Any]]:
+    """The losses of every draw, of all points of the grid."""
+    (counted,) = exact.rankings
+    if isinstance(noise, ExtremeSelection):
+        assert isinstance(aggregate, Extreme)
+        greatest = aggregate.side == "max"
+        shift = -noise.beyond if greatest else noise.beyond
+        return [ranks.rank_losses(counted.counts, Fraction(int(greatest)), shift=shift)]
+    assert isinstance(aggregate, Quantile)
+    shifts = [0]
+    if noise.end is not None:
+        reach = math.floor(rank_error(aggregate, aggregate.q, noise.end, miss=0.025)) + 1
+        shifts += [-reach, reach]
+    return [ranks.rank_losses(counted.counts, aggregate.q, shift=shift) for shift in shifts]
 
 
 def sensitivity_of(mechanism: Any) -> Fraction:

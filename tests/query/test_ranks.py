@@ -37,9 +37,14 @@ STEPS = 37
 VALUES = (0.0, 5.0, 5.0, 6.0, 20.0, 21.0, 21.0, 36.0, 37.0)
 
 
-@pytest.fixture
-def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees of many levels on grids so small that their law can be written down."""
+@pytest.fixture(params=["cut first", "as counted"])
+def small_bins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of many levels on grids so small that their law can be written down.
+
+    Likely bins are cut before the first trial, or only what was proposed and refused is.
+    """
+    if request.param == "as counted":
+        monkeypatch.setattr(trials, "_LEAST", math.inf)
     monkeypatch.setattr(rankings, "_MOST_POINTS", 3)
     monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 2)
     monkeypatch.setattr(trials, "CHILD_BINS_LOG2", 1)

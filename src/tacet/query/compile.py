@@ -160,7 +160,9 @@ def _with_points(query: Query, unit: Unit, bounded: str) -> str:
     ]
     if not points:
         return bounded
-    return f"SELECT {', '.join(['cell', *_others(query, unit), *points])} FROM ({bounded}) AS kept"
+    values = [f"v{index}" for index in range(len(query.inputs))]
+    ids = [name for name in _others(query, unit) if name not in values]
+    return f"SELECT {', '.join(['cell', *values, *points, *ids])} FROM ({bounded}) AS kept"
 
 
 def _bounded(

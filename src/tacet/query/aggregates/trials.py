@@ -105,7 +105,7 @@ class Draws:
     def several(self) -> Flags:
         """Whether the bin of a proposed place has several points."""
         low, size, _, _ = self.chosen
-        return np.asarray(low >> self.point_log2 != (low + size - 1) >> self.point_log2)
+        return _across(low, size, self.point_log2)
 
     def propose(self, bits: RandomBits) -> None:
         """A bin and a place of it; where all places of a bin are level, that is the draw."""
@@ -124,19 +124,24 @@ class Draws:
         lines = np.flatnonzero(self.several & ~self.accepted)
         return lines, self.at[lines]
 
-    def coarse(self, *, first: bool) -> Pairs:
-        """The bins with rows that are best cut before a trial; first: whether none has been.
+    def coarse(self, *, after: int = 0) -> Pairs:
+        """The bins with rows that are best cut before a trial; after: of the columns from there on.
 
         Those that are likely to be proposed, and at first all that may well be, so that the engine
         is asked once: of few lines more than of many.
         """
-        rate = self.denominator * float(self.factor)
-        open_ = (self.bins.sizes > 1) & (self.bins.weights > 0)
+        rate, new = self.denominator * float(self.factor), slice(after, None)
+        lows, sizes = self.bins.lows[:, new], self.bins.sizes[:, new]
+        weights = self.bins.weights[:, new]
+        heavy = np.asarray(weights, dtype=np.float64) * rate > _COARSE
+        if after:
+            open_ = heavy & (sizes > 1)
+        else:
+            open_ = (sizes > 1) & (weights > 0)
+            if self.point_log2:
+                open_ &= heavy | _across(lows, sizes, self.point_log2)
         if not self.point_log2:  # all places of a point are alike
-            open_ &= self.across(slice(None))
-        if not first or self.point_log2:
-            heavy = np.asarray(self.bins.weights, dtype=np.float64) * rate > _COARSE
-            open_ &= heavy | self.across(slice(None)) if first else heavy
+            open_ &= _across(lows, sizes, 0)
         some = np.flatnonzero(open_.any(axis=1))
         if not len(some):
             return _nothing()
@@ -145,10 +150,10 @@ class Draws:
         with np.errstate(under="ignore", divide="ignore"):
             likely = np.log(bins.sizes) - float(self.factor) * losses
             likely = np.exp(likely - likely.max(axis=1, keepdims=True))
-        least = max(_LEAST, len(some) * _EACH) if first else _LIKELY
-        chosen, columns = np.nonzero(
-            open_[some] & (likely >= least * likely.sum(axis=1, keepdims=True))
-        )
+        least = _LIKELY if after else max(_LEAST, len(some) * _EACH)
+        least = least * likely.sum(axis=1, keepdims=True)
+        chosen, columns = np.nonzero(open_[some] & (likely[:, new] >= least))
+        columns += after
         # So many that memory stays bounded, of each line the first.
         rows = np.asarray(bins.weights[chosen, columns], dtype=np.float64) / 2**self.point_log2
         pieces = np.cumsum(np.minimum(2 * rows, 1 << CHILD_BINS_LOG2) + 1)
@@ -156,11 +161,9 @@ class Draws:
         few = pieces <= _MOST_CUT / len(some)
         return some[chosen[few]], columns[few]
 
-    def across(self, pairs: Any) -> Flags:
+    def across(self, pairs: Pairs) -> Flags:
         """Which of these bins have several points."""
-        low, size = self.bins.lows[pairs], self.bins.sizes[pairs]
-        log2 = self.point_log2
-        return np.asarray(low >> log2 != (low + size - 1) >> log2)
+        return _across(self.bins.lows[pairs], self.bins.sizes[pairs], self.point_log2)
 
     def judge(self, children: Runs, bits: RandomBits) -> Draws | None:
         """Toss the coins. What is refused tries again; children: of what was proposed."""
@@ -257,9 +260,10 @@ def _sharpen(draws: Sequence[Draws], finer: Finer | None) -> None:
 
     The law is the same whatever the bins are; they are a function of the counts.
     """
-    coarse = [(one, one.coarse(first=True)) for one in draws]
+    coarse = [(one, one.coarse()) for one in draws]
     while coarse := [(one, pairs) for one, pairs in coarse if len(pairs[0])]:
         apart = [one.across(pairs) for one, pairs in coarse]
+        widths = [one.bins.sizes.shape[1] for one, _ in coarse]
         asked = [
             (one, (lines[far], columns[far]))
             for (one, (lines, columns)), far in zip(coarse, apart, strict=True)
@@ -275,7 +279,13 @@ def _sharpen(draws: Sequence[Draws], finer: Finer | None) -> None:
                     _chosen(children, lines[far]), one.within(near), near[0], count=len(one.cells)
                 ),
             )
-        coarse = [(one, one.coarse(first=False)) for one, _ in coarse]
+        coarse = [
+            (one, one.coarse(after=width)) for (one, _), width in zip(coarse, widths, strict=True)
+        ]
+
+
+def _across(lows: Integers, sizes: Integers, log2: int) -> Flags:
+    return np.asarray(lows >> log2 != (lows + sizes - 1) >> log2)
 
 
 def _nothing() -> Pairs:
