@@ -280,3 +280,14 @@ def test_many_hits_of_one_unit_take_seconds() -> None:
     assert most is not None
     assert found.upper <= most
     assert known < found.upper  # a unit that is hit often costs more than one
+
+
+def test_a_part_without_a_known_pair_takes_no_lower_end_from_the_others() -> None:
+    noise = Laplace(noise_multiplier=229.8) * 20
+    sample = Approximate(epsilon=0.0017, delta=4e-12).fixed_size_sampled(size=7, population=10**8)
+    alone = delta_interval(noise, epsilon=4.5e-5, neighbors=ReplaceOne)
+    both = delta_interval(noise + sample, epsilon=4.5e-5, neighbors=ReplaceOne)
+    assert alone.lower <= both.lower <= both.upper
+    assert both.upper - both.lower < 1e-4 * both.upper
+    cost = epsilon_interval(noise + sample, delta=1e-6, neighbors=ReplaceOne)
+    assert cost.lower >= epsilon_interval(noise, delta=1e-6, neighbors=ReplaceOne).lower > 0

@@ -76,7 +76,7 @@ def lower_stand_in(event: Event, neighbors: Neighbors) -> Event | None:
             if all(other is part for other, part in zip(others, parts, strict=True)):
                 return event
             known = [other for other in others if other is not None]
-            return compose(known) if len(known) == len(others) else None
+            return compose(known) if known else None  # what is left out costs 0 or more
         case MatrixMechanism() | TreeAggregation():
             below = matrices.plain_below(event)
             return under_replacement(below) if neighbors is ReplaceOne else below
