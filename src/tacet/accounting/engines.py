@@ -15,6 +15,7 @@ from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import flatten
 from tacet.accounting.inversion import falling_below
+from tacet.accounting.jumps import engine as jumps
 from tacet.accounting.lattices import compositions, residues
 from tacet.accounting.lattices.laws import laws_of
 from tacet.accounting.pld import capped
@@ -36,6 +37,7 @@ __all__ = [
     "Engine",
     "Measure",
     "by_caps",
+    "by_jumps",
     "by_loss_grids",
     "engines_of",
     "only_gaussian",
@@ -129,6 +131,22 @@ def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
         return capped.delta_interval(flat, epsilon=at, neighbors=neighbors)
 
     return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
+
+
+def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of very many sampled Gaussian steps: rare large losses over many tiny ones.
+
+    Bound       both.
+    Source      docs/proofs/jumps.md.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return jumps.epsilon_interval(flat, delta=at, neighbors=neighbors)
+        return jumps.delta_interval(flat, epsilon=at, neighbors=neighbors)
+
+    return "jumps over a bulk", answer, "docs/proofs/jumps.md"
 
 
 def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:

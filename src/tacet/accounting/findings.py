@@ -23,6 +23,7 @@ from tacet.accounting.engines import (
     Engine,
     Measure,
     by_caps,
+    by_jumps,
     by_loss_grids,
     engines_of,
 )
@@ -106,7 +107,7 @@ def epsilon_findings(
     meet = _Meeting()
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
-    engines = iter([by_caps(plain, neighbors)])
+    engines = iter([by_jumps(plain, neighbors), by_caps(plain, neighbors)])
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_CAPPED)
     if meet.known and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
@@ -180,7 +181,7 @@ def delta_findings(
             yield finding
     if meet.high <= _NO_DELTA:
         return
-    engines = iter([by_caps(plain, neighbors)])
+    engines = iter([by_jumps(plain, neighbors), by_caps(plain, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CAPPED)
     if meet.high <= _NO_DELTA:
         return

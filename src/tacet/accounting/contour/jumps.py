@@ -27,7 +27,7 @@ from tacet.accounting.contour.plan import (
 from tacet.accounting.contour.sampled_gaussian import MOST_POINTS, SampledGaussian, on_grid
 from tacet.accounting.contour.series import UNIT, Floats
 
-__all__ = ["Split", "Term", "leading", "split"]
+__all__ = ["Split", "Term", "leading", "piece_of", "split"]
 
 _WIDTHS = (0.5, 0.25, 0.2)
 """Of the cuts, for one, two and more places: narrow ones keep a layer's losses alike."""
@@ -173,10 +173,10 @@ def _cutting(
         return None
     edges = [-math.inf, *places]
     pieces = [
-        _piece_of(law, low, high, width=width, reach=reach)
+        piece_of(law, low, high, width=width, reach=reach)
         for low, high in itertools.pairwise(edges)
     ]
-    top = _piece_of(law, places[-1], math.inf, width=width, reach=math.inf)
+    top = piece_of(law, places[-1], math.inf, width=width, reach=math.inf)
     if top is None or any(law is None for law in pieces):
         return None
     bulk, *jumps = [law for law in pieces if law is not None]
@@ -185,13 +185,20 @@ def _cutting(
     return _Cutting(bulk=bulk, jumps=tuple(jumps), log_top=beyond)
 
 
-def _piece_of(
-    law: SampledGaussian, low: float, high: float, *, width: float, reach: float
+def piece_of(
+    law: SampledGaussian,
+    low: float,
+    high: float,
+    *,
+    width: float,
+    reach: float,
+    ended: float = _ENDED,
 ) -> SampledGaussian | None:
     """A piece of an uncut law, made a probability; None where it is too small for floats.
 
     reach: how many deviations beyond the piece's centres its grid goes; infinite where only the
-    cut is wanted, the grid staying the law's own.
+    cut is wanted, the grid staying the law's own. ended: of these, how many it goes where a cut
+    ends it.
 
     Source      docs/proofs/contour.md, Theorem 10.
     """
@@ -240,7 +247,7 @@ def _piece_of(
     end = law.high
     if high < math.inf:  # the cut ends the piece, if need be later than the law
         middle = max(high * weight, top)
-        end = min(max(law.high, middle + _ENDED * width * math.sqrt(weight)), middle + reach)
+        end = min(max(law.high, middle + ended * width * math.sqrt(weight)), middle + reach)
     step = min(law.step, 0.6 / math.sqrt(1 + width**-2), (end - start) / 24)
     points = math.ceil((end - start) / step)
     if points > MOST_POINTS:

@@ -22,7 +22,7 @@ from tacet.accounting.pld.capped_plans import Plan, Planner
 from tacet.accounting.pld.convolution import Side, Sum, Window, total
 from tacet.accounting.pld.sampled_cells import SampledGaussian
 
-__all__ = ["MOST_WORK", "JumpCases", "jump_cases", "likely_by_one"]
+__all__ = ["MOST_WORK", "JumpCases", "jump_cases", "likely_by_one", "rare_place"]
 
 MOST_WORK = 1_600_000
 """Nodes laid, after which no grid is made finer: what is known then is told, however wide."""
@@ -180,10 +180,10 @@ def likely_by_one(step: SampledGaussian, count: int, goal: float) -> float:
     Bound       none: it is a place to begin at.
     Source      the law of one step.
     """
-    return step.base + step.offset_at(_place(step, count, goal))
+    return step.base + step.offset_at(rare_place(step, count, goal))
 
 
-def _place(step: SampledGaussian, count: int, goal: float) -> float:
+def rare_place(step: SampledGaussian, count: int, goal: float) -> float:
     """About where one of so many outputs lies above with the probability e^goal."""
     low, high = -_FAR, _FAR + step.mean
     for _ in range(_HALVINGS):
@@ -197,7 +197,7 @@ def _split(
     step: SampledGaussian, count: int, plan: Plan, *, near: float, goal: float, side: Side
 ) -> _Split | None:
     # outputs so rare that it matters nothing what they lose
-    top = min(plan.tops[0], step.offset_at(_place(step, count, goal + _RARE)))
+    top = min(plan.tops[0], step.offset_at(rare_place(step, count, goal + _RARE)))
     found = None
     for nodes in _BEYOND:
         grid = Grid(step=top / nodes, tilt=plan.tilt, remove=True, most=4 * nodes)
