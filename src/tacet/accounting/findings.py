@@ -42,6 +42,8 @@ CLOSE = 1e-3
 """Nor is one this narrow by the engines that lose more than that themselves."""
 _CAPPED = 5e-5
 """Nor by that of sums below caps, which loses less."""
+_JUMPS = 1e-4
+"""Nor by that one, which takes long then, where jumps over a bulk have been added."""
 
 _NO_DELTA = 1e-300
 """A delta that is not above this is not looked at again."""
@@ -107,8 +109,13 @@ def epsilon_findings(
     meet = _Meeting()
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
-    engines = iter([by_jumps(plain, neighbors), by_caps(plain, neighbors)])
-    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_CAPPED)
+    engines = iter([by_jumps(plain, neighbors)])
+    enough = _CAPPED
+    for finding in _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough):
+        enough = _JUMPS
+        yield finding
+    engines = iter([by_caps(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough)
     if meet.known and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
@@ -181,8 +188,13 @@ def delta_findings(
             yield finding
     if meet.high <= _NO_DELTA:
         return
-    engines = iter([by_jumps(plain, neighbors), by_caps(plain, neighbors)])
-    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_CAPPED)
+    engines = iter([by_jumps(plain, neighbors)])
+    enough = _CAPPED
+    for finding in _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough):
+        enough = _JUMPS
+        yield finding
+    engines = iter([by_caps(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
     if meet.high <= _NO_DELTA:
         return
     if meet.known and isinstance(plain, RandomAllocation):

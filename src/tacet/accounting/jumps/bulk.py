@@ -133,18 +133,18 @@ def bulk_of(
     law = piece_of(whole, -math.inf, mark.place, width=mark.width, reach=reach, ended=ended)
     if law is None or law.cut is None:
         return None
-    law = replace(law, count=count - fewer)
-    one = -law.cut.drift + law.cut.drift_error  # ln(1 - drift) is below - drift
+    cut, law = law.cut, replace(law, count=count - fewer)
+    one = -cut.drift + cut.drift_error  # ln(1 - drift) is below - drift
     log_null = law.count * one + 4 * _U * abs(law.count * one)
     shape = whole_curve([law])
     start, stretches = _stretches(law, shape, log_null, log_delta=log_delta, top=top, tilt=tilt)
     orders = shape.c[shape.c * math.sqrt(float(shape.k2[0])) > 0.3]
     cumulants = np.array([law.log_m_upper(float(c)) for c in orders])
     cumulants = np.where(np.isnan(cumulants), np.inf, cumulants + log_kappa(orders))
-    log_mass = count * law.cut.log_norm
+    log_mass = count * cut.log_norm
     return Bulk(
         log_mass=log_mass,
-        mass_error=count * law.cut.norm_error + 16 * _U * (1 + abs(log_mass)),
+        mass_error=count * cut.norm_error + 16 * _U * (1 + abs(log_mass)),
         log_null=log_null,
         lift=max(one, 0.0),
         slack=law.slack * (1 + 1e-9),

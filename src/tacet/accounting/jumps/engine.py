@@ -28,6 +28,7 @@ from tacet.accounting.pld.capped_adding import delta_of_added, epsilon_of_added
 from tacet.accounting.pld.capped_jumps import rare_place
 from tacet.accounting.pld.capped_masses import Grid, tail_at
 from tacet.accounting.pld.sampled_cells import Mark, SampledGaussian
+from tacet.accounting.profiles.boxes import Array
 from tacet.checks import Number
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.estimates import Interval
@@ -47,9 +48,11 @@ _OFTEN = 1e-2  # jumps in the mean
 _BEYOND = 9.0  # deviations beyond epsilon: larger losses need no grid
 _UNMARKED, _MORE = 28.0, -22.0
 _UNTILTED = Grid(step=1.0, tilt=0.0, remove=True, most=1)
-_FEW, _MANY, _FINE = 2048, 8192, 0.03  # nodes, and the tilt of delta times a step of theirs
+_FEW, _MANY, _FINE = 2048, 16384, 0.03  # nodes, and the tilt of delta times a step of theirs
 _BELOW = 20  # nodes below the mark
-_ENOUGH, _PASSES = 1e-6, 3
+_ENOUGH, _ENOUGH_OF_DELTA, _PASSES = 1e-6, 3e-5, 5
+_OF_DELTA = 3  # passes
+_PROMISING = 1e-2
 _FIRST, _SETTLED = 0.25, 0.001  # of epsilon: how far beyond it may turn out to lie
 _STEPS = 12
 
@@ -89,7 +92,7 @@ class _Side:
 
         Source      docs/proofs/jumps.md, Theorem 1.
         """
-        nodes = self.h * np.arange(len(self.jumps.masses))
+        nodes: Array = self.h * np.arange(len(self.jumps.masses), dtype=np.float64)
         wrong = 4 * _U * (epsilon + float(nodes[-1]) + self.shift)
         low, high = self.bulk.sides(
             epsilon + self.shift - nodes - self.side * wrong, self.jumps.masses
@@ -209,25 +212,26 @@ def _epsilon(steps: _Steps, delta: Fraction, composition: Sequence[tuple[Event, 
         return Interval(0.0, math.inf)
     low, high = 0.0, math.inf
     near = rough_epsilon(factors, log_delta=goal)
-    settled = False
-    for share in _SHARES:
-        for _ in range(_PASSES):
-            if not 0 < near < math.inf:
-                return Interval(low, high)
-            room = _SETTLED if settled else _FIRST
-            both = _sides(
-                steps, near=near, goal=goal, tilt=_tilt(steps, level, near), share=share, room=room
-            )
-            above = _meeting(both[1], ends[0], near) if both[1] is not None else math.inf
-            start = above if above < math.inf else near
-            below = _meeting(both[-1], ends[1], start) if both[-1] is not None else 0.0
-            low, high = max(low, below), min(high, above)
-            before, near = near, above if above < math.inf else max(below, near)
-            if settled or above == math.inf:
-                break
-            settled = abs(near - before) <= 0.5 * _FIRST * near
+    settled, best, share, fine = False, math.inf, _SHARES[0], _FINE
+    for attempt in range(_PASSES):
+        if not 0 < near < math.inf:
+            break
+        room = _SETTLED if settled else _FIRST
+        tilt = _tilt(steps, level, near)
+        scope = _Scope(near=near, goal=goal, tilt=tilt, share=share, room=room, fine=fine)
+        both = _sides(steps, scope)
+        above = _meeting(both[1], ends[0], near) if both[1] is not None else math.inf
+        start = above if above < math.inf else near
+        below = _meeting(both[-1], ends[1], start) if both[-1] is not None else 0.0
+        low, high = max(low, below), min(high, above)
         if high - low <= _ENOUGH * high:
             break
+        width = (above - below) / above if above < math.inf else math.inf
+        before, near = near, above if above < math.inf else max(below, near)
+        if settled:
+            share, fine = _next(attempt, share, fine, width, best)
+            best = min(best, width)
+        settled = settled or (above < math.inf and abs(near - before) <= 0.5 * _FIRST * near)
     return Interval(min(low, high), high)
 
 
@@ -235,23 +239,36 @@ def _delta(steps: _Steps, epsilon: Fraction, composition: Sequence[tuple[Event, 
     """Of a removed unit."""
     ends = float_below(epsilon), float_above(epsilon)
     low, high = 0.0, 1.0
-    goal = -46.0
+    goal, level = -46.0, None
     least = math.log(_LEAST_DELTA)
-    for attempt in range(_PASSES):  # the parts keep what matters at a delta
+    for _ in range(3):  # the parts keep what matters at a delta
         factors = _factors(composition, goal)
         level = rough_log_delta(factors, log_delta=goal) if factors else None
         if level is None:
             return Interval(low, high)
         goal = min(max(level(ends[0]), least), 0.0)
     assert level is not None
-    for share in _SHARES:
-        tilt = _tilt(steps, level, ends[0])
-        both = _sides(steps, near=ends[0], goal=goal, tilt=tilt, share=share, room=0.0)
-        high = min(high, both[1].at(ends[0])) if both[1] is not None else high
-        low = max(low, both[-1].at(ends[1])) if both[-1] is not None else low
-        if high - low <= 10 * _ENOUGH * high:
+    tilt, best, share, fine = _tilt(steps, level, ends[0]), math.inf, _SHARES[0], _FINE
+    for attempt in range(_OF_DELTA):
+        scope = _Scope(near=ends[0], goal=goal, tilt=tilt, share=share, room=0.0, fine=fine)
+        both = _sides(steps, scope)
+        above = both[1].at(ends[0]) if both[1] is not None else 1.0
+        below = both[-1].at(ends[1]) if both[-1] is not None else 0.0
+        low, high = max(low, below), min(high, above)
+        if high - low <= _ENOUGH_OF_DELTA * high:
             break
+        share, fine = _next(attempt, share, fine, (above - below) / above, best)
+        best = min(best, (above - below) / above)
     return Interval(min(low, high), high)
+
+
+def _next(
+    attempt: int, share: float, fine: float, width: float, best: float
+) -> tuple[float, float]:
+    """Where losses begin to be jumps next, and how fine the next grid is."""
+    if width < _PROMISING and width < best:
+        return share, fine / 3
+    return _SHARES[(attempt + 1) % len(_SHARES)], fine
 
 
 def _tilt(steps: _Steps, level: Callable[[float], float], near: float) -> float:
@@ -263,33 +280,35 @@ def _tilt(steps: _Steps, level: Callable[[float], float], near: float) -> float:
     return max(*falls, 2e-8) / (0.02 * near)
 
 
-def _sides(
-    steps: _Steps, *, near: float, goal: float, tilt: float, share: float, room: float
-) -> dict[int, _Side | None]:
-    """Both sides, for epsilons that are at most `room` of it above the one it is made near."""
-    return {
-        side: _side(steps, side, near=near, goal=goal, tilt=tilt, share=share, room=room)
-        for side in (1, -1)
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scope:
+    """About which epsilon and ln delta bounds are made, and how.
+
+    tilt: how fast ln delta falls; share: of the bulk's deviation, where losses begin to be jumps;
+    room: the share of epsilon by which those that are asked may exceed it; fine: of the grid.
+    """
+
+    near: float
+    goal: float
+    tilt: float
+    share: float
+    room: float
+    fine: float
 
 
-def _side(
-    steps: _Steps,
-    side: int,
-    *,
-    near: float,
-    goal: float,
-    tilt: float,
-    share: float,
-    room: float,
-) -> _Side | None:
+def _sides(steps: _Steps, scope: _Scope) -> dict[int, _Side | None]:
+    return {side: _side(steps, side, scope) for side in (1, -1)}
+
+
+def _side(steps: _Steps, side: int, scope: _Scope) -> _Side | None:
+    near, goal, tilt = scope.near, scope.goal, scope.tilt
     step, count = steps.rounded(side), steps.count
-    place, deviation = _start(step, count, share, near)
+    place, deviation = _start(step, count, scope.share, near)
     mark = Mark(place, min(max(_WIDTH / step.mean, 0.1), 0.3))
     low = place - mark.width * math.sqrt(2 * (_UNMARKED + math.log(count)))
-    cap = (1 + room) * near + _BEYOND * deviation
+    cap = (1 + scope.room) * near + _BEYOND * deviation
     top = cap + max(0.3 * near, 25 / tilt)
-    finest = min(_FINE / tilt, (step.base + step.offset_at(place)) / _BELOW)
+    finest = min(scope.fine / tilt, (step.base + step.offset_at(place)) / _BELOW)
     nodes = min(max(math.ceil(top / finest), _FEW), _MANY)
     h = top / nodes
     last = math.ceil(cap / h)
@@ -356,8 +375,7 @@ def _meeting(side: _Side, goal: float, near: float) -> float:
     """An epsilon at which the upper side is at most the goal, or the lower one at least."""
     target = math.log(goal)
     good = math.inf if side.side > 0 else 0.0
-    place, bad = near, None
-    rate = 0.0
+    place, rate = near, 0.0
     before: tuple[float, float] | None = None
     for _ in range(_STEPS):
         value = side.at(place)

@@ -1,6 +1,6 @@
 """Jumps of a sampled Gaussian step on a grid of losses, from above and from below.
 
-A jump is an output whose noisy copy lies above a place. A unit is removed. See docs/proofs/jumps.md.
+A jump is an output whose noisy copy lies above a place. A unit is removed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacet.accounting.pld.capped_masses import Grid, tail_at
 from tacet.accounting.pld.sampled_cells import Cells, Mark, SampledGaussian
@@ -51,8 +52,9 @@ def jumps_above(
 ) -> Jumps | None:
     """Jumps, raised by `lift`: the profile lies nowhere below.
 
-    h, nodes: of the grid; log_times: ln of what masses are multiplied by; low: outputs below about this are raised to it; last: the node from which on losses are parted
-    between it and infinity. None where the grid does not serve.
+    h, nodes: of the grid; low: outputs below about this are raised to it; last: the node from
+    which on losses are parted between it and infinity; log_times: ln of what masses are
+    multiplied by. None where the grid does not serve.
 
     Bound       upper.
     Source      docs/proofs/jumps.md, Lemma 2.
@@ -60,7 +62,7 @@ def jumps_above(
     first = max(math.floor(_loss_at(step, low) / h), 0)
     if not first + 1 < last < nodes:
         return None
-    numbers = np.arange(first, last + 1)
+    numbers = np.arange(first, last + 1, dtype=np.float64)
     edges: Array = step.places(numbers * h - step.base)
     if not np.all(np.diff(edges) > 0):
         return None
@@ -115,7 +117,7 @@ def jumps_below(
     if not first + 1 < last < nodes:
         return None
     low = min(low, float(step.places(np.array([(first + 0.25) * h - step.base]))[0]))
-    numbers = np.arange(first, last + 1)
+    numbers: Array = np.arange(first, last + 1, dtype=np.float64)
     moved = np.zeros(len(numbers))
     edges: Array = np.empty(0)
     for trial in range(_ROUNDS + 1):
@@ -136,11 +138,12 @@ def jumps_below(
     masses = np.exp(logs - errors + log_times) * (1 - 1e-12)
     slip = cells.offset_error + 16 * _U * (abs(step.base) + cells.offset)
     lacking = numbers * h - (cells.offset + step.base) + slip
-    drift = _SLIGHT * h
+    drift = _SLIGHT * h + 1.5 * float(slip[-1])  # round-off of the largest losses
     falls = np.where(lacking <= drift, 0, np.ceil(np.maximum(lacking, 0.0) / h * (1 + 1e-9)))
-    places = numbers - falls.astype(np.int64)
-    good = (places >= 0) & np.isfinite(masses)
-    found = np.bincount(places[good], weights=masses[good], minlength=nodes + 1)
+    fallen: NDArray[np.int64] = np.asarray(numbers - falls, dtype=np.int64)
+    good = (fallen >= 0) & np.isfinite(masses)
+    gathered = np.bincount(fallen[good], weights=masses[good], minlength=nodes + 1)
+    found: Array = np.asarray(gathered, dtype=np.float64)
     share = float(mark.log_share(edges[-1:])[0][0]) - 1e-9
     mixed, null, error = tail_at(step, float(edges[-1]), _UNTILTED)
     far = math.exp(mixed - error + share + log_times) * (1 - 1e-12)
