@@ -188,11 +188,13 @@ def test_delta_is_that_of_none_one_two_and_three_jumps_by_plain_integrals() -> N
     pairs = zip(parts, (6e3, 1.6e4, 2.2e4, 3e4, 4e4), strict=True)
     profile = np.concatenate([plain.profile(part, c) for part, c in pairs])
     smooth = CubicSpline(near, np.log(profile))
-    mass = math.exp(plain.log_mass)
+    # below all losses: the masses under both laws
+    mass, other = plain.log_mass, count * math.log1p(-plain.null)
 
     def bulk(at: Array) -> Array:
         inside = np.exp(smooth(np.maximum(at, near[0])))
-        found: Array = np.where(at < near[0], -mass * np.expm1(at), inside)
+        below = -math.exp(mass) * np.expm1(at + other - mass)
+        found: Array = np.where(at < near[0], below, inside)
         return found
 
     x = np.linspace(5.0, 14.0, 40_001)
@@ -200,7 +202,8 @@ def test_delta_is_that_of_none_one_two_and_three_jumps_by_plain_integrals() -> N
     jumps = count * (x[1] - x[0]) * np.exp(-x * x / 2 + loss) / math.sqrt(2 * math.pi)
     jumps *= ndtr((x - mark.place) / mark.width)
     alone = float(jumps @ bulk(epsilon - loss))
-    coarse, places = jumps[:-1].reshape(-1, 100).sum(axis=1), loss[50::100]
+    coarse = jumps[:-1].reshape(-1, 20).sum(axis=1)
+    places = (jumps * loss)[:-1].reshape(-1, 20).sum(axis=1) / coarse
     two = 0.5 * float(
         sum(m * (coarse @ bulk(epsilon - places - p)) for m, p in zip(coarse, places, strict=True))
     )

@@ -35,7 +35,7 @@ _PART = 0.4  # of epsilon: a larger loss is a jump
 _MOST_MEAN = 1.0
 _MOST_JUMPS = 12
 _FAR, _HALVINGS = 40.0, 40
-_LAYING = 1 << 18  # nodes whose work is that of the grids of the smallest losses
+_LAYING = 1 << 16  # nodes whose work is that of the grids of the smallest losses
 _UNTILTED = Grid(step=1.0, tilt=0.0, remove=True, most=1)
 _LEFT_OUT, _RARE = -25.0, -16.0
 _SURELY, _GAIN = 2, 0.7
