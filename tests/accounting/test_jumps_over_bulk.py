@@ -207,7 +207,7 @@ def test_delta_is_that_of_none_one_two_and_three_jumps_by_plain_integrals() -> N
     two = 0.5 * float(
         sum(m * (coarse @ bulk(epsilon - places - p)) for m, p in zip(coarse, places, strict=True))
     )
-    three = two**2 / alone  # to its order
+    three = two**2 / (2 * alone)  # a large one and two small ones, as two is one and one
     truth = float(bulk(np.array([epsilon]))[0]) + alone + two + three
     found = engine.delta_interval(steps(rate, noise, count), epsilon=epsilon)
     assert width(found) < 2e-5

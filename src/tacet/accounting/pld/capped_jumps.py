@@ -228,7 +228,7 @@ def _split(
 def _start(step: SampledGaussian, count: int, near: float) -> float:
     """The place above which losses are jumps."""
     start = float(step.places(np.array([_PART * near]))[0]) if near > 0 else -_FAR
-    return max(start, _place(step, count, math.log(_MOST_MEAN)))
+    return max(start, rare_place(step, count, math.log(_MOST_MEAN)))
 
 
 def _planned(split: _Split, jumps: int, *, near: float, goal: float) -> Plan | None:
