@@ -24,7 +24,7 @@ from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
 from tacet.privacy import events
 from tacet.query import ranking as rankings
-from tacet.query.aggregates import cuts, trials
+from tacet.query.aggregates import cuts, cutting, trials
 from tacet.query.aggregates.answers import Assume, Exact
 from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import cut_points
@@ -140,7 +140,18 @@ def test_half_the_rows_would_be_found() -> None:
     assert worst > 1.5
 
 
+@pytest.fixture
+def _forgetting() -> Iterator[None]:
+    """Ways of cutting are remembered, and those of other places would be taken by other tests."""
+    cutting._within.cache_clear()
+    cutting._found.cache_clear()
+    yield
+    cutting._within.cache_clear()
+    cutting._found.cache_clear()
+
+
 @pytest.mark.statistical
+@pytest.mark.usefixtures("_forgetting")
 @pytest.mark.parametrize("wanted", WANTED)
 @pytest.mark.parametrize("engine", [False, True])
 def test_cuts_have_their_joint_law(
