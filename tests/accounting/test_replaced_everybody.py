@@ -147,7 +147,6 @@ _RARE = GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.99, 0.01))
     "event",
     [
         _RARE,
-        _RARE * 3 + Laplace(noise_multiplier=2),
         _RARE.poisson_sampled(rate=1),
         _RARE.fixed_size_sampled(size=2, population=2),
         Approximate(epsilon=0.5, delta=0.01).fixed_size_sampled(size=1, population=2),
@@ -161,6 +160,16 @@ def test_what_stands_for_two_units_from_above_claims_nothing_below(event: Event)
     assert found.lower == 0 < found.upper
     found = delta_interval(event, epsilon=0.01, neighbors=ReplaceOne)
     assert found.lower == 0 < found.upper
+
+
+def test_beside_another_part_the_other_one_alone_is_claimed_below() -> None:
+    alone = Laplace(noise_multiplier=2)
+    whole = _RARE * 3 + alone
+    found = epsilon_interval(whole, delta=1e-4, neighbors=ReplaceOne)
+    below = epsilon_interval(alone, delta=1e-4, neighbors=ReplaceOne)
+    assert below.lower <= found.lower <= below.upper < found.upper
+    at, least = (delta_interval(e, epsilon=0.01, neighbors=ReplaceOne) for e in (whole, alone))
+    assert 0 < least.lower <= at.lower <= least.upper < at.upper
 
 
 def test_what_is_reached_is_claimed_below() -> None:

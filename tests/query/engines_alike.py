@@ -95,7 +95,7 @@ def local() -> Any:
     """The Spark of this test process, started at the first use."""
     from tacet.query.engines.spark_local import local_spark
 
-    return local_spark(memory="1g", threads=2, settings=_SMALL)
+    return local_spark(memory="2g", threads=2, settings=_SMALL)
 
 
 def opened_on(
