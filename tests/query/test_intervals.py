@@ -21,7 +21,7 @@ from scipy import stats
 from tests.query.many_cells import Asked, ask, repeated, sums_of
 
 import tacet
-from tacet.query.aggregates import quantiles
+from tacet.query.aggregates import ranks
 from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.sums import Clamp
 
@@ -193,12 +193,12 @@ def test_a_quantile_s_interval_is_narrow_where_rows_are_many() -> None:
 
 def test_intervals_that_are_too_narrow_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aimed at the quantile itself instead of beside it, the two draws leave it out too often."""
-    right = quantiles.draw_points
+    right = ranks.draw_points
 
     def unshifted(counted: Any, *, shift: int, **options: Any) -> Any:
         return right(counted, shift=0, **options)
 
-    monkeypatch.setattr(quantiles, "draw_points", unshifted)
+    monkeypatch.setattr("tacet.query.aggregates.quantiles.draw_points", unshifted)
     asked = ask(
         kinds_of_cells(QUANTILES),
         {"answer": tacet.median("x", 0, 100, steps=40, interval=0.6)},
