@@ -25,6 +25,7 @@ __all__ = ["Cells", "Mark", "SampledGaussian"]
 _U = 2.0**-53
 _POINTS = 8
 _NARROW = 0.12
+_MOST_CELLS = 1 << 22
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 _NORMAL_ERROR = 1e-14
 """log_ndtr(x) counts as right within (1 + x^2) times this, relative; its argument is rounded."""
@@ -139,10 +140,15 @@ class SampledGaussian:
         )
 
     def mesh(self, low: float, high: float, mark: Mark | None = None) -> Array:
-        """Places from low to high between which cells are narrow."""
+        """Places from low to high between which cells are narrow.
+
+        OverflowError where they would be more than four million: nothing is proved then.
+        """
         far = max(abs(low), abs(high)) + self.mean + 1.0
         far += mark.steepest(low) if mark is not None else 0.0
         count = math.ceil((high - low) * far / (2 * _NARROW)) + 1
+        if count > _MOST_CELLS:
+            raise OverflowError(f"{count} cells")
         return np.linspace(low, high, count + 1)
 
     def grouped(self, edges: Array, mark: Mark | None = None) -> Cells:
