@@ -22,7 +22,7 @@ def visits(tmp_path: Path) -> str:
 
 
 def test_a_look_at_a_file(visits: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["describe", visits, "--unit", "person", "--epsilon", "50"]) == 0
+    assert main(["describe", visits, "--unit", "person", "--epsilon", "2000"]) == 0
     said = capsys.readouterr()
     assert "visits: about" in said.out
     assert "age: number, by a private vote" in said.out
@@ -79,9 +79,10 @@ def test_mistakes_are_named(
 def test_every_answer_is_recorded_and_verified(
     visits: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # A loud budget: the votes of 40 people must come out as they are, whatever the noise.
     record, ledger = tmp_path / "look.json", f"sqlite:///{tmp_path / 'budget.db'}"
-    verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--rho", "1"]
-    book = ["--ledger", ledger, "--dataset", "v", "--budget", "rho=2"]
+    verb = ["describe", visits, "--unit", "person", "--max-rows", "5", "--rho", "500"]
+    book = ["--ledger", ledger, "--dataset", "v", "--budget", "rho=1000"]
     assert main([*verb, *book, "--output", str(record)]) == 0
     assert main([*verb, "--output", str(record)]) == 2  # it exists
     capsys.readouterr()
@@ -91,7 +92,7 @@ def test_every_answer_is_recorded_and_verified(
     assert lines[:5] == ["votes", "ranges", "numbers", "picture of age", "spent"]
     stated = json.loads(record.read_text())
     releases = stated["releases"]
-    assert stated["spent"] == "ZCDP(rho=1.0)"
+    assert stated["spent"] == "ZCDP(rho=500.0)"
     gone = stated | {"releases": {k: v for k, v in releases.items() if k != "votes"}}
     changed = json.loads(json.dumps(stated))
     changed["releases"]["numbers"]["query"]["aggregates"]["rows"]["weight"] = "7"
