@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.tiers import mostly_slow
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(
@@ -21,7 +22,7 @@ def test_there_are_examples() -> None:
     assert "accounting.md" in PAGES
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", mostly_slow(PAGES, quick=3))
 def test_examples_of_the_page_run(page: str) -> None:
     text = (DOCS / page).read_text()
     code = "\n".join(block for block in BLOCK.findall(text) if ">>>" in block)

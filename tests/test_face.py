@@ -47,6 +47,7 @@ def test_guarantees_need_nothing_outside_the_standard_library_either() -> None:
     assert strangers == {"tacet"}
 
 
+@pytest.mark.slow
 def test_it_can_be_imported_where_warnings_are_errors() -> None:
     names = "; ".join(f"tacet.{name}" for name in tacet.__all__)
     assert run(f"import tacet; {names}; print('fine')", "-W", "error") == "fine\n"

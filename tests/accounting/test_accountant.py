@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.accounting import accountant, explanation
@@ -180,10 +181,12 @@ LONG = (12, 13, 14, 15, 17)  # of fixed size, or replaced on a sample
 
 @pytest.mark.parametrize(
     ("event", "neighbors"),
-    [
-        pytest.param(*tree, marks=pytest.mark.slow if place in LONG else ())
-        for place, tree in enumerate(TREES)
-    ],
+    mostly_slow(
+        [
+            pytest.param(*tree, marks=pytest.mark.slow if place in LONG else ())
+            for place, tree in enumerate(TREES)
+        ]
+    ),
 )
 def test_engines_agree_within_what_they_prove(event: Event, neighbors: Neighbors) -> None:
     found = findings(event, delta=1e-5, neighbors=neighbors)
@@ -201,7 +204,7 @@ def test_engines_agree_within_what_they_prove(event: Event, neighbors: Neighbors
     assert back.lower <= 1e-5 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("event", "neighbors"), TREES[:8])
+@pytest.mark.parametrize(("event", "neighbors"), mostly_slow(TREES[:8]))
 def test_divergences_never_beat_the_tighter_engines(event: Event, neighbors: Neighbors) -> None:
     found = {one.engine: one.interval for one in findings(event, delta=1e-6, neighbors=neighbors)}
     by_renyi = found.pop("Renyi divergences").upper
@@ -317,14 +320,14 @@ def test_an_own_delta_stays() -> None:
     assert many == pytest.approx(1 - (1 - 1e-4) ** 3, rel=1e-6)
 
 
-@pytest.mark.parametrize("at", [0.5, 1e-30, 1e-100, 1e-300])
+@pytest.mark.parametrize("at", mostly_slow([0.5, 1e-30, 1e-100, 1e-300]))
 def test_extreme_deltas_are_finite_and_ordered(at: float) -> None:
     for event in (Gaussian(noise_multiplier=1.0), Laplace(noise_multiplier=1.0) * 20, SAMPLED * 20):
         found = epsilon_interval(event, delta=at)
         assert 0 <= found.lower <= found.upper < math.inf
 
 
-@pytest.mark.parametrize("noise", [0.05, 1e6])
+@pytest.mark.parametrize("noise", mostly_slow([0.05, 1e6]))
 def test_extreme_noise(noise: float) -> None:
     for event in (
         Gaussian(noise_multiplier=noise),

@@ -293,6 +293,7 @@ def test_hiding_never_costs(base: Event) -> None:
     assert many < 1.1 * poisson
 
 
+@pytest.mark.slow
 def test_against_poisson_samples_of_one_epoch_and_of_ten() -> None:
     one = Gaussian(noise_multiplier=1.0).randomly_allocated(steps=100)
     sampled = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01) * 100
@@ -302,6 +303,7 @@ def test_against_poisson_samples_of_one_epoch_and_of_ten() -> None:
     assert ends["privacy loss distribution (FFT)"] < ends["Renyi divergences"]
 
 
+@pytest.mark.slow
 def test_rewriting_and_relations() -> None:
     base = Gaussian(noise_multiplier=1.0)
     assert plain(base.randomly_allocated(steps=1)) == base.poisson_sampled(rate=1)
@@ -340,6 +342,7 @@ def test_rewriting_and_relations() -> None:
     assert "drawn at random" in str(explain(event, delta=1e-5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 10**5, 10**12])
 @pytest.mark.parametrize("sigma", mostly_slow([0.05, 200.0]))
 def test_numbers_of_any_size(sigma: float, steps: int) -> None:
@@ -364,6 +367,7 @@ def test_ends_of_a_curve() -> None:
         assert np.all(np.diff(box.upper) <= 1e-15)
 
 
+@pytest.mark.slow
 def test_replacing_a_unit_by_every_allocation() -> None:
     """Coins at one of three steps; the unit's coin is turned one way or the other."""
     own, steps = 0.7, 3

@@ -293,6 +293,7 @@ def test_clones_by_plain_sums(local: float, count: int, epsilon: float) -> None:
     assert truth * (1 - 1e-10) <= value <= truth * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_runs_of_clones_bound_the_plain_sum() -> None:
     value = delta_of_shuffled(2.0, count=3000, epsilon=0.3)
     truth = clones_by_sums(2.0, 3000, 0.3)
@@ -335,6 +336,7 @@ def test_the_closed_form_enforces_its_condition() -> None:
             approx_dp_of_shuffled(0.1, count=1000, delta=wrong)
 
 
+@pytest.mark.slow
 def test_shuffled_events() -> None:
     event = RandomizedResponse(epsilon=1.0, categories=2).shuffled(count=1000)
     assert isinstance(event, Shuffled)

@@ -57,6 +57,7 @@ def test_a_target_without_epsilon_is_met_by_delta() -> None:
     assert calibrate(gaussian, target=Advantage(0.1)) == noise
 
 
+@pytest.mark.slow
 def test_a_target_without_delta_is_met_by_pure_mechanisms_alone() -> None:
     noise = calibrate(lambda x: Laplace(noise_multiplier=x) * 7, target=ApproxDP(1, 0))
     assert 7 <= noise <= 7 * (1 + 1e-8)
@@ -97,6 +98,7 @@ def test_a_true_positive_rate() -> None:
     assert math.log(2) * (1 - 1e-5) <= pure <= math.log(2)
 
 
+@pytest.mark.slow
 def test_a_true_positive_rate_of_private_training() -> None:
     noise = calibrate(training, target=TruePositiveRate(at_most=0.02, fpr=0.01), tolerance=1e-4)
     curve = accountant.tradeoff(training(noise), points=60)

@@ -77,13 +77,16 @@ def between(low: mp.mpf, high: float, mean: mp.mpf) -> mp.mpf:
 
 @pytest.mark.parametrize(
     ("rate", "noise", "epsilon", "reach"),
-    [
-        (1e-5, 0.7, 6.0, 16),
-        (2e-6, 0.5, 14.0, 20),
-        pytest.param(1e-3, 0.9, 9.0, 24, marks=pytest.mark.slow),
-        pytest.param(1e-7, 1.5, 0.002, 24, marks=pytest.mark.slow),
-        pytest.param(1e-4, 0.4, 70.0, 35, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (1e-5, 0.7, 6.0, 16),
+            (2e-6, 0.5, 14.0, 20),
+            pytest.param(1e-3, 0.9, 9.0, 24, marks=pytest.mark.slow),
+            pytest.param(1e-7, 1.5, 0.002, 24, marks=pytest.mark.slow),
+            pytest.param(1e-4, 0.4, 70.0, 35, marks=pytest.mark.slow),
+        ],
+        quick=2,
+    ),
 )
 def test_two_steps_far_out_against_an_integral(
     rate: float, noise: float, epsilon: float, reach: int
@@ -209,6 +212,7 @@ def four(rate: float, noise: float, epsilon: float) -> mp.mpf:
     return q**4 * (mp.ncdf(far) - rest)
 
 
+@pytest.mark.slow
 def test_jumps_begin_at_once_where_noise_is_large() -> None:
     """A loss of 4e-13 is that of an output a million deviations below the first jump."""
     before = time.process_time()

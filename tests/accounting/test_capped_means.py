@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from tests.accounting.test_capped_sums import Pair, relative_width, steps
+from tests.tiers import mostly_slow
 
 from tacet.accounting import accountant
 from tacet.accounting.contour import engine as contour
@@ -52,7 +53,9 @@ def test_near_what_contours_find_of_many_steps(rate: float, noise: float, count:
 
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
-    [(0.5758, 0.137, 241_250_798_037, 1.989e-8), (0.1217, 0.06618, 21_854_929_152, 0.00268)],
+    mostly_slow(
+        [(0.5758, 0.137, 241_250_798_037, 1.989e-8), (0.1217, 0.06618, 21_854_929_152, 0.00268)]
+    ),
 )
 def test_epsilon_of_very_many_steps_is_narrow(
     rate: float, noise: float, count: int, delta: float
@@ -70,7 +73,9 @@ def test_epsilon_of_very_many_steps_is_narrow(
 
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "epsilon"),
-    [(0.1905, 0.4245, 205_789_540_970, 7.14e-5), (1.767e-4, 0.08516, 50_384_785_679, 140.4)],
+    mostly_slow(
+        [(0.1905, 0.4245, 205_789_540_970, 7.14e-5), (1.767e-4, 0.08516, 50_384_785_679, 140.4)]
+    ),
 )
 def test_delta_of_very_many_steps_is_one(
     rate: float, noise: float, count: int, epsilon: float

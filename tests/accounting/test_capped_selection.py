@@ -13,6 +13,7 @@ import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import farthest
 from tests.mechanisms.retry.tries_laws import Tries, best_of, largest_loss, masses, steep_pair
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.accounting.selection import (
@@ -70,7 +71,7 @@ def divergence(one: list[Any], two: list[Any], alpha: Fraction) -> Any:
     )
 
 
-@pytest.mark.parametrize("event", tries(ONE), ids=str)
+@pytest.mark.parametrize("event", mostly_slow(tries(ONE), quick=2), ids=str)
 def test_no_price_is_below_enumeration(event: Tries) -> None:
     found = pairs(event)
     pure = mpf(float(accounting.price(event, PureDP).epsilon)) * (1 + mpf(10) ** -12)
@@ -88,12 +89,14 @@ def test_no_price_is_below_enumeration(event: Tries) -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [
-        NegativeBinomialTries(event=FAILING, shape=1, stop=0.1, most=2),
-        NegativeBinomialTries(event=FAILING, shape=0, stop=0.02, most=50),
-        NegativeBinomialTries(event=FAILING, shape=-0.5, stop=0.01, most=8),
-        PoissonTries(event=FAILING, mean=3, most=3),
-    ],
+    mostly_slow(
+        [
+            NegativeBinomialTries(event=FAILING, shape=1, stop=0.1, most=2),
+            NegativeBinomialTries(event=FAILING, shape=0, stop=0.02, most=50),
+            NegativeBinomialTries(event=FAILING, shape=-0.5, stop=0.01, most=8),
+            PoissonTries(event=FAILING, mean=3, most=3),
+        ]
+    ),
     ids=str,
 )
 def test_nor_where_runs_fail(event: Tries) -> None:

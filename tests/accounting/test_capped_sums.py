@@ -11,6 +11,7 @@ from collections.abc import Callable
 import mpmath as mp
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting import accountant
 from tacet.accounting.contour import engine as contour
@@ -265,13 +266,15 @@ def test_rare_hits_cost_nothing_at_a_large_delta() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
-    [
-        (0.001, 0.05, 1000, 1e-5),
-        (1.26e-6, 0.0606, 2328, 5.4e-6),
-        pytest.param(2.87e-5, 0.219, 334, 5e-3, marks=pytest.mark.slow),
-        pytest.param(8.27e-5, 0.36, 2, 9.4e-5, marks=pytest.mark.slow),
-        pytest.param(4.2474e-6, 0.1919, 1363, 3.656e-3, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (0.001, 0.05, 1000, 1e-5),
+            (1.26e-6, 0.0606, 2328, 5.4e-6),
+            pytest.param(2.87e-5, 0.219, 334, 5e-3, marks=pytest.mark.slow),
+            pytest.param(8.27e-5, 0.36, 2, 9.4e-5, marks=pytest.mark.slow),
+            pytest.param(4.2474e-6, 0.1919, 1363, 3.656e-3, marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_the_accountant_is_narrow_where_contours_are_not(
     rate: float, noise: float, count: int, delta: float

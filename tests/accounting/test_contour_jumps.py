@@ -62,6 +62,7 @@ def exact_two_steps(q: float, sigma: float, epsilon: float, *, remove: bool) -> 
     return mp.quad(integrand, places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", mostly_slow([1, 2]))
 @pytest.mark.parametrize(
     ("q", "sigma", "delta"),
@@ -115,6 +116,7 @@ NEAR_TRANSITION = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "sigma", "count", "delta"), mostly_slow(NEAR_TRANSITION, quick=2))
 def test_holds_the_truth_near_the_phase_transition(
     q: float, sigma: float, count: int, delta: float
@@ -149,6 +151,7 @@ def test_more_places_are_tried_where_one_does_not_serve(
     assert delta_interval(steps(q, sigma, count), epsilon=found.lower).upper >= delta
 
 
+@pytest.mark.slow
 def test_the_pieces_of_a_step_make_the_step() -> None:
     """The laws of bulk and jumps, weighted, add up to the law; every mass by another method."""
     mp = mpmath.mp.clone()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.accounting.contour_references import cut_law_delta
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
 from tacet.accounting.contour.parts import Direction, flatten, parts_of
@@ -233,6 +234,7 @@ def test_tiny_deltas_and_great_counts() -> None:
     assert 0 < half.upper - half.lower < 1e-8
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     q=st.floats(1e-3, 0.9),
@@ -250,6 +252,7 @@ def test_delta_falls_with_epsilon(
     assert second.lower <= first.upper
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     q=st.floats(1e-3, 0.5),
@@ -325,12 +328,14 @@ def test_the_cumulant_is_known_at_the_least_abscissas_too() -> None:
 
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
-    [
-        (0.0363, 0.0913, 142_810_179, 3.3e-15),
-        (0.2, 0.2, 400, 0.1),
-        (0.008932, 0.1041, 3_686_797, 3.651e-241),  # jumps lie apart from the bulk
-        pytest.param(0.0006, 0.08, 10**7, 1e-200, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (0.0363, 0.0913, 142_810_179, 3.3e-15),
+            (0.2, 0.2, 400, 0.1),
+            (0.008932, 0.1041, 3_686_797, 3.651e-241),  # jumps lie apart from the bulk
+            pytest.param(0.0006, 0.08, 10**7, 1e-200, marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_faint_noise_and_many_steps_are_narrow(
     q: float, sigma: float, count: int, delta: float

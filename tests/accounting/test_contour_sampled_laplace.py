@@ -34,6 +34,7 @@ def sampled(noise: float, rate: float, *, remove: bool) -> Points:
     return mixed(pairs, rate, remove=remove)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", mostly_slow(BOTH))
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),

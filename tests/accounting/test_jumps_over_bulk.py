@@ -158,7 +158,7 @@ class _Bulk:
 _CASE = (1.03e-9, 0.6155, 360_000_000, 0.0004292)
 
 
-@pytest.mark.parametrize("place", [6.6, 7.0])
+@pytest.mark.parametrize("place", mostly_slow([6.6, 7.0]))
 def test_the_profile_of_a_bulk_lies_between_its_sides(place: float) -> None:
     rate, noise, count, epsilon = _CASE
     step, mark = SampledGaussian(rate, 1 / noise), Mark(place, 0.15)
@@ -179,6 +179,7 @@ def test_the_profile_of_a_bulk_lies_between_its_sides(place: float) -> None:
     assert np.all(high <= -np.expm1([-1.0, -0.01]) * (1 + 1e-6))
 
 
+@pytest.mark.slow
 def test_delta_is_that_of_none_one_two_and_three_jumps_by_plain_integrals() -> None:
     rate, noise, count, epsilon = _CASE
     step, mark = SampledGaussian(rate, 1 / noise), Mark(6.8, 0.2)  # another cut than the engine's
@@ -215,6 +216,7 @@ def test_delta_is_that_of_none_one_two_and_three_jumps_by_plain_integrals() -> N
     assert truth * (1 - 5e-6) < found.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta", "known"),
     mostly_slow(
@@ -243,7 +245,9 @@ def test_rare_jumps_over_a_tiny_bulk_are_narrow(
 
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
-    [(5.9e-9, 0.5595, 721_937_745_075, 2.0e-238), (4.5e-9, 0.559, 20_299_017_482, 3.3e-124)],
+    mostly_slow(
+        [(5.9e-9, 0.5595, 721_937_745_075, 2.0e-238), (4.5e-9, 0.559, 20_299_017_482, 3.3e-124)]
+    ),
 )
 def test_contours_meet_jumps_over_a_bulk_where_both_are_narrow(
     rate: float, noise: float, count: int, delta: float
@@ -256,6 +260,7 @@ def test_contours_meet_jumps_over_a_bulk_where_both_are_narrow(
     assert width(found) < 1e-3
 
 
+@pytest.mark.slow
 def test_the_accountant_asks_for_jumps_over_a_bulk() -> None:
     rate, noise, count, _ = _CASE
     event = Gaussian(noise_multiplier=noise).poisson_sampled(rate=rate) * count

@@ -90,6 +90,7 @@ def test_many_different_scales_hold_long_arithmetic(
     assert values[1] <= delta * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_fast_scales_are_narrow() -> None:
     """They turn so fast that a stretch from the last node on would hold no small |phi|."""
     scales = scales_between(1.0, 20.0, 1000, 11)
@@ -374,6 +375,7 @@ def test_residues_refuse() -> None:
         residues.epsilon_interval([(Laplace(noise_multiplier=2), 5)], delta=0)
 
 
+@pytest.mark.slow
 @given(
     scales=st.lists(st.fractions(Fraction(1, 5), 20, max_denominator=50), min_size=1, max_size=5),
     extra=st.fractions(Fraction(1, 2), 20, max_denominator=50),

@@ -139,6 +139,7 @@ def test_delta_rises_with_the_count_and_falls_with_epsilon(
     assert less.lower <= found.upper
 
 
+@pytest.mark.slow
 @given(
     pure=st.fractions(Fraction(1, 10**9), 20),
     count=st.integers(1, 10**12),

@@ -254,6 +254,7 @@ def test_the_accountant_asks_first() -> None:
 numbers = st.fractions(Fraction(1, 1000), 3, max_denominator=1000)
 
 
+@pytest.mark.slow
 @given(
     epsilons=st.lists(numbers, min_size=1, max_size=6),
     extra=numbers,

@@ -329,6 +329,7 @@ def test_a_curve_claims_no_more_than_a_pattern_reaches() -> None:
     assert interval.lower < 0.99 * interval.upper
 
 
+@pytest.mark.slow
 def test_cyclic_samples() -> None:
     banded = MatrixMechanism(noise_multiplier=3, encoder=(3, 4), steps=11, separation=2)
     cyclic = banded.cyclic_poisson_sampled(rate=0.1)

@@ -73,7 +73,7 @@ INSIDE: list[tuple[Event, Pair]] = [
 
 
 @pytest.mark.parametrize(("inside", "pair"), INSIDE, ids=["coins", "geometric", "leaky"])
-@pytest.mark.parametrize(("rate", "count"), [(0.3, 1), (0.1, 3)])
+@pytest.mark.parametrize(("rate", "count"), mostly_slow([(0.3, 1), (0.1, 3)]))
 def test_compositions_on_samples_are_enumerated(
     inside: Event, pair: Pair, rate: float, count: int
 ) -> None:
@@ -140,6 +140,7 @@ def test_nested_samples_of_a_fixed_size() -> None:
 # ------------------------------------------------------------------------- laws on the grid
 
 
+@pytest.mark.slow
 def test_what_is_roughly_known_adds_no_mass() -> None:
     smooth = gaussian(Fraction(1, 4))
     generator = np.random.default_rng(3)
@@ -156,6 +157,7 @@ def test_what_is_roughly_known_adds_no_mass() -> None:
     assert 1 - 1e-12 <= law.weights.sum() + law.infinity <= 1 + 1e-7
 
 
+@pytest.mark.slow
 def test_random_allocations_compose() -> None:
     event = Gaussian(noise_multiplier=2.0).randomly_allocated(steps=20)
     alone, several = epsilon(event, delta=1e-5), epsilon(event * 20, delta=1e-5)
@@ -233,6 +235,7 @@ def test_selections_beside_other_events_are_never_below_an_attack(seed: int) -> 
             assert found.lower >= once * largest_delta(alone, at) * (1 - 1e-2) - 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tries",
     mostly_slow(

@@ -203,6 +203,7 @@ def test_a_mixture_of_one_shift_is_gaussian() -> None:
     assert gdp_price(one) == GDP.from_squared(Fraction(1, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", mostly_slow([1.0, 0.125]))
 @pytest.mark.parametrize("event", [MIXTURE, NEVER_STILL], ids=["still", "moving"])
 def test_mixture_divergences_hold_long_integrals(event: GaussianMixture, rate: float) -> None:
@@ -332,6 +333,7 @@ def test_bounds_with_replacement_are_above_a_mechanism() -> None:
         assert bound < whole
 
 
+@pytest.mark.slow
 def test_pure_privacy_with_replacement() -> None:
     size, population, scale = 3, 8, 4
     event = DiscreteLaplace(scale=scale, sensitivity=1)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.accounting.filter_games import Path, binary, leaky
+from tests.tiers import mostly_slow
 
 from tacet.accounting.odometers import Odometer, PureOdometer, mixture_boundary, sharpest_at
 from tacet.errors import BudgetExceeded, InvalidParameter, UnsupportedEvent, WrongUnit
@@ -74,7 +75,7 @@ def test_the_reading_costs_little_more_than_a_filter_that_stops_there() -> None:
     assert fixed < reading < 1.18 * fixed
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.3])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.05, 0.3]))
 @pytest.mark.parametrize("delta", [0.2, 0.02])
 def test_the_loss_ever_passes_the_reading_with_probability_below_delta(
     epsilon: float, delta: float
@@ -102,7 +103,7 @@ def test_the_loss_ever_passes_the_reading_with_probability_below_delta(
 STOPS = ("when it pays", "at the reading", "never")
 
 
-@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("stop", mostly_slow(STOPS, quick=2))
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_stops_because_of_the_reading_gains_nothing(stop: str, seed: int) -> None:
     """P(S) <= E_Q[e^epsilon 1_S] + delta + own_delta, for the best S of every stopping rule."""
@@ -150,7 +151,7 @@ def test_whoever_stops_because_of_the_reading_gains_nothing(stop: str, seed: int
     assert 0 < leaked <= 0.05
 
 
-@pytest.mark.parametrize("delta", [0.3, 0.05])
+@pytest.mark.parametrize("delta", mostly_slow([0.3, 0.05]))
 def test_no_adversary_at_all_passes_the_reading_more_often_than_delta(delta: float) -> None:
     """The best of all choices of up to 16 questions, by dynamic programming, exactly."""
     steps = (2, 4, 8)  # epsilons in tenths

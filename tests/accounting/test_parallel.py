@@ -29,6 +29,7 @@ SPENDS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(SPENDS, st.integers(1, 4))
 def test_owed_is_the_sum_of_the_largest_in_each_number(
     spends: list[tuple[int, Fraction, Fraction]], max_parts: int

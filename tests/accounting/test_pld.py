@@ -329,6 +329,7 @@ def test_samples_bound_with_their_confidence() -> None:
     assert loss.compose(loss).confidence == pytest.approx(1 - 2e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_worse_of_two_directions() -> None:
     event = Gaussian(noise_multiplier=1).poisson_sampled(rate=0.1) * 10
     losses = [

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import mpmath
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting import accountant
 from tacet.accounting.contour import engine as contour
@@ -88,7 +89,7 @@ def meant(masses: list[float]) -> list[Fraction]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 8))]
+    "seed", mostly_slow([0, 1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 8))])
 )
 def test_random_finite_pairs_composed_with_themselves_and_others(seed: int, ways: str) -> None:
     source = random.Random(seed)
@@ -195,7 +196,7 @@ def binomial(count: int, pure: float, epsilon: float) -> Any:
     return total
 
 
-@pytest.mark.parametrize("count", [2, 3, 64, 65, 1000, 5000])
+@pytest.mark.parametrize("count", mostly_slow([2, 3, 64, 65, 1000, 5000]))
 @pytest.mark.parametrize("delta", [0.01, 1e-6, 1e-15, 1e-30])
 def test_a_pmf_on_a_lattice_composed_many_times(count: int, delta: float) -> None:
     pure = 2.0 / count
@@ -210,7 +211,7 @@ def test_a_pmf_on_a_lattice_composed_many_times(count: int, delta: float) -> Non
 
 
 @pytest.mark.parametrize(
-    ("sigma", "count"), [(Fraction(1, 2), 40), (Fraction(2), 16), (Fraction(5), 3)]
+    ("sigma", "count"), mostly_slow([(Fraction(1, 2), 40), (Fraction(2), 16), (Fraction(5), 3)])
 )
 def test_discrete_gaussians_against_a_long_lattice_convolution(sigma: Fraction, count: int) -> None:
     reach = math.ceil(14 * sigma) + 1
@@ -264,7 +265,7 @@ def drawn_event(source: random.Random) -> Event:
     return compose(parts)
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", mostly_slow(range(14), quick=2))
 def test_grids_agree_with_contours_on_random_compositions(seed: int) -> None:
     source = random.Random(100 + seed)
     event = drawn_event(source)

@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import special
+from tests.tiers import mostly_slow
 
 from tacet.accounting.profiles import boxes
 from tacet.accounting.profiles.bounds import Direction, curve_of, profile_bounds
@@ -101,7 +102,9 @@ CASES: list[tuple[Event, Callable[[Any], Any], float]] = [
 
 
 @pytest.mark.parametrize(
-    ("event", "truth", "reach"), CASES, ids=lambda v: None if callable(v) else str(v)[:40]
+    ("event", "truth", "reach"),
+    mostly_slow(CASES, quick=7),
+    ids=lambda v: None if callable(v) else str(v)[:40],
 )
 def test_bounds_enclose_long_values_and_are_narrow(
     event: Event, truth: Callable[[Any], Any], reach: float

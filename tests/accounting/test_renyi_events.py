@@ -306,6 +306,7 @@ def test_wrong_schemes_and_numbers_are_named() -> None:
         renyi(nested, alpha=2, neighbors=ReplaceOne)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.5, 5), st.floats(0.005, 0.5), st.integers(1, 500), st.floats(1e-9, 0.1))
 def test_epsilon_and_delta_by_divergences_there_and_back(

@@ -105,6 +105,7 @@ def test_a_replaced_mixture_is_no_better_than_its_two_sides(opposite: float) -> 
         assert profile_bounds(_MIXTURE, [at], neighbors=ReplaceOne)[1][0] >= truth * (1 - 1e-7)
 
 
+@pytest.mark.slow
 def test_allocations_of_which_some_have_one_step_count_all_steps_twice() -> None:
     event = _NOISE.randomly_allocated(steps=3, uses=2)
     # the step of its own shows at least one unit replaced in it

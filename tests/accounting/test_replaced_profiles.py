@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.accounting.finite_pairs import Pair, largest_delta
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interval, renyi
 from tacet.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
@@ -58,7 +59,7 @@ def pulled_apart(one: Pair, other: Pair) -> tuple[Pair, NDArray[np.float64]]:
     return Pair(neither * ratios[0], neither * ratios[1]), neither
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_slow(range(12), quick=5))
 def test_no_row_of_three_laws_exceeds_the_profile_of_two_steps(seed: int) -> None:
     generator = np.random.default_rng(seed)
     rate = float(generator.choice([0.03, 0.3, 1.0]))
@@ -74,7 +75,7 @@ def test_no_row_of_three_laws_exceeds_the_profile_of_two_steps(seed: int) -> Non
         assert found.lower[0] <= found.upper[0]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_slow(range(8), quick=5))
 def test_the_row_that_pulls_apart_attains_it_at_every_epsilon(seed: int) -> None:
     generator = np.random.default_rng(100 + seed)
     rate = float(generator.choice([0.1, 0.6, 1.0]))
@@ -92,7 +93,9 @@ def test_the_row_that_pulls_apart_attains_it_at_every_epsilon(seed: int) -> None
         assert found.upper[0] <= exact * (1 + 1e-3) + 1e-6  # about the best y, not far above
 
 
-@pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.1), (3.0, 0.01), (0.4, 0.5), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("noise", "rate"), mostly_slow([(1.0, 0.1), (3.0, 0.01), (0.4, 0.5), (1.0, 1.0)])
+)
 def test_gaussian_noise_is_moved_up_and_down(noise: float, rate: float) -> None:
     event = Gaussian(noise_multiplier=noise).poisson_sampled(rate=rate)
     curve = curve_of(event, neighbors=ReplaceOne)
@@ -178,10 +181,12 @@ QUICK = (Laplace, TruncatedLaplace, Approximate)
 
 @pytest.mark.parametrize(
     "event",
-    [
-        pytest.param(event, marks=() if isinstance(event, QUICK) else pytest.mark.slow)
-        for event in EVENTS
-    ],
+    mostly_slow(
+        [
+            pytest.param(event, marks=() if isinstance(event, QUICK) else pytest.mark.slow)
+            for event in EVENTS
+        ]
+    ),
     ids=lambda event: str(event)[:30],
 )
 def test_every_event_on_a_poisson_sample_is_priced_under_replacement(event: Event) -> None:
@@ -196,6 +201,7 @@ def test_every_event_on_a_poisson_sample_is_priced_under_replacement(event: Even
         assert found.width <= 5e-3 * found.upper
 
 
+@pytest.mark.slow
 def test_laplace_noise_moved_up_and_down_is_enumerated() -> None:
     """Discrete noise on a table, three steps: (1-q) X + q (X + 1) against (1-q) X + q (X - 1)."""
     scale, rate, count = 3.0, 0.2, 3
@@ -246,7 +252,7 @@ def test_emptied_contributions_on_samples_of_a_fixed_size_are_enumerated() -> No
     assert largest >= -1e-13  # the lower end is of one of these tables
 
 
-@pytest.mark.parametrize("size", [5, 10])
+@pytest.mark.parametrize("size", mostly_slow([5, 10]))
 def test_emptying_costs_between_a_poisson_sample_and_replacing(size: int) -> None:
     event = Gaussian(noise_multiplier=2.0).fixed_size_sampled(size=size, population=10) * 5
     emptied = epsilon_interval(event, delta=1e-6, neighbors=ZeroOut)
@@ -261,6 +267,7 @@ def test_emptying_costs_between_a_poisson_sample_and_replacing(size: int) -> Non
     assert emptied.lower <= epsilon(mixed, delta=1e-6, neighbors=ZeroOut) < replaced + 0.5
 
 
+@pytest.mark.slow
 def test_relations_agree_where_they_are_the_same() -> None:
     event = Laplace(noise_multiplier=1.0).poisson_sampled(rate=0.2) * 3
     assert epsilon(event, delta=1e-6, neighbors=ZeroOut) == epsilon(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.tiers import mostly_slow
 
 from tacet.audit import many_runs
 from tacet.audit.binomials import rate_above
@@ -36,7 +37,7 @@ def test_a_given_threshold_is_counted_by_hand() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 2.0]))
 def test_bounds_above_the_truth_are_as_rare_as_stated(epsilon: float) -> None:
     # A fifth of 400 runs may lie: more than 123 with p < 1e-6.
     drawn = np.random.default_rng(1)

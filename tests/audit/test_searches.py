@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.audit.planted import FAULTS, SOUND
+from tests.tiers import mostly_slow
 
 from tacet import PureDP, RenyiDP
 from tacet.audit import search
 from tacet.errors import InvalidParameter
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", mostly_slow(FAULTS, quick=2))
 def test_every_planted_fault_is_caught(name: str) -> None:
     fault = FAULTS[name]
     found = search(

@@ -302,6 +302,7 @@ def test_wrong_values_end_with_2(run: Run, arguments: tuple[str, ...], said: str
     assert len(ran.err) < 1500
 
 
+@pytest.mark.slow
 def test_a_terminal_of_80_columns_cuts_nothing() -> None:
     ran = on_terminal("account", "--delta", "1e-5", "gaussian(noise_multiplier=1)")
     assert ran.code == 0
@@ -311,6 +312,7 @@ def test_a_terminal_of_80_columns_cuts_nothing() -> None:
     assert "Zhu, Dong, Wang 2022" in ran.out
 
 
+@pytest.mark.slow
 def test_the_spinner_is_for_terminals_and_not_for_json() -> None:
     plain = on_terminal("account", "--delta", "1e-5", STEPS)
     assert "Pricing" in plain.out

@@ -91,6 +91,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_no_colour_in_a_pipe_whatever_the_environment_says(spawn: Run, visits: str) -> None:
     count = ("query", visits, "--row", "--epsilon", "1", "SELECT COUNT(*) AS n FROM visits")
     for arguments in (count, ("--help",), ("query", "--nix"), ("query", visits)):
@@ -98,6 +99,7 @@ def test_no_colour_in_a_pipe_whatever_the_environment_says(spawn: Run, visits: s
         assert "\x1b" not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colour_unless_no_color_is_set(visits: str) -> None:
     asked = ("query", visits, "--row", "--epsilon", "1", "--keys", "county=A,[red]")
     grouped = (*asked, "SELECT county, COUNT(*) AS n FROM visits GROUP BY county")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import epsilon_interval
 from tacet.cli.aims import aim_of
@@ -99,22 +100,28 @@ def test_values_of_closed_forms(
 
 @pytest.mark.parametrize(
     ("events", "relation"),
-    [
-        (SAMPLED, "add-remove"),
-        (SAMPLED, "zero-out"),
-        pytest.param(
-            "laplace(noise_multiplier=x).poisson_sampled(rate=0.1)",
-            "replace-one",
-            marks=pytest.mark.slow,
-        ),
-        ("gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * n", "add-remove"),
-        ("gaussian(noise_multiplier=1).poisson_sampled(rate=q) * 100", "add-remove"),
-        ("laplace(noise_multiplier=1).fixed_size_sampled(size=m, population=1000)", "replace-one"),
-        ("laplace(noise_multiplier=1).fixed_size_sampled(size=9, population=m)", "zero-out"),
-        pytest.param(
-            "pure(epsilon=x).shuffled(count=10000)", "replace-one", marks=pytest.mark.slow
-        ),
-    ],
+    mostly_slow(
+        [
+            (SAMPLED, "add-remove"),
+            (SAMPLED, "zero-out"),
+            pytest.param(
+                "laplace(noise_multiplier=x).poisson_sampled(rate=0.1)",
+                "replace-one",
+                marks=pytest.mark.slow,
+            ),
+            ("gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * n", "add-remove"),
+            ("gaussian(noise_multiplier=1).poisson_sampled(rate=q) * 100", "add-remove"),
+            (
+                "laplace(noise_multiplier=1).fixed_size_sampled(size=m, population=1000)",
+                "replace-one",
+            ),
+            ("laplace(noise_multiplier=1).fixed_size_sampled(size=9, population=m)", "zero-out"),
+            pytest.param(
+                "pure(epsilon=x).shuffled(count=10000)", "replace-one", marks=pytest.mark.slow
+            ),
+        ],
+        quick=4,
+    ),
 )
 def test_the_value_meets_the_target_and_its_neighbour_does_not(
     run: Run, events: str, relation: str
@@ -244,6 +251,7 @@ def test_a_target_that_cannot_be_met_says_what_the_cheapest_costs(run: Run) -> N
     assert "it costs 0.125 or more" in ran.err
 
 
+@pytest.mark.slow
 def test_the_spinner_is_for_terminals_and_not_for_json() -> None:
     asked = ("calibrate", "--rho", "0.5", "gaussian(noise_multiplier=x)")
     assert "Calibrating" in on_terminal(*asked).out

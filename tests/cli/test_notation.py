@@ -232,6 +232,7 @@ def test_any_text_is_an_event_or_refused(text: str) -> None:
     assert isinstance(event, get_args(Event))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_signs_are_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):

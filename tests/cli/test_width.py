@@ -27,6 +27,7 @@ def lines_of(text: str) -> list[str]:
     return [SIGNS.sub("", line.rpartition("\x1b[2K")[2]) for line in text.split("\n")]
 
 
+@pytest.mark.slow
 def test_a_wide_release_comes_in_blocks_with_its_keys_and_every_digit(visits: str) -> None:
     ran = on_terminal(
         "query", visits, "--unit", "person", "--max-rows", "2", "--epsilon", "3000",
@@ -66,6 +67,7 @@ def test_the_cost_of_an_entry_is_whole(visits: str, ledger: str, run: Run) -> No
     assert any(line.endswith("the report that is due at the end of the year") for line in lines)
 
 
+@pytest.mark.slow
 def test_each_row_of_the_demonstration_is_one_line() -> None:
     lines = lines_of(on_terminal("demo").out)
     assert max(map(len, lines)) <= 80
@@ -100,6 +102,7 @@ def test_zero_has_no_sign(value: float) -> None:
     assert number(-0.0) == "0"
 
 
+@pytest.mark.slow
 def test_long_messages_wrap_on_a_terminal_and_not_in_a_pipe(visits: str, spawn: Run) -> None:
     asked = ("query", visits, "--row", "--epsilon", "1", "SELECT COUNT(*) AS n FROM visits")
     lines = lines_of(on_terminal(*asked).out)

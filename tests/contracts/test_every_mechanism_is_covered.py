@@ -18,6 +18,7 @@ from tests.mechanisms import test_timing
 from tests.mechanisms.every_mechanism import EVERY, OF_RUNS, make
 from tests.mechanisms.response import test_report_timing
 from tests.mechanisms.retry import test_retry_timing
+from tests.tiers import mostly_slow
 
 from tacet import mechanisms
 from tacet.bits import ScriptedBits, SeededBits
@@ -223,7 +224,7 @@ def test_minus_zero_is_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("length", [1, 3, 8, 40])
+@pytest.mark.parametrize("length", mostly_slow([1, 3, 8, 40]))
 def test_extreme_words_give_finite_answers(name: str, length: int) -> None:
     mechanism, case = make(name), EVERY[name]
     for word in (0, 2**64 - 1, 2**63, 2**63 - 1, 1):

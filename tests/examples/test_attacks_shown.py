@@ -26,12 +26,14 @@ def test_they_run_whole(name: str, tmp_path: Path) -> None:
     assert len(run(name, tmp_path)) >= 4
 
 
+@pytest.mark.slow
 def test_two_people_of_the_office_are_found_out(tmp_path: Path) -> None:
     lines = run("differencing", tmp_path)
     assert lines[0].startswith("Dov earns 120: 120 by sums; noisy: ")
     assert names_of("attacks/differencing.py")["exposed"]()[0].person == 3
 
 
+@pytest.mark.slow
 def test_columns_are_found_without_noise_and_not_with_much() -> None:
     example = names_of("attacks/reconstruction.py")
     assert example["share_right"](100_000, bits=SeededBits(1)) == 1.0

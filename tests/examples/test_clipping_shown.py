@@ -13,6 +13,7 @@ from tests.examples.running import names_of
 from tacet import SeededBits
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_small_clips_bend_the_slopes_and_weights_do_not(tmp_path: Path) -> None:
     example = names_of("clipping.py")

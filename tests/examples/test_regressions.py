@@ -17,6 +17,7 @@ def drawn_to(path: Path) -> bool:
     return path.read_text().rstrip().endswith("</svg>")
 
 
+@pytest.mark.slow
 def test_wages_of_real_people(tmp_path: Path) -> None:
     picture = tmp_path / "wages.svg"
     lines = lines_of("wages.py", "--picture", str(picture))
@@ -87,6 +88,7 @@ def test_they_run_whole(name: str, tmp_path: Path) -> None:
     assert drawn_to(picture)
 
 
+@pytest.mark.slow
 def test_newton_steps_end_nearer_than_descent(tmp_path: Path) -> None:
     picture = tmp_path / "iterates.svg"
     lines = lines_of("iterates.py", "--picture", str(picture))

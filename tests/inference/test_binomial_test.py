@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, inference
 from tacet.bits import SeededBits
@@ -63,12 +64,14 @@ def test_p_values_are_exact() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("budget", "share"),
-    [
-        (PureDP(1), 0.02),
-        (GDP("0.5"), 0.5),
-        pytest.param(ApproxDP(1, 1e-6), 0.5, marks=pytest.mark.slow),
-        pytest.param(ZCDP(0.1), 0.02, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (PureDP(1), 0.02),
+            (GDP("0.5"), 0.5),
+            pytest.param(ApproxDP(1, 1e-6), 0.5, marks=pytest.mark.slow),
+            pytest.param(ZCDP(0.1), 0.02, marks=pytest.mark.slow),
+        ]
+    ),
     ids=repr,
 )
 def test_levels_and_intervals_hold(budget: Guarantee, share: float) -> None:

@@ -113,6 +113,7 @@ def exceptions(estimator: Any) -> dict[str, str]:
     return ALWAYS | others | OWN.get(type(estimator).__name__, {})
 
 
+@pytest.mark.slow
 @parametrize_with_checks([*ESTIMATORS, *WRAPPERS, *TRANSFORMERS], expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:

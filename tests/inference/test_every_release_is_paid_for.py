@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import (
     GDP,
@@ -160,7 +161,7 @@ def within(spent: Event, budget: Guarantee) -> bool:
             return accounting.renyi(spent, alpha=alpha, neighbors=ReplaceOne) <= epsilon
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("budget", mostly_slow(BUDGETS, quick=19), ids=repr)
 @pytest.mark.parametrize("name", ASKED)
 def test_all_releases_together_are_within_the_budget(
     name: str, budget: Guarantee, released: list[Event]
@@ -190,7 +191,7 @@ def test_two_proportions_are_one_release(budget: Guarantee, released: list[Event
     assert within(released[0], budget)
 
 
-@pytest.mark.parametrize("budget", BUDGETS[1:], ids=repr)
+@pytest.mark.parametrize("budget", mostly_slow(BUDGETS[1:], quick=2), ids=repr)
 def test_who_selects_and_who_fits_are_each_within_the_budget(
     budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +208,7 @@ def test_who_selects_and_who_fits_are_each_within_the_budget(
         assert not within(events.compose(part, count=4), budget)
 
 
-@pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), RenyiDP(8, 2)], ids=repr)
+@pytest.mark.parametrize("budget", mostly_slow([ApproxDP(1, 1e-6), RenyiDP(8, 2)]), ids=repr)
 def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
     budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:

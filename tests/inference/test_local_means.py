@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
 from tacet.bits import ScriptedBits
@@ -79,7 +80,9 @@ def share_covered(budget: Guarantee, *, n: int, surveys: int, seed: int) -> floa
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [PureDP(0.5), PureDP(2), PureDP(8), GDP(1)], ids=repr)
+@pytest.mark.parametrize(
+    "budget", mostly_slow([PureDP(0.5), PureDP(2), PureDP(8), GDP(1)]), ids=repr
+)
 def test_intervals_cover(budget: Guarantee) -> None:
     # 400 surveys: 5 deviations of 0.0109; a share below 0.885 has a chance below 1e-6.
     assert share_covered(budget, n=1000, surveys=400, seed=1) > 0.885
@@ -94,6 +97,7 @@ def test_intervals_cover_and_are_hardly_too_wide(budget: Guarantee) -> None:
     assert 0.935 < share_covered(budget, n=500, surveys=6000, seed=2) < 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_errors_are_what_they_are_said_to_be() -> None:
     drawn, bits = np.random.default_rng(3), SeededBits(3)

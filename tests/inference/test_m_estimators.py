@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 from tests.inference.watched_fits import Floats, watch, worst_rows
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ApproxDP, ReplaceOne, SeededBits, accounting
 from tacet.errors import InvalidParameter, MissingBound
@@ -97,14 +98,16 @@ def ridge(bits: SeededBits | None, **options: Any) -> RidgeRegression:
 
 @pytest.mark.parametrize(
     "make",
-    [
-        poisson,
-        own,
-        ridge,
-        middle,
-        lambda bits, **options: own(bits, loss=Tukey(4.0), **options),
-        lambda bits, **options: own(bits, loss=Liar(), **options),
-    ],
+    mostly_slow(
+        [
+            poisson,
+            own,
+            ridge,
+            middle,
+            lambda bits, **options: own(bits, loss=Tukey(4.0), **options),
+            lambda bits, **options: own(bits, loss=Liar(), **options),
+        ]
+    ),
     ids=["poisson", "log cosh", "ridge", "quantile", "tukey", "liar"],
 )
 @pytest.mark.parametrize("seed", range(2))

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
 from tacet.bits import SeededBits
@@ -67,7 +68,7 @@ def covered(estimates: list[Estimate], truth: float, confidence: float) -> int:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [PureDP(1), GDP(0.5)], ids=repr)
+@pytest.mark.parametrize("budget", mostly_slow([PureDP(1), GDP(0.5)]), ids=repr)
 @pytest.mark.parametrize("n", [200, 2000])
 def test_intervals_cover_the_mean(budget: Guarantee, n: int) -> None:
     # 600 intervals of 95 %: fewer than 534 or more than 597 with p < 1e-7 at a coverage of 0.95.

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import GDP, AddRemove, ReplaceOne, SeededBits, inference
@@ -86,7 +87,8 @@ def parameters(model: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "neighbors"), [*((name, AddRemove) for name in MODELS), ("linear", ReplaceOne)]
+    ("name", "neighbors"),
+    mostly_slow([*((name, AddRemove) for name in MODELS), ("linear", ReplaceOne)]),
 )
 def test_without_noise_a_table_gives_what_arrays_give(name: str, neighbors: Neighbors) -> None:
     target, made = MODELS[name]
@@ -99,7 +101,7 @@ def test_without_noise_a_table_gives_what_arrays_give(name: str, neighbors: Neig
     assert ours.n_iter_ == theirs.n_iter_
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(MODELS))
 def test_noise_is_as_large_as_it_is_said_to_be(name: str) -> None:
     target, made = MODELS[name]
     model = from_table(made(budget=GDP(2)), target)
@@ -141,6 +143,7 @@ def test_declared_bounds_stand_in_for_those_of_the_model() -> None:
     assert parameters(ours) == pytest.approx(list(parameters(theirs)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_classes_may_be_any_two_numbers() -> None:
     made = MODELS["logistic"][1]
     plain = from_table(made(budget=QUIET), "late")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import DURABLE, address
+from tests.tiers import mostly_slow
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,14 +59,16 @@ def test_a_writer_killed_at_any_step_leaves_a_whole_ledger(
 
 @pytest.mark.parametrize(
     ("place", "steps"),
-    [
-        ("sqlite", [300, 600, 1500]),
-        ("postgres", [1500, 3000, 6000]),  # its driver is written in Python
-        pytest.param(
-            "sqlite", [*range(0, 1000, 25), *range(1000, 13_000, 200)], marks=pytest.mark.slow
-        ),
-        pytest.param("postgres", [*range(0, 15_000, 250)], marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            ("sqlite", [300, 600, 1500]),
+            ("postgres", [1500, 3000, 6000]),  # its driver is written in Python
+            pytest.param(
+                "sqlite", [*range(0, 1000, 25), *range(1000, 13_000, 200)], marks=pytest.mark.slow
+            ),
+            pytest.param("postgres", [*range(0, 15_000, 250)], marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_a_session_killed_between_reservation_and_release_has_paid(
     tmp_path: Path, place: str, steps: list[int]

@@ -57,6 +57,7 @@ def test_gaussians_cost_what_their_closed_form_says() -> None:
     assert found.fixed >= gaussian_epsilon(0.5, 1e-6) * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_all_standing_questions_count_and_what_was_called_off_does_not() -> None:
     first, second = Laplace(noise_multiplier=8), Exponential(epsilon=0.25)
     ledger = with_history(PureDP(1), (first, PureDP("0.125")), (second, PureDP("0.25")))

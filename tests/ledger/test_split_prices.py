@@ -78,6 +78,7 @@ def test_a_replaced_person_is_read_as_one_who_leaves_and_one_who_joins(neighbors
         assert fixed == epsilon([Gaussian(noise_multiplier=10) * 2], delta=1e-6)
 
 
+@pytest.mark.slow
 def test_a_history_costs_what_the_worst_person_has_met() -> None:
     ledger, of = opened(PureDP(100), max_parts=2)
     asked: dict[str, list[Event]] = {

@@ -60,6 +60,7 @@ def counted(outcomes: list[Any]) -> dict[Any, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", mostly_slow(ONE, quick=2))
 def test_choices_have_the_exact_law(name: str) -> None:
@@ -71,6 +72,7 @@ def test_choices_have_the_exact_law(name: str) -> None:
     assert accepted(seen, order_law([s / 3.6 for s in SCORES], noise)) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", mostly_slow(MANY))
 def test_orders_have_the_exact_law(name: str) -> None:

@@ -61,7 +61,7 @@ def loss_ends(
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("noise", ["laplace", "gumbel", "exponential"])
+@pytest.mark.parametrize("noise", mostly_slow(["laplace", "gumbel", "exponential"]))
 @pytest.mark.parametrize("epsilon", [0.5, 2])
 def test_a_noisy_maximum_loses_epsilon_and_no_less(
     epsilon: float, noise: Any, monotone: bool
@@ -84,6 +84,7 @@ def test_how_far_permute_and_flip_is_from_bounded_range() -> None:
         assert np.ptp(losses(*law)) == pytest.approx(epsilon + math.log(2 - math.exp(-epsilon)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("monotone", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("noise", mostly_slow(["gumbel", "exponential"]))
 def test_the_order_of_two_costs_what_its_event_says(noise: Any, monotone: bool) -> None:
@@ -221,7 +222,7 @@ def test_the_scales_are_those_of_the_theorems() -> None:
 # ---- the checks catch what is wrong
 
 
-@pytest.mark.parametrize("noise", ["laplace", "exponential", "gumbel"])
+@pytest.mark.parametrize("noise", mostly_slow(["laplace", "exponential", "gumbel"]))
 def test_half_the_scale_loses_twice_epsilon_on_general_scores(noise: str) -> None:
     half = 1.0  # for epsilon = 1: enough where scores are monotone, and only there
     assert loss_ends(half, noise, monotone=True)[0] <= 1 + SLACK

@@ -35,6 +35,7 @@ def law(
     return {x: w / total for x, w in zip(points, weights, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 def test_points_have_the_exact_law(monotone: bool) -> None:

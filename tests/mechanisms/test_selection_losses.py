@@ -195,7 +195,7 @@ def tree_missed(scores: Sequence[float], sigma: float, branching: int, bound: fl
     return float(chances[lost].sum())
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("confidence", mostly_slow([0.5, 0.9, 0.99]))
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_the_worst_tree_nearly_reaches_the_bound(levels: int, confidence: float) -> None:
     walk = TreeSelection(noise_multiplier=2, sensitivity=3)

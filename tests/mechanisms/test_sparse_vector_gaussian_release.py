@@ -30,6 +30,7 @@ from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, Norm
 STEPS = [-8, -3, 0, -5, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])

@@ -160,6 +160,7 @@ def test_a_comparison_errs_by_nothing_on_average() -> None:
         assert error.std() == pytest.approx(mechanism.standard_deviation, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_answers_have_fresh_noise_and_no_bias() -> None:
     # 60,000 answers to questions at the threshold, found above because their noise was high.

@@ -58,6 +58,7 @@ def law(
     return np.concatenate([p * one for p, one in zip(chances, deeper, strict=True)])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("branching", mostly_slow([2, pytest.param(4, marks=pytest.mark.slow), 8]))
 @pytest.mark.parametrize("monotone", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -79,6 +80,7 @@ def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
     assert accepted(sigma * 0.7) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("branching", mostly_slow([2, 16]))
 def test_contrasts_are_normal_with_the_deviation_that_is_said(branching: int) -> None:
@@ -100,6 +102,7 @@ def test_contrasts_are_normal_with_the_deviation_that_is_said(branching: int) ->
     assert law.sf(squares * 1.21) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_shuffled_leaves_are_in_every_order_alike() -> None:
     walk = TreeSelection(noise_multiplier=100, sensitivity=1, shuffle=True)

@@ -85,6 +85,7 @@ def test_no_finite_pair_exceeds_it(
         assert delta <= c.approx_dp_delta_from_renyi(spent, alpha=alpha, epsilon=epsilon)
 
 
+@pytest.mark.slow
 @given(
     st.floats(1e-9, 50.0),
     st.floats(1.001, 1e4),

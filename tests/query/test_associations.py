@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from tests.query.many_cells import Floats, ask
 from tests.query.two_columns import RAGGED, one_answer, two_columns, typical_first
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import correlation, covariance
@@ -70,7 +71,7 @@ def test_extreme_ranges_and_no_rows_are_answered() -> None:
             assert found.lower[0] <= found.upper[0]
 
 
-@pytest.mark.parametrize(("kind", "name"), typical_first(PAIRS, BUDGETS))
+@pytest.mark.parametrize(("kind", "name"), mostly_slow(typical_first(PAIRS, BUDGETS)))
 def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) -> None:
     """Within 14% for 2,000 draws: 5.7 standard deviations at a kurtosis of 6, the most there is.
 

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.accounting.accountant import epsilon, quick_epsilon
@@ -142,7 +143,7 @@ def check_price(
     assert profile(event, float(request.epsilon)) <= float(request.delta) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("request_", REQUESTS[:2], ids=str)
+@pytest.mark.parametrize("request_", mostly_slow(REQUESTS[:2]), ids=str)
 def test_a_mixed_batch_costs_no_more_than_its_request(request_: tacet.ApproxDP) -> None:
     mixed = [[("median", 1), ("mean", 2)], [("interval", 1), ("median", 1)]]
     check_price(mixed, [1, 2], request_)
@@ -209,12 +210,17 @@ def test_what_gains_nothing_spends_no_delta() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [
-        Exponential(epsilon=0.1) * 10,
-        compose([Exponential(epsilon=0.1), Exponential(epsilon=0.15), Laplace(noise_multiplier=5)]),
-        Gaussian(noise_multiplier=9) * 5 + Exponential(epsilon=0.1) * 2,
-        Gaussian(noise_multiplier=2.0),
-    ],
+    mostly_slow(
+        [
+            Exponential(epsilon=0.1) * 10,
+            compose(
+                [Exponential(epsilon=0.1), Exponential(epsilon=0.15), Laplace(noise_multiplier=5)]
+            ),
+            Gaussian(noise_multiplier=9) * 5 + Exponential(epsilon=0.1) * 2,
+            Gaussian(noise_multiplier=2.0),
+        ],
+        quick=2,
+    ),
     ids=str,
 )
 def test_the_quick_price_lies_a_little_above_the_full_one(event: Event) -> None:

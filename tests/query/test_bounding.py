@@ -102,6 +102,7 @@ def test_only_rows_that_exist_are_kept_and_none_twice() -> None:
             assert found <= owned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "k"),
     mostly_slow(
@@ -144,6 +145,7 @@ def test_every_row_has_the_same_chance(values: list[float | None], k: int) -> No
         assert abs(mean - copies * k / n) < 6 * spread
 
 
+@pytest.mark.slow
 def test_different_people_choose_apart() -> None:
     """Two people with the same rows keep the same rows only as often as chance has it.
 

@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, counted, grouped, opened_on, pipeline
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.query.compile import Statement
@@ -64,7 +65,7 @@ MD5: Mapping[str, Person] = {
 }
 
 
-@pytest.mark.parametrize("unit", MD5.values(), ids=MD5)
+@pytest.mark.parametrize("unit", mostly_slow(MD5.values()), ids=MD5)
 def test_md5_keeps_the_same_rows_on_every_engine(engine: str, unit: Person) -> None:
     """Of numbers, texts and NULLs, whole rows: what is counted of them is the same."""
     found: dict[str, list[dict[str, Any]]] = {}

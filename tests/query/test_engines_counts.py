@@ -66,6 +66,7 @@ def test_every_aggregate_counts_the_same_for_every_unit(engine: str, unit: Unit)
         assert_alike(engine, aggregates, unit)
 
 
+@pytest.mark.slow
 def test_a_whole_release_is_the_same(engine: str) -> None:
     """With the same seed: keys that are found, two reads of a quantile, noise, order, prices."""
     rows = 400
@@ -104,6 +105,7 @@ def test_a_whole_release_is_the_same(engine: str) -> None:
     assert len(found[0][0]) > 4
 
 
+@pytest.mark.slow
 def test_what_differs_is_refused_by_name_before_anything_is_spent(engine: str) -> None:
     with opened_on(engine, TABLE, unit=LOOSE) as session:
         table = session.table("t")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, opened_on
 from tests.query.fit_wishes import WISHES, exact
+from tests.tiers import mostly_slow
 
 from tacet import GDP, inference
 from tacet.query.units import Person, Unit
@@ -67,7 +68,7 @@ FITS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", mostly_slow(FITS))
 def test_a_fit_is_the_same_on_every_engine(engine: str, name: str) -> None:
     made, target = FITS[name]
     ours, theirs = (fit(each, made(), target, WHO) for each in ("duckdb", engine))

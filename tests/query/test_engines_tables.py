@@ -85,6 +85,7 @@ UNITS: Mapping[str, Unit] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(UNITS))
 def test_missing_and_repeated_keys_meet_alike(engine: str, name: str) -> None:
     """Also where a bound binds on the way to a join, and in the end."""
@@ -114,6 +115,7 @@ def split(session: Session, most: int) -> list[tuple[Session, Query]]:
     ]
 
 
+@pytest.mark.slow
 def test_people_are_in_the_same_parts_on_every_engine(engine: str) -> None:
     """Of two tables, with parts of parts, for those who have rows in several."""
     counts = on_both(
@@ -122,6 +124,7 @@ def test_people_are_in_the_same_parts_on_every_engine(engine: str) -> None:
     assert sum(one["sums"].get(0, (0, 0))[0] for one in counts[:8]) > 20
 
 
+@pytest.mark.slow
 def test_a_person_is_in_as_many_parts_with_an_engine_s_own_hash(engine: str) -> None:
     lines = [
         (who, key)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.query.expressions import ranges
 from tacet.query.expressions.parse import parse
@@ -52,7 +53,7 @@ _UNARY: dict[str, tuple[Callable[[Range], Range], Callable[[float], float]]] = {
 }
 
 
-@pytest.mark.parametrize("name", _BINARY)
+@pytest.mark.parametrize("name", mostly_slow(_BINARY))
 @seed(40)
 @settings(max_examples=300, deadline=None, database=None)
 @given(first=ranges_with_a_value(), second=ranges_with_a_value())
@@ -67,7 +68,7 @@ def test_results_of_two_numbers_lie_in_the_range(
         assert bound(a, b).contains(value)
 
 
-@pytest.mark.parametrize("name", _UNARY)
+@pytest.mark.parametrize("name", mostly_slow(_UNARY, quick=2))
 @seed(41)
 @settings(max_examples=200, deadline=None, database=None)
 @given(drawn=ranges_with_a_value())

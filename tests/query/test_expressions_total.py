@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from tests.query.expression_grammar import COLUMNS, expressions, nasty_table
+from tests.tiers import mostly_slow
 
 from tacet.query.expressions.calls import PARTS, UNITS
 from tacet.query.expressions.parse import parse
@@ -113,13 +114,13 @@ _BINARY = (
 )
 
 
-@pytest.mark.parametrize("template", _UNARY)
+@pytest.mark.parametrize("template", mostly_slow(_UNARY, quick=4))
 def test_functions_of_one_number_never_raise(connections: _Connections, template: str) -> None:
     for operand in ("x", "ratio", "age", "n", "x * y", "x + y", "x / y", "-0.0", "1e308"):
         check(connections, Kind.NUMBER, template.format(f"({operand})"))
 
 
-@pytest.mark.parametrize("template", _BINARY)
+@pytest.mark.parametrize("template", mostly_slow(_BINARY, quick=8))
 def test_functions_of_two_numbers_never_raise(connections: _Connections, template: str) -> None:
     for left, right in (("x", "y"), ("ratio", "x"), ("n", "age"), ("x * y", "x - y"), ("y", "0")):
         check(connections, Kind.NUMBER, template.format(f"({left})", f"({right})"))
@@ -168,7 +169,7 @@ def test_functions_of_one_moment_never_raise(connections: _Connections, template
         check(connections[:1], parse(text, columns=COLUMNS).kind, text)
 
 
-@pytest.mark.parametrize("sign", "aAbBpyYdmHIMSj")
+@pytest.mark.parametrize("sign", mostly_slow("aAbBpyYdmHIMSj", quick=3))
 def test_no_text_makes_the_reading_of_a_time_raise(connections: _Connections, sign: str) -> None:
     signs = [sign, f"-{sign}"] if sign in "dmHIMSj" else [sign]
     for text in [f"TRY_STRPTIME(s, '%{one}')" for one in signs]:
@@ -204,7 +205,10 @@ _DEEP = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if "power" in name else ()) for name in _DEEP],
+    mostly_slow(
+        [pytest.param(name, marks=pytest.mark.slow if "power" in name else ()) for name in _DEEP],
+        quick=2,
+    ),
 )
 def test_the_deepest_expressions_still_run(connections: _Connections, name: str) -> None:
     found = parse(_DEEP[name], columns=COLUMNS)

@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import asked, exact, opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.query.plan import Query
@@ -119,14 +120,16 @@ def texts_of(source: Any, caplog: pytest.LogCaptureFixture) -> list[str]:
     return [*shown, *heard]
 
 
-@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("case", mostly_slow(HOSTILE, quick=3))
 def test_no_text_tells_hostile_data_from_bland(case: str, caplog: pytest.LogCaptureFixture) -> None:
     shown = texts_of(HOSTILE[case], caplog)
     assert shown == texts_of(BLAND, caplog)
     assert not any("Smith" in text for text in shown)
 
 
-@pytest.mark.parametrize("case", [name for name in HOSTILE if name != "a long field"])
+@pytest.mark.parametrize(
+    "case", mostly_slow([name for name in HOSTILE if name != "a long field"], quick=4)
+)
 def test_the_same_holds_for_files_of_text(
     case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -283,7 +286,7 @@ LINES: dict[str, tuple[bytes, list[int]]] = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("packed", mostly_slow([False, True]), ids=["plain", "gzip"])
 @pytest.mark.parametrize("case", LINES)
 def test_lines_that_cannot_be_read_are_left_out(case: str, packed: bool, tmp_path: Path) -> None:
     """The guarantee speaks of the table as it is parsed; parsing it never fails."""

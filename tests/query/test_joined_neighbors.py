@@ -51,6 +51,7 @@ def most_moved(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne], quick=2))
 @pytest.mark.parametrize("kind", mostly_slow(UNITS, quick=1))
 def test_no_neighbour_moves_an_answer_further_than_told(kind: str, neighbors: Neighbors) -> None:

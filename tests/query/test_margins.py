@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize
 from tests.query.exact_answers import opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter
@@ -255,7 +256,7 @@ def test_overall_is_the_least_error_of_all_linear_answers(name: Any, keys: Any) 
     assert bound * (1 - 1e-9) <= whole <= bound * 1.01
 
 
-@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("laplace", mostly_slow([False, True]))
 @pytest.mark.parametrize("name", ["rollup", "cube"])
 def test_no_other_shares_are_better(name: Any, laplace: bool) -> None:
     """1,500 splits at random, of which those are compared that make no level worse."""

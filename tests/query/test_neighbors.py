@@ -34,6 +34,7 @@ from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 QUICK = {"all limits"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize(
     "kind",

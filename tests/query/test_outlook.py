@@ -50,6 +50,7 @@ def question(session: tacet.Session) -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ACCOUNTS)
 def test_the_table_says_what_each_budget_would_promise(name: str) -> None:
     account, request = ACCOUNTS[name]

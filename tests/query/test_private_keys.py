@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.accounting.charges import charge
@@ -188,7 +189,8 @@ def test_the_rule_that_names_more_keys_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "budget", [ApproxDP(1, "1e-6"), ZCDP("0.1", delta="1e-6"), GDP("0.5", delta="1e-6")]
+    "budget",
+    mostly_slow([ApproxDP(1, "1e-6"), ZCDP("0.1", delta="1e-6"), GDP("0.5", delta="1e-6")]),
 )
 @pytest.mark.parametrize("how", [{}, {"delta": "1e-7", "weight": 3}, {"max_groups": 2}])
 @pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])

@@ -47,6 +47,7 @@ def tried(session: tacet.Session, query: Any, **options: Any) -> Rehearsal:
     return found
 
 
+@pytest.mark.slow
 def test_what_limits_and_bounds_cut_is_told(session: tacet.Session) -> None:
     query = session.table("t").agg(
         n=tacet.count(),

@@ -300,6 +300,7 @@ def alter(path: Path, change: str) -> None:
         path.unlink()
 
 
+@pytest.mark.slow
 def test_instants_are_read_in_utc_wherever_the_machine_is(tmp_path: Path) -> None:
     code = """
 import pandas as pd, sys

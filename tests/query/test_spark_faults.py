@@ -94,6 +94,7 @@ def lose_everything(spark: Any) -> int:
     return min(len(cached), len(files))
 
 
+@pytest.mark.slow
 def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
     """PySpark itself logs the message of a failed conversion, value and all."""
     from pyspark.logger import PySparkLogger
@@ -146,6 +147,7 @@ def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
         assert session.spent == tacet.ApproxDP(1, 0)
 
 
+@pytest.mark.slow
 def test_a_spark_that_is_gone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened_on("spark", TABLE, unit=LOOSE) as session:
         query = session.table("t").agg(n=tacet.count())
@@ -178,6 +180,7 @@ def test_a_spark_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert no.value.__context__ is None
 
 
+@pytest.mark.slow
 def test_the_callers_session_is_left_alone() -> None:
     spark = local()
     with quietly():

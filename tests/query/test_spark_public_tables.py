@@ -62,7 +62,7 @@ def sizes(session: Session, query: Query) -> Counter[float]:
     return Counter({float(at - 1): count for _, at, count in bins})
 
 
-@pytest.mark.parametrize(("engine", "on", "how"), CASES)
+@pytest.mark.parametrize(("engine", "on", "how"), mostly_slow(CASES))
 def test_a_row_meets_no_more_than_were_counted(
     engine: str, on: str, how: Any, tmp_path: Path
 ) -> None:

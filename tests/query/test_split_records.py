@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import DURABLE, address
 from tests.query.neighbor_tables import statement_of
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter, LedgerMismatch
@@ -74,7 +75,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("kind", DURABLE)
-@pytest.mark.parametrize("when", ["between", "reserved"])
+@pytest.mark.parametrize("when", mostly_slow(["between", "reserved"]))
 def test_a_killed_process_is_followed_by_one_that_goes_on(
     kind: str, when: str, table: Path, tmp_path: Path
 ) -> None:

@@ -73,7 +73,7 @@ def totals_by_hand(table: pa.Table, column: str, made: Total, *, person: bool) -
     return found
 
 
-@pytest.mark.parametrize("column", ["x", "whole"])
+@pytest.mark.parametrize("column", mostly_slow(["x", "whole"]))
 @pytest.mark.parametrize("person", [True, False])
 def test_ladders_hold_the_exact_integers_of_every_rung(column: str, *, person: bool) -> None:
     unit = tacet.Person("id", max_rows=1_000) if person else tacet.Row()
@@ -225,6 +225,7 @@ def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() ->
     assert np.mean(np.abs(np.log2(highs) - 3) <= 1) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_heavy_tailed_sum_is_near() -> None:
     """Relative error of a lognormal sum; seeds are fixed."""

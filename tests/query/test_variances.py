@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.many_cells import Floats, ask, repeated
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter, MissingBound
@@ -93,11 +94,13 @@ def test_whole_numbers_are_summed_without_rounding() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [
-        pytest.param(kind, name, marks=() if (kind, name) in OFTEN else pytest.mark.slow)
-        for kind in VALUES
-        for name in BUDGETS
-    ],
+    mostly_slow(
+        [
+            pytest.param(kind, name, marks=() if (kind, name) in OFTEN else pytest.mark.slow)
+            for kind in VALUES
+            for name in BUDGETS
+        ]
+    ),
 )
 def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) -> None:
     """Within 10% for 4,000 draws: 5.7 standard deviations at a kurtosis of 6, the most there is.

@@ -19,6 +19,7 @@ from tests.query.stated_releases import (
     released,
     session_of,
 )
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter
@@ -42,7 +43,7 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize(("budget", "request_"), BUDGETS)
+@pytest.mark.parametrize(("budget", "request_"), mostly_slow(BUDGETS, quick=2))
 def test_a_release_holds_under_every_account(budget: Guarantee, request_: Guarantee | None) -> None:
     found = Release.verify(released(budget, request_).to_json())
     assert found.holds, str(found)
@@ -157,7 +158,7 @@ def test_as_it_was_written_it_holds() -> None:
     assert {"query", "event", "digest", "salt", "exact", "provenance", "spent"} <= places
 
 
-@pytest.mark.parametrize("part", sorted({path[0] for path in PLACES}))
+@pytest.mark.parametrize("part", mostly_slow(sorted({path[0] for path in PLACES}), quick=3))
 def test_a_change_of_any_place_is_found(part: str) -> None:
     unseen = [p for p in PLACES if p[0] == part and not unsound(changed(p, other))]
     assert unseen == []

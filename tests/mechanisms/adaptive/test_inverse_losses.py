@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.tiers import mostly_slow
 
 from tacet.mechanisms.adaptive.inverse import InverseSensitivity
 from tacet.mechanisms.adaptive.losses import variance as variance_losses
@@ -159,7 +160,8 @@ def test_losses_of_odd_quantiles_are_exact(q: Fraction) -> None:
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize(
-    ("lower", "upper", "grid"), [(0, 3, 0), (-2, 1, 0), (0, 1, -2), (-3, 0, 0)]
+    ("lower", "upper", "grid"),
+    mostly_slow([(0, 3, 0), (-2, 1, 0), (0, 1, -2), (-3, 0, 0)], quick=2),
 )
 def test_losses_of_means(lower: int, upper: int, grid: int, neighbors: Neighbors) -> None:
     truth = exact if neighbors is ReplaceOne else passing
@@ -200,7 +202,7 @@ def squared(kept: tuple[float, ...], low: Fraction, high: Fraction, added: int) 
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize(("lower", "upper"), [(0, 3), (-2, 0), (-1, 1)])
+@pytest.mark.parametrize(("lower", "upper"), mostly_slow([(0, 3), (-2, 0), (-1, 1)]))
 def test_losses_of_variances(lower: int, upper: int, neighbors: Neighbors) -> None:
     step, farthest = Fraction(1, 32), 5
     low, high = Fraction(lower), Fraction(upper)
@@ -361,16 +363,19 @@ def test_losses_move_by_one_at_most_and_no_less_would_do(
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize(
     "statistic",
-    [
-        Median(lower=0, upper=50),
-        Quantile(q=0.15, lower=0, upper=50),
-        Quantile(q=0.77, lower=0, upper=50),
-        OrderStatistic(rank=12, lower=0, upper=50),
-        KthLargest(k=4, lower=0, upper=50),
-        Mean(lower=0, upper=50),
-        Variance(lower=0, upper=50),
-        Sum(lower=0, upper=50),
-    ],
+    mostly_slow(
+        [
+            Median(lower=0, upper=50),
+            Quantile(q=0.15, lower=0, upper=50),
+            Quantile(q=0.77, lower=0, upper=50),
+            OrderStatistic(rank=12, lower=0, upper=50),
+            KthLargest(k=4, lower=0, upper=50),
+            Mean(lower=0, upper=50),
+            Variance(lower=0, upper=50),
+            Sum(lower=0, upper=50),
+        ],
+        quick=4,
+    ),
     ids=repr,
 )
 def test_losses_of_larger_tables_move_by_one_at_most(statistic: Any, neighbors: Neighbors) -> None:
@@ -408,7 +413,7 @@ def _without(table: tuple[float, ...], other: tuple[float, ...]) -> list[float]:
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
-@pytest.mark.parametrize("epsilon", [0.5, 20, 100])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 20, 100]))
 def test_losses_end_at_a_public_number(epsilon: float, neighbors: Neighbors) -> None:
     generator = np.random.default_rng(4)
     for statistic in (

@@ -72,6 +72,7 @@ def test_a_capped_count_hands_out_items() -> None:
             assert capped_count(**pairs(x), cap=cap) == most
 
 
+@pytest.mark.slow
 def test_relaxed_losses_are_safe() -> None:
     ratios = [Fraction(1, 2), 1, 2, 4]
     below = 0

@@ -208,6 +208,7 @@ def test_a_binary_search_asks_no_more_than_it_pays_for(points: int) -> None:
 # ---- the law of what is drawn
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("solver", mostly_slow(SOLVERS))
 def test_draws_have_the_exact_law(solver: dict[str, Any]) -> None:

@@ -113,6 +113,7 @@ def test_the_checker_agrees_on_the_median_too(neighbors: Neighbors) -> None:
     assert check_sensitivity(losses, [0, 1, 3], 5, neighbors=neighbors)
 
 
+@pytest.mark.slow
 def test_slopes_are_close() -> None:
     generator = np.random.default_rng(8)
     x = generator.random(3000) * 10

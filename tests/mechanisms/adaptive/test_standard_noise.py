@@ -67,6 +67,7 @@ def magnitudes_p(draws: NDArray[np.float64], tail: Callable[[float], float], sca
     return float(stats.chi2.sf(((seen - chances) ** 2 / chances).sum(), edges.size))
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "name",

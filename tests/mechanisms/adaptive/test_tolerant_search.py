@@ -149,6 +149,7 @@ def test_draws_have_the_exact_law(
     assert accepted(tolerant(losses, target=2, rate=rate, **said)) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_two_points_have_the_exact_law_at_full_length() -> None:
     # epsilon = 20 over 20 questions: scale 1. False alarm 1e-7 each.

@@ -54,7 +54,7 @@ def law(x: Fraction, *, epsilon: float, split: float, reach: int = 40) -> dict[i
     return {-reach: place[0], reach: 1 - place[-1], **masses}
 
 
-@pytest.mark.parametrize(("epsilon", "split"), SETTINGS)
+@pytest.mark.parametrize(("epsilon", "split"), mostly_slow(SETTINGS))
 def test_the_gridded_law_keeps_the_price(epsilon: float, split: float) -> None:
     with mp.workprec(200):
         event = Staircase(epsilon=epsilon, sensitivity=1, split=split, grid_log2=-2).event
@@ -95,7 +95,8 @@ def test_a_wrong_share_of_the_low_parts_is_caught() -> None:
 
 
 @pytest.mark.parametrize(
-    "ratio", [Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(1 << 38)]
+    "ratio",
+    mostly_slow([Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(1 << 38)], quick=2),
 )
 @pytest.mark.parametrize(("epsilon", "split"), [("1", "0.3775"), ("0.01", "0.5"), ("7", "0.03")])
 def test_floors_replay_from_the_same_words(ratio: Fraction, epsilon: str, split: str) -> None:

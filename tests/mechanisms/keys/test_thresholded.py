@@ -15,6 +15,7 @@ from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf, chi_square_p, discrete_laplace_tail, sign_p
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.checks import exact
@@ -80,6 +81,7 @@ def test_laplace_keeps_its_price(step: int) -> None:
         assert exceeds(wrong.event, found, epsilons=EPSILONS)
 
 
+@pytest.mark.slow
 def test_laplace_keeps_its_price_with_two_keys() -> None:
     with mp.workprec(200):
         mechanism = ThresholdedLaplace(scale=2, threshold=6, l0_sensitivity=2)
@@ -91,7 +93,7 @@ def test_laplace_keeps_its_price_with_two_keys() -> None:
         assert exceeds(one.event, found, epsilons=EPSILONS)
 
 
-@pytest.mark.parametrize(("keys", "step"), [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize(("keys", "step"), mostly_slow([(1, 1), (1, 2), (2, 1)]))
 def test_gaussian_keeps_its_price(keys: int, step: int) -> None:
     with mp.workprec(200):
         sigma, threshold = Fraction(3, 2), 6

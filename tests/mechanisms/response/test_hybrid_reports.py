@@ -107,6 +107,7 @@ def test_the_largest_error_is_below_that_of_both(epsilon: float) -> None:
     assert mine == pytest.approx(known, rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_the_mean_cover() -> None:
     # 2000 surveys of 400: five standard deviations of 0.95 are 0.025.

@@ -208,6 +208,7 @@ def test_other_events_are_refused(wrong: Any) -> None:
         BestOf(event=wrong)
 
 
+@pytest.mark.slow
 def test_the_mean() -> None:
     for event in (
         geometric(0.01),
