@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.query.fit_wishes import WISHES, exact
 from tests.tiers import mostly_slow
 
 from tacet import GDP, inference
-from tacet.query.units import Person, Unit
+from tacet.query.units import Person, Row, Unit
 
 pytestmark = pytest.mark.parametrize("engine", OTHERS)
 
@@ -31,6 +33,25 @@ ROWS = pa.table(
     }
 )
 WHO = Person("who", max_rows=1, hash="md5")
+
+
+EXTREME = [
+    *(None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324),
+    *(1e-200, 3.0, -4.0, 1.0),
+]
+PAIRS = list(itertools.product(EXTREME, EXTREME))
+
+
+def test_extreme_values_give_the_same_integers_and_no_error(engine: str) -> None:
+    x, y = zip(*PAIRS, strict=True)
+    table = pa.table({"x": pa.array(x, pa.float64()), "y": pa.array(y, pa.float64())})
+    found = []
+    for each in ("duckdb", engine):
+        with opened_on(each, table, unit=Row(), budget=GDP(1)) as session:
+            found.append(exact(session, session.table("t"), WISHES[:-1]))
+    assert found[0] == found[1]
+    finite = [value for value in EXTREME if value is not None and math.isfinite(value)]
+    assert found[0][0] == len(finite) ** 2
 
 
 def test_every_wish_is_the_same_integers(engine: str) -> None:

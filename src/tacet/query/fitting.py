@@ -15,14 +15,13 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits
-from tacet.errors import InvalidParameter, TacetError, UnsafeExpression
+from tacet.errors import InvalidParameter, UnsafeExpression
 from tacet.ledger.entries import Reservation
 from tacet.ledger.ledger import Ledger
 from tacet.mechanisms.additive import Gaussian
@@ -34,7 +33,9 @@ from tacet.query.engines.protocol import Engine
 from tacet.query.expressions.types import Expression
 from tacet.query.fit_sums import Wish, counts_of, noise_of, size_of
 from tacet.query.noise import additive_noise
+from tacet.query.parameters import stated
 from tacet.query.plan import Query
+from tacet.query.reserving import check_engine, reserved, salt_from
 from tacet.query.sensitivity import of_counts
 
 __all__ = ["Fits", "M", "Rows", "fitted", "rows_of"]
@@ -127,31 +128,25 @@ def fitted(
 ) -> M:
     """Fit a model; raises as `Session.fit` does. notes: who asks, and what for."""
     _check_model(model)
-    _check(engine)
-    salt = int.from_bytes(bits.words(2).tobytes(), "little")
+    check_engine(engine)
+    salt = salt_from(bits)
     request = model.budget
     request_price(request, account)  # refuses a budget of another unit
     copy.copy(model).fit_table(_Asking(rows=rows, ask=_Rehearsal(engine, salt)))
     whole = _whole(request)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
-    reservation = ledger.reserve(
+    reservation = reserved(
+        ledger,
         dataset,
+        engine,
         charge=charge(event, request, account),
         event=event,
         request=request,
-        plan_digest=_digest(model, rows),
-        salt=salt.to_bytes(16, "big"),
-        analyst=notes["analyst"],
-        purpose=notes["purpose"],
-        reproducible=not bits.secure,
+        digest=_digest(model, rows),
+        salt=salt,
+        bits=bits,
+        notes=notes,
     )
-    try:
-        _check(engine)
-    except BaseException:
-        # No row was read, whatever it was, so that the data had no part in it.
-        with suppress(TacetError):  # then it stays spent
-            ledger.void(reservation)
-        raise
     scans = _Scans(
         engine=engine, salt=salt, bits=bits, left=whole, ledger=ledger, reservation=reservation
     )
@@ -302,12 +297,6 @@ def _check_model(model: object) -> None:
         raise InvalidParameter("budget", budget, expected="a guarantee such as tacet.GDP(1)")
 
 
-def _check(engine: Engine) -> None:
-    """Raise EngineFailed or SourceChanged where the engine need not be asked. Reads no data."""
-    engine.check_open()
-    engine.check_sources()
-
-
 def _number(column: str, query: Query, *, argument: str) -> Expression:
     """A column or an expression that is a number, or a condition, which is 1 or 0."""
     fault: InvalidParameter
@@ -322,5 +311,5 @@ def _number(column: str, query: Query, *, argument: str) -> Expression:
 
 def _digest(model: object, rows: Rows) -> str:
     """Of what is fit to what: a function of the question alone."""
-    asked = {"model": repr(model), "rows": rows.query.to_dict()}
+    asked = {"model": stated(model), "rows": rows.query.to_dict()}
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

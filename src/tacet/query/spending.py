@@ -9,15 +9,15 @@ a file another one, the charge is given back: neither is a function of what the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 
 from tacet.bits import RandomBits
-from tacet.errors import TacetError
 from tacet.ledger.ledger import Ledger
 from tacet.query.answering import Priced
 from tacet.query.counting import begun
 from tacet.query.engines.protocol import Engine
 from tacet.query.release import Release
+from tacet.query.reserving import check_engine, reserved, salt_from
 
 __all__ = ["answered"]
 
@@ -35,27 +35,21 @@ def answered(
 
     Raises as `Session.evaluate` does.
     """
-    _check(engine)
-    salt = int.from_bytes(bits.words(2).tobytes(), "little")
+    check_engine(engine)
+    salt = salt_from(bits)
     statements = priced.statements(engine, salt=salt)
-    reservation = ledger.reserve(
+    reservation = reserved(
+        ledger,
         dataset,
+        engine,
         charge=priced.charge,
         event=priced.event,
         request=priced.request,
-        plan_digest=priced.together.digest(),
-        salt=salt.to_bytes(16, "big"),
-        analyst=notes["analyst"],
-        purpose=notes["purpose"],
-        reproducible=not bits.secure,
+        digest=priced.together.digest(),
+        salt=salt,
+        bits=bits,
+        notes=notes,
     )
-    try:
-        _check(engine)
-    except BaseException:
-        # No row was read, whatever it was, so that the data had no part in it.
-        with suppress(TacetError):  # then it stays spent
-            ledger.void(reservation)
-        raise
     with ExitStack() as kept:
         counted = [
             kept.enter_context(closing(begun(engine, scan.query, statement)))
@@ -66,9 +60,3 @@ def answered(
         answers = priced.answers(counted, bits)
     remaining = ledger.remaining(dataset)
     return priced.releases(answers, remaining=remaining, salt=salt, reproducible=not bits.secure)
-
-
-def _check(engine: Engine) -> None:
-    """Raise EngineFailed or SourceChanged where the engine need not be asked. Reads no data."""
-    engine.check_open()
-    engine.check_sources()
