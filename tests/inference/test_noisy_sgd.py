@@ -11,18 +11,30 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from tests.inference.watched_fits import Floats, worst_rows
 
-from tacet import GDP, AddRemove, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
+from tacet import (
+    GDP,
+    ZCDP,
+    AddRemove,
+    ApproxDP,
+    PureDP,
+    RenyiDP,
+    ReplaceOne,
+    SeededBits,
+    accounting,
+    inference,
+)
 from tacet.bits import ScriptedBits
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference import noisy_sgd
 from tacet.inference.designs import scaling
 from tacet.inference.losses import Huber, Logistic, Loss, Poisson
-from tacet.inference.noisy_sgd import NoisySGD, Squared
+from tacet.inference.noisy_sgd import NoisySGD, Squared, noise_for
 from tacet.mechanisms.additive.real import Gaussian
 from tacet.privacy import events
+from tacet.privacy.guarantees import Guarantee
 
 BUDGET = ApproxDP(1, 1e-6)
 TRUTH = np.array([-1.0, 1.0, -0.5])
@@ -128,6 +140,43 @@ def test_the_event_costs_the_budget_under_replacement(rate: float, steps: int) -
     assert accounting.epsilon(model.event_, delta=1e-6, neighbors=AddRemove) < 0.8 * spent
 
 
+def renyi_of_a_step(noise: float, rate: float, alpha: float) -> float:
+    """By quadrature: somebody at +1 in the unit of the clip against somebody at -1, if drawn."""
+    at = np.linspace(-60 * noise - 1, 60 * noise + 1, 400_001)
+    normal = stats.norm(scale=noise).logpdf
+    out = np.log1p(-rate) + normal(at) if rate < 1 else np.full(at.size, -np.inf)
+    first, second = (np.logaddexp(out, math.log(rate) + normal(at - end)) for end in (1, -1))
+    whole = logsumexp(alpha * first + (1 - alpha) * second) + math.log(at[1] - at[0])
+    return float(whole) / (alpha - 1)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3, 1.0])
+def test_renyi_budgets_are_kept_and_used(rate: float) -> None:
+    noise = noise_for(RenyiDP(4, 1), sampling_rate=Fraction(str(rate)), steps=30)
+    assert 0.3 < 30 * renyi_of_a_step(noise, rate, 4.0) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("rate", [0.05, 1.0])
+@pytest.mark.parametrize("budget", [GDP("0.8"), GDP("0.8", delta=1e-6), ZCDP("0.32")], ids=repr)
+def test_in_gaussian_and_concentrated_dp_batches_are_priced_as_if_coins_were_seen(
+    budget: Guarantee, rate: float
+) -> None:
+    # Two clips apart in each of 25 batches: mu = 2 sqrt(25) / noise, rho = mu^2 / 2.
+    x, y = people(200, np.random.default_rng(13))
+    model = NoisySGD(
+        loss=Logistic(),
+        budget=budget,
+        sampling_rate=rate,
+        steps=25,
+        feature_bounds=(0, 4),
+        bits=SeededBits(13),
+    ).fit(x, y)
+    assert 12.5 <= model.noise_multiplier_ <= 12.5 * 1.0002
+    assert model.guarantee_ == budget
+    most = accounting.rho(model.event_, neighbors=ReplaceOne)
+    assert 0.3199 < most <= 0.32
+
+
 def mean_score(x: Floats, y: Floats, *, clip: float | None) -> Floats:
     """The mean gradient at the truth over its deviation: clipped, or weighted."""
     rows = np.column_stack([np.ones(len(x)), x])
@@ -206,7 +255,7 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(value: float) -> N
     [
         ({"budget": 1.0}, "budget"),
         ({"budget": PureDP(1)}, "budget"),
-        ({"budget": GDP(1)}, "budget"),
+        ({"budget": GDP(0)}, "budget"),
         ({"budget": ApproxDP(1, 0)}, "budget"),
         ({"clip": 0}, "clip"),
         ({"clip": 1e200}, "clip"),

@@ -21,14 +21,15 @@ from scipy.special import ndtr
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.inference.budgets import check_budget, gdp_budget
-from tacet.inference.contract import BaseEstimator, RegressorMixin
+from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import FAR, Scaling, scaling
 from tacet.inference.fitted import Intervals
-from tacet.inference.inputs import paired, predicted
+from tacet.inference.inputs import paired
 from tacet.inference.loss_texts import cut_text, number
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting, Steps, rest
+from tacet.inference.predictors import LinearPredictor
 from tacet.inference.records import Floats, public_range
 from tacet.inference.row_values import Matrix, People, RowValue, Source
 from tacet.inference.sandwich import Errors, Step, standard_errors
@@ -49,7 +50,7 @@ _AVERAGED: Final = 2
 _GROWTHS: Final = [(Fraction(2), 7), (Fraction(3, 2), 7)]
 
 
-class LinearRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""Robust linear regression with valid intervals, private under replacement of one row.
 
     budget: any guarantee that normal noise keeps, spent whole by each fit; feature_bounds: public
@@ -146,10 +147,6 @@ class LinearRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignor
         self.scale_ = sigma * half
         self.diagnostics_["scale"] = self.scale_
         self.n_iter_ = len(plan.steps.shares)
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """The predicted target of each row; X may be anybody's, it is no release."""
-        return predicted(self, X)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import MissingBound
 from tacet.inference.budgets import check_budget
-from tacet.inference.contract import BaseEstimator, ClassifierMixin, RegressorMixin
+from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import scaling
 from tacet.inference.fitted import Intervals
-from tacet.inference.inputs import features, labels, paired, predicted
+from tacet.inference.inputs import features, labels, paired
 from tacet.inference.local_devices import Device
 from tacet.inference.local_regression import LocalFit, dealt, shares
-from tacet.inference.logistic import two_classes
 from tacet.inference.losses import Huber, Logistic, Loss
 from tacet.inference.m_estimator import checked_loss
+from tacet.inference.predictors import LinearPredictor, ManyPeople, TwoClasses, two_classes
 from tacet.inference.records import Floats
 from tacet.privacy.guarantees import Guarantee
 
@@ -63,7 +62,7 @@ class _Local(Intervals):
         return parameters
 
 
-class LocalMEstimator(_Local, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LocalMEstimator(_Local, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor that minimises a mean loss, by one randomised report a person.
 
     budget: any guarantee, kept for each person whatever becomes of her report; loss, start: as for
@@ -123,17 +122,6 @@ class LocalMEstimator(_Local, RegressorMixin, BaseEstimator):  # type: ignore[mi
         parameters = self._fit_local(x, target, loss=loss, start=start)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
 
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: it needs many people."""
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        tags.non_deterministic = True
-        return tags
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """The linear predictor of each row; X may be anybody's, it is no release."""
-        return predicted(self, X)
-
 
 class LocalLinearRegression(LocalMEstimator):
     r"""Linear regression, residuals cut at a public bound, by one randomised report a person.
@@ -181,7 +169,7 @@ class LocalLinearRegression(LocalMEstimator):
         return self
 
 
-class LocalLogisticRegression(_Local, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LocalLogisticRegression(_Local, ManyPeople, TwoClasses, BaseEstimator):  # type: ignore[misc]
     r"""Logistic regression by one randomised report a person.
 
     classes: the two labels, public; the probability is that of the second. The others, what a fit
@@ -191,7 +179,7 @@ class LocalLogisticRegression(_Local, ClassifierMixin, BaseEstimator):  # type: 
     >>> import tacet
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(50_000, 1))
-    >>> y = drawn.random(50_000) < expit(X @ [1.0])
+    >>> y = drawn.random(50_000) < 1 / (1 + np.exp(-X @ [1.0]))
     >>> model = LocalLogisticRegression(
     ...     budget=tacet.PureDP(2), feature_bounds=(-3, 3), bits=tacet.SeededBits(1)
     ... ).fit(X, y)
@@ -223,25 +211,3 @@ class LocalLogisticRegression(_Local, ClassifierMixin, BaseEstimator):  # type: 
         self.classes_ = classes
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: two classes, and many people."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        tags.non_deterministic = True
-        return tags
-
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """The log odds of the second class for each row."""
-        return predicted(self, X)
-
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probabilities of both classes, one row each."""
-        second = expit(self.decision_function(X))
-        return np.column_stack([1 - second, second])
-
-    def predict(self, X: ArrayLike) -> Any:
-        """The likelier class of each row."""
-        second = self.decision_function(X) > 0
-        return self.classes_[second.astype(np.int64)]

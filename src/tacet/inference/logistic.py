@@ -9,27 +9,26 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
-from tacet.inference.contract import BaseEstimator, ClassifierMixin
+from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import Scaling, scaling
 from tacet.inference.fitted import Intervals
-from tacet.inference.inputs import features, labels, predicted
+from tacet.inference.inputs import features, labels
 from tacet.inference.loss_texts import number
 from tacet.inference.losses import Logistic
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
-from tacet.inference.records import Floats
+from tacet.inference.predictors import TwoClasses, two_classes
 from tacet.inference.row_values import Source
 from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["LogisticRegression", "two_classes"]
+__all__ = ["LogisticRegression"]
 
 _GROWTHS: Final = [(Fraction(3), 5), (Fraction(2), 5)]
 
@@ -37,7 +36,7 @@ _TYPICAL: Final = 0.15
 """About p (1 - p) times the weight of a person."""
 
 
-class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[misc]
     r"""Logistic regression with valid intervals, private under replacement of one row.
 
     budget: any guarantee that normal noise keeps, spent whole by each fit; feature_bounds: public
@@ -57,7 +56,7 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
     >>> import tacet
     >>> drawn = np.random.default_rng(1)
     >>> X = drawn.normal(size=(5000, 2))
-    >>> y = drawn.random(5000) < expit(X @ [1.0, -1.0])
+    >>> y = drawn.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
     >>> model = LogisticRegression(
     ...     budget=tacet.GDP(1), feature_bounds=(-3, 3), bits=tacet.SeededBits(1)
     ... ).fit(X, y)
@@ -132,34 +131,3 @@ class LogisticRegression(Intervals, ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_ = classes
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
         self.n_iter_ = len(plan.steps.shares)
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: two classes."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """The log odds of the second class for each row."""
-        return predicted(self, X)
-
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probabilities of both classes, one row each."""
-        second = expit(self.decision_function(X))
-        return np.column_stack([1 - second, second])
-
-    def predict(self, X: ArrayLike) -> Any:
-        """The likelier class of each row."""
-        second = self.decision_function(X) > 0
-        return self.classes_[second.astype(np.int64)]
-
-
-def two_classes(classes: object) -> Any:
-    """Both labels as an array, if they are two and different; else InvalidParameter."""
-    expected = "the two labels, public and different, such as (0, 1) or ('no', 'yes')"
-    if not isinstance(classes, tuple | list) or len(classes) != 2:
-        raise InvalidParameter("classes", classes, expected=expected)
-    array = np.asarray(classes)
-    if array.shape != (2,) or array.dtype.kind not in "biufU" or array[0] == array[1]:
-        raise InvalidParameter("classes", classes, expected=expected)
-    return array

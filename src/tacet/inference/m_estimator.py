@@ -16,16 +16,17 @@ from tacet import checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.budgets import check_budget, gdp_budget
-from tacet.inference.contract import BaseEstimator, RegressorMixin
+from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import FAR, Scaling, scaling
 from tacet.inference.fitted import Intervals
-from tacet.inference.inputs import paired, predicted
+from tacet.inference.inputs import paired
 from tacet.inference.loss_texts import curvature_text, cut_text, score_text
 from tacet.inference.losses import Huber, Loss
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
+from tacet.inference.predictors import LinearPredictor
 from tacet.inference.records import Floats
 from tacet.inference.row_values import Source
 from tacet.inference.tables import Table, open_table, table_scaling
@@ -36,7 +37,7 @@ __all__ = ["MEstimator", "RidgeRegression", "checked_loss"]
 _GROWTHS: Final = [(Fraction(2), 8), (Fraction(3, 2), 8)]
 
 
-class MEstimator(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor that minimises a mean loss, private under replacement of one row.
 
     budget: any guarantee that normal noise keeps, spent whole by each fit; loss: an object like
@@ -165,10 +166,6 @@ class MEstimator(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc
         parameters = self._tell(people, theta, errors, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         self.n_iter_ = len(plan.steps.shares)
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """The linear predictor of each row; X may be anybody's, it is no release."""
-        return predicted(self, X)
 
 
 class RidgeRegression(MEstimator):

@@ -80,6 +80,28 @@ def trail(
     return Trail(steps=steps, curvature=curvature, last=last, scores=scores)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descent:
+    """Where steps ended, in whitened coefficients, what they were, and their last curvatures."""
+
+    theta: Floats
+    steps: list[Step]
+    curvatures: list[Moment]
+
+    def pooled(self, last: Moment) -> Moment:
+        """The mean of the last curvatures and that of the end, by the inverse of their variances.
+
+        Near the end the curvature hardly changes, and has been paid for: its noise, which takes
+        eigenvalues down as often as up and so inverses up on average, is less.
+        """
+        parts = [*self.curvatures, last]
+        weights = np.array([part.deviation**-2 for part in parts])
+        mean = sum(w * part.matrix for w, part in zip(weights, parts, strict=True))
+        return Moment(
+            matrix=np.asarray(mean / weights.sum()), deviation=float(weights.sum() ** -0.5)
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Newton:
     """A fit of theta in mean of w loss(a theta, y) + theta' penalty theta / 2.
@@ -96,12 +118,13 @@ class Newton:
 
     def run(self, plan: Trail, start: Start) -> tuple[Floats, Errors]:
         """The coefficients, whitened, and their errors by the sandwich."""
-        theta, taken = self.descend(plan, start)
+        found = self.descend(plan, start)
+        theta = found.theta
         curvature, scores = self.sandwich(theta, plan)
         errors = standard_errors(
-            taken,
+            found.steps,
             theta - start.theta,
-            curvature=curvature,
+            curvature=found.pooled(curvature) if self._convex else curvature,
             scores=scores,
             rows=self.people.rows,
             repeated=self.people.repeated,
@@ -110,10 +133,11 @@ class Newton:
         )
         return theta, errors
 
-    def descend(self, plan: Trail, start: Start) -> tuple[Floats, list[Step]]:
-        """Where the steps end, and what they were."""
+    def descend(self, plan: Trail, start: Start) -> Descent:
+        """The steps."""
         theta = start.theta
         taken: list[Step] = []
+        curvatures: list[Moment] = []
         precision, alone = Fraction(), len(plan.steps.shares) - _AVERAGED
         for step, share in enumerate(plan.steps.shares):
             vectors = [Vector(of=score_of(self.loss), share=share)]
@@ -126,6 +150,7 @@ class Newton:
                     theta, vectors=vectors, matrices=matrices
                 )
                 bent = found.floored(max(self.least, math.sqrt(2) * found.norm))
+                curvatures.append(found)
             precision = (precision if step > alone else 0) + share
             inverse = np.asarray(np.linalg.inv(bent + self._penalty), dtype=np.float64)
             inverse *= float(share / precision)
@@ -134,16 +159,15 @@ class Newton:
                 way *= min(1.0, self.longest / max(float(np.linalg.norm(way)), 1e-300))
             taken.append(Step(preconditioner=inverse, noise=noise))
             theta = theta - way
-        return theta, taken
+        return Descent(theta=theta, steps=taken, curvatures=curvatures[-_AVERAGED:])
 
     def sandwich(self, theta: Floats, plan: Trail) -> tuple[Moment, Moment]:
         """The noisy means of w curvature a a^T and of (w score)^2 a a^T.
 
         Where the loss is not convex, negative curvatures count in the former, as in no step.
         """
-        signed = not getattr(self.loss, "convex", True)
         matrices = [
-            Matrix(of=curvature_of(self.loss), share=plan.last, signed=signed),
+            Matrix(of=curvature_of(self.loss), share=plan.last, signed=not self._convex),
             Matrix(of=score_of(self.loss), share=plan.scores, squared=True),
         ]
         _, (curvature, scores) = self.people.ask(theta, matrices=matrices)
@@ -155,6 +179,10 @@ class Newton:
             theta, matrices=[Matrix(of=curvature_of(self.loss), share=share)]
         )
         return found
+
+    @property
+    def _convex(self) -> bool:
+        return bool(getattr(self.loss, "convex", True))
 
     @property
     def _penalty(self) -> Floats:

@@ -22,16 +22,17 @@ from tacet import accounting, checks
 from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget
-from tacet.inference.contract import BaseEstimator, RegressorMixin
+from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import scaling
 from tacet.inference.fitted import SharedBits
-from tacet.inference.inputs import paired, predicted
+from tacet.inference.inputs import paired
 from tacet.inference.losses import Loss
+from tacet.inference.predictors import LinearPredictor, ManyPeople
 from tacet.inference.records import Floats
 from tacet.mechanisms.additive.real import Gaussian
 from tacet.mechanisms.clipping import clip_rows
 from tacet.privacy import events
-from tacet.privacy.guarantees import ApproxDP
+from tacet.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
 from tacet.privacy.neighbors import ReplaceOne
 
 __all__ = ["NoisySGD", "Squared", "noise_for"]
@@ -66,11 +67,13 @@ class Squared:
         return np.ones_like(prediction)
 
 
-class NoisySGD(SharedBits, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor of a mean loss by noisy stochastic gradients, for comparison.
 
     loss: with value, score and curvature as in `tacet.inference.losses`, or `Squared()`; budget:
-    ApproxDP with a delta, under the replacement of one row, spent whole by each fit; clip: longer
+    any guarantee that normal noise keeps, under the replacement of one row, spent whole by each
+    fit. That people are in few batches counts under ApproxDP and RenyiDP; in GDP and ZCDP batches
+    are priced as if the coins were seen, so that there sampling_rate=1 is best. clip: longer
     gradients, of scaled features and an intercept, are cut to this length; sampling_rate: each
     person is in each batch with this probability, by coins of her own; steps: how many batches;
     learning_rate: of each step, in scaled features; feature_bounds: public (lower, upper), which
@@ -102,7 +105,7 @@ class NoisySGD(SharedBits, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         loss: Loss,
-        budget: ApproxDP,
+        budget: Guarantee,
         clip: float = 1.0,
         sampling_rate: float = 0.05,
         steps: int = 200,
@@ -150,21 +153,10 @@ class NoisySGD(SharedBits, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         parameters = scales.back() @ theta
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         self.noise_multiplier_ = noise
-        self.event_ = _event(noise, sampling_rate=rate, steps=steps)
+        self.event_ = _event(budget, noise, sampling_rate=rate, steps=steps)
         self.guarantee_ = budget
         self.n_iter_ = steps
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator's abilities: it needs many people."""
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        tags.non_deterministic = True
-        return tags
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """The linear predictor of each row; X may be anybody's, it is no release."""
-        return predicted(self, X)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -214,38 +206,55 @@ class _Descent:
         return math.floor(math.log2(self.clip)) - _FINE
 
 
-def noise_for(budget: ApproxDP, *, sampling_rate: Fraction, steps: int) -> float:
+def noise_for(budget: Guarantee, *, sampling_rate: Fraction, steps: int) -> float:
     """The least noise, its deviation over the clip, under which so many batches keep the budget.
 
     Under the replacement of one row: a batch loses her and gains another, each with the rate.
 
+    >>> from tacet import RenyiDP
     >>> round(noise_for(ApproxDP(1, 1e-6), sampling_rate=Fraction(1, 100), steps=100), 2)
     1.04
+    >>> [
+    ...     round(noise_for(budget, sampling_rate=Fraction(1, 100), steps=100), 2)
+    ...     for budget in (RenyiDP(8, 2), GDP(1))
+    ... ]
+    [1.29, 20.0]
     """
-    return _noise_for(budget, sampling_rate, steps)
+    return _noise_for(_budget(budget), sampling_rate, steps)
 
 
 @functools.lru_cache(maxsize=64)
-def _noise_for(budget: ApproxDP, rate: Fraction, steps: int) -> float:
+def _noise_for(budget: Guarantee, rate: Fraction, steps: int) -> float:
     return accounting.calibrate(
-        lambda noise: _event(noise, sampling_rate=rate, steps=steps),
+        lambda noise: _event(budget, noise, sampling_rate=rate, steps=steps),
         target=budget,
         neighbors=ReplaceOne,
         tolerance=1e-4,
     )
 
 
-def _event(noise: float, *, sampling_rate: Fraction, steps: int) -> events.Event:
+def _event(budget: Guarantee, noise: float, *, sampling_rate: Fraction, steps: int) -> events.Event:
+    """What the batches cost, as the accountant of this kind of budget takes it.
+
+    In Gaussian DP sampled batches have no price of their own: then the coins count as seen. Given
+    them, somebody who is replaced moves the sum of a batch by two clips or not at all.
+    Source: docs/proofs/regression.md, section 9.
+    """
+    if isinstance(budget, GDP):
+        return events.Gaussian(noise_multiplier=noise / 2) * steps
     return events.Gaussian(noise_multiplier=noise).poisson_sampled(rate=sampling_rate) * steps
 
 
-def _budget(budget: object) -> ApproxDP:
+def _budget(budget: object) -> Guarantee:
     checked = check_budget(budget)
-    if isinstance(checked, ApproxDP) and 0 < checked.delta < 1 and checked.epsilon:
-        return checked
-    raise InvalidParameter(
-        "budget", budget, expected="ApproxDP with epsilon and delta above 0, such as (1, 1e-6)"
-    )
+    if isinstance(checked, PureDP) or (isinstance(checked, ApproxDP) and not checked.delta):
+        raise InvalidParameter(
+            "budget",
+            budget,
+            expected="ApproxDP with a delta, RenyiDP, ZCDP or GDP, such as ApproxDP(1, 1e-6), "
+            "since normal noise keeps no pure guarantee",
+        )
+    return checked
 
 
 def _rate(sampling_rate: float) -> Fraction:

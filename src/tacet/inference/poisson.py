@@ -127,12 +127,13 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
         people = source.whitened(scales, share=gram)
         start = np.linalg.solve(people.back, np.eye(size)[0]) * math.log(first)
         newton = Newton(people=people, loss=loss, least=first / 20)
-        theta, taken = newton.descend(plan, Start(theta=start, curvature=0.8 * first))
+        found = newton.descend(plan, Start(theta=start, curvature=0.8 * first))
+        theta = found.theta
         bent = newton.curvature(theta, share=plan.last)
         phi = _dispersion(people, theta, loss, share=plan.scores)
         scores = Moment(matrix=phi * bent.matrix, deviation=phi * bent.deviation)
         errors = standard_errors(
-            taken,
+            found.steps,
             theta - start,
             curvature=bent,
             scores=scores,

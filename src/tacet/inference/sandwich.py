@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from tacet.inference.means import positive_part
 from tacet.inference.noisy_sums import Moment
 from tacet.inference.records import Floats
 
@@ -81,8 +82,9 @@ def standard_errors(
     """
     size = len(curvature.matrix)
     signal = float(np.linalg.eigvalsh(curvature.matrix)[0]) / curvature.norm
-    middle = scores.floored(scores.deviation)
-    bent = curvature.floored(curvature.norm) + penalty
+    bent = curvature.floored(curvature.norm)
+    middle = _shrunk(scores, towards=bent)
+    bent = bent + penalty
     inverse = np.linalg.inv(bent)
     privacy, way = np.zeros((size, size)), np.eye(size)
     for step in steps:
@@ -102,3 +104,22 @@ def standard_errors(
         signal=signal,
         contraction=float(np.linalg.norm(way, 2)),
     )
+
+
+def _shrunk(scores: Moment, *, towards: Floats) -> Floats:
+    """The mean of squared scores, with as little noise as it bears.
+
+    Of errors that are alike for everybody it is a multiple of the curvature. The nearest multiple
+    is known well; of the difference to it there remains what noise of its size does not explain
+    (James and Stein's way): all where noise is small, nothing where noise would make all of it.
+    Eigenvalues raised to a floor one by one would add up to too much.
+    """
+    size, length = len(towards), float(np.linalg.norm(towards))
+    times = positive_part(
+        float(np.sum(scores.matrix * towards)) / length**2, scores.deviation / length
+    )
+    beside = scores.matrix - times * towards
+    noise = scores.deviation**2 * size * (size + 1) / 2
+    kept = 1 - min(1.0, noise / max(float(np.sum(beside**2)), 1e-300))
+    shrunk = Moment(matrix=times * towards + kept * beside, deviation=kept * scores.deviation)
+    return shrunk.floored(shrunk.deviation)
