@@ -209,3 +209,83 @@ def test_a_select_gets_a_budget_of_any_kind_the_account_takes() -> None:
             session.evaluate(text, budget=tacet.ZCDP(10**5), errors=0.05, keys=keys)
     with opened(PureDP(1)) as session, pytest.raises(WrongUnit):
         session.suggest_budget("SELECT COUNT(*) AS n FROM t", error=5, kind=tacet.ZCDP)
+
+
+COUNTIES = [(r, f"{r}{n}") for r in "AB" for n in range(3 + (r == "B"))]
+
+
+@pytest.mark.parametrize("margins", ["rollup", "cube"])
+def test_levels_of_tables_that_add_up_err_as_wished(session: tacet.Session, margins: Any) -> None:
+    """Every released standard error of the level is within the wish, and little less is not."""
+    delta = getattr(session.budget, "delta", 0) and "1e-6"
+    keys: Any = COUNTIES if margins == "rollup" else {"sex": ["F", "M"], "age": [30, 41, 62]}
+    groups = ("sex", "age") if margins == "cube" else ("sex", "zip")
+    with tacet.Session(
+        {"t": FRAME.assign(zip=["A0", "A1", "B2", "B3"])},
+        unit=tacet.Person("id", max_rows=2),
+        budget=session.budget,
+        bits=SeededBits(1),
+    ) as other:
+        query = other.table("t").group_by(*groups, keys=keys, margins=margins).agg(n=tacet.count())
+        finest = ", ".join(groups)
+        wishes: list[Any] = [{finest: 12}, {"all": 30, "sex": 11}]
+        for wish in [12] if margins == "cube" else wishes:
+            found = other.suggest_budget(query, error={"n": wish}, delta=delta)
+            rows = other.evaluate(query, budget=found).to_dicts()
+            wished = wish if isinstance(wish, dict) else {finest: wish}
+            largest = {
+                level: max(row["n_se"] for row in rows if row["margin"] == level)
+                for level in wished
+            }
+            told = other.explain(query, budget=found)
+            for level, error in largest.items():
+                assert told.standard_error("n", level) == pytest.approx(error, rel=1e-12)
+            over = max(largest[level] / wished[level] for level in wished)
+            assert 0.9 < over <= 1  # pure noise is discrete, and budgets have three digits
+
+
+def test_a_split_reaches_the_errors_of_levels(pure: tacet.Session) -> None:
+    start = pure.table("t").group_by("sex", "age", keys=[("F", 30), ("M", 41)], margins="rollup")
+    query = start.agg(n=tacet.count(), s=tacet.sum("age", 0, 100))
+    wished: Any = {"n": {"sex": 3}, "s": 900}
+    release = pure.evaluate(query, budget=PureDP(900), errors=wished)
+    rows = release.to_dicts()
+    assert 2.7 < max(row["n_se"] for row in rows if row["margin"] == "sex") <= 3
+    assert 850 < max(row["s_se"] for row in rows if row["margin"] == "sex, age") <= 900
+    assert "finest level" in str(pure.explain(query, budget=PureDP(1)))
+
+
+def test_found_keys_err_by_at_most_what_is_wished() -> None:
+    with opened(ApproxDP(100, 1e-4)) as session:
+        start = session.table("t").group_by(
+            "sex", "age", keys=tacet.private_keys(), margins="rollup"
+        )
+        query = start.agg(n=tacet.count())
+        found = session.suggest_budget(query, error={"n": {"all": 9}}, delta="1e-5")
+        told = session.explain(query, budget=found).standard_error("n", "all")
+        assert told is not None
+        assert 8 < told <= 9
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            {"n": {"zip": 3}},
+            "error['n']=['zip'] cannot be used: expected levels: all; sex; sex, age",
+        ),
+        ({"n": {}}, "expected levels: all; sex; sex, age"),
+        ({"n": {"all": 0}}, "error['n']['all']=0 cannot be used: expected a finite number above 0"),
+        ({"n": {"all": None}}, "error['n']['all']=None"),
+    ],
+)
+def test_levels_that_are_none_are_refused(pure: tacet.Session, error: Any, words: str) -> None:
+    start = pure.table("t").group_by("sex", "age", keys=[("F", 30)], margins="rollup")
+    with pytest.raises(InvalidParameter) as found:
+        pure.suggest_budget(start.agg(n=tacet.count()), error=error)
+    assert words in str(found.value)
+    with pytest.raises(InvalidParameter, match="no margins"):
+        pure.suggest_budget(pure.table("t").agg(n=tacet.count()), error={"n": {"all": 3}})
+    told = pure.explain(start.agg(n=tacet.count()), budget=PureDP(1))
+    with pytest.raises(InvalidParameter, match="level='zip'"):
+        told.standard_error("n", "zip")

@@ -64,9 +64,10 @@ class Question:
 
     def suggest(self, session: Session, errors: Any, *, delta: Fraction) -> Guarantee:
         """The least budget of the session's kind that reaches these standard errors; free."""
-        return session.suggest_budget(
-            self._query(session), error=errors, delta=delta, assuming=self.assuming
-        )
+        query = self._query(session)
+        if isinstance(errors, Fraction):
+            errors = dict.fromkeys(query.aggregates, errors)
+        return session.suggest_budget(query, error=errors, delta=delta, assuming=self.assuming)
 
     def answer(self, session: Session) -> Release:
         """The answer, for its price."""

@@ -17,32 +17,46 @@ from tacet.errors import InvalidParameter, TacetError
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["print_suggestions", "wished_errors"]
+__all__ = ["Wished", "print_suggestions", "wished_errors"]
 
 _OPTION = "--error"
+_EXPECTED = (
+    "NAME=X for each column of the answer, each once, or one X for all of them; of ROLLUP and CUBE "
+    "that is the error of the finest level, and NAME@LEVEL=X that of another, as 'margin' calls it"
+)
+
+Wished = Fraction | dict[str, Fraction | dict[str, Fraction]]
+"""One error for all columns, or by column; of a column by level, where that is named."""
 
 
-def wished_errors(texts: Sequence[str]) -> Fraction | dict[str, Fraction]:
-    """Standard errors: one for all columns, or by column.
+def wished_errors(texts: Sequence[str]) -> Wished:
+    """Standard errors: one for all columns, or by column, or by column and level of a rollup.
 
     >>> wished_errors(["n=10", "mean_age=0.5"])
     {'n': Fraction(10, 1), 'mean_age': Fraction(1, 2)}
+    >>> wished_errors(["n@region=10", "n@all=40"])
+    {'n': {'region': Fraction(10, 1), 'all': Fraction(40, 1)}}
     """
-    expected = "NAME=X for each column of the answer, each once, or one X for all of them"
     found: dict[str, Fraction] = {}
+    levels: dict[str, dict[str, Fraction]] = {}
     for text in texts:
         name, sign, number = text.rpartition("=")
-        name = name.strip()
-        if bool(sign) is not bool(name) or name in found or (not sign and len(texts) > 1):
-            raise InvalidParameter(_OPTION, text, expected=expected)
-        found[name] = checks.exact(_OPTION, number.strip())
-        if found[name] <= 0:
+        column, at, level = (part.strip() for part in name.partition("@"))
+        own = levels.setdefault(column, {}) if at else found
+        key = level if at else column
+        named = bool(column) and (bool(level) or not at)
+        if bool(sign) is not named or key in own or (not sign and len(texts) > 1):
+            raise InvalidParameter(_OPTION, text, expected=_EXPECTED)
+        own[key] = checks.exact(_OPTION, number.strip())
+        if own[key] <= 0:
             raise InvalidParameter(_OPTION, text, expected="a standard error above 0")
-    return found.get("", found)
+    if both := found.keys() & levels:
+        raise InvalidParameter(_OPTION, min(both), expected=_EXPECTED)
+    return found.get("", {**found, **levels})
 
 
 def print_suggestions(
-    question: Question, errors: Fraction | dict[str, Fraction], *, delta: str | None, as_json: bool
+    question: Question, errors: Wished, *, delta: str | None, as_json: bool
 ) -> None:
     """Print the least budget of every kind, as options; raises what is wrong with all of them."""
     found: dict[str, Guarantee] = {}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Forecast
 from tacet.query.answering import Priced
@@ -31,6 +32,7 @@ class Explanation:
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
     account would be charged. left: what the account holds now. outlook: what other budgets and
     limits would do. beside: by aggregate, the noise beside the range of its values, where known.
+    levels: of a question with margins their names, as the release has them in `margin`.
     rehearsal: what the limits did to public tables, where they were given.
     """
 
@@ -44,15 +46,23 @@ class Explanation:
     outlook: Outlook
     beside: Mapping[str, str]
     rehearsal: Rehearsal | None = None
+    levels: tuple[str, ...] = ()
 
     @property
     def affordable(self) -> bool:
         """Whether the account could pay for the question now."""
         return all(a <= b for a, b in zip(self.cost.additive, self.left.additive, strict=True))
 
-    def standard_error(self, name: str) -> float | None:
-        """The expected error of one aggregate, where it is known (see `Forecast`)."""
-        return self.forecasts[name].standard_error
+    def standard_error(self, name: str, level: str | None = None) -> float | None:
+        """The expected error of one aggregate, where it is known (see `Forecast`).
+
+        level: of a question with margins, as the release names it in `margin`, else the finest; the
+        error is the largest there. Raises InvalidParameter for a level that there is not.
+        """
+        if level is not None and level not in self.levels:
+            listed = "; ".join(self.levels) or "none: the question has no margins"
+            raise InvalidParameter("level", level, expected=listed)
+        return self.forecasts[name].errors[-1 if level is None else self.levels.index(level)]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
@@ -71,6 +81,7 @@ class Explanation:
                     "noise": forecast.noise,
                     "sensitivity": forecast.sensitivity,
                     "standard_error": forecast.standard_error,
+                    "levels": dict(zip(self.levels, forecast.levels, strict=True)),
                     "half_width": forecast.half_width,
                     "rank_error": forecast.rank_error,
                     "people_error": forecast.people_error,
@@ -144,6 +155,7 @@ def explained(priced: Priced, *, left: Guarantee, assuming: Supposed | None) -> 
             outlook=outlooks[place],
             beside=_beside(query, forecasts[place]),
             rehearsal=tried[place],
+            levels=query.levels,
         )
         for place, query in enumerate(queries)
     ]

@@ -101,11 +101,14 @@ class Margins:
             for level, nodes in zip(self.levels, self.nodes, strict=True)
         )
 
+    def names(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Of each level the names of its columns, as `MARGIN` has them."""
+        return tuple(", ".join(labels[i] for i in level) or "all" for level in self.levels)
+
     def lines(self, labels: Sequence[str]) -> tuple[tuple[Key, ...], ...]:
         """Of every node of every level the names of its columns, then its parts, or NULL."""
         found = []
-        for level, nodes in zip(self.levels, self.nodes, strict=True):
-            name = ", ".join(labels[place] for place in level) or "all"
+        for name, level, nodes in zip(self.names(labels), self.levels, self.nodes, strict=True):
             for node in nodes:
                 parts = dict(zip(level, node, strict=True))
                 found.append((name, *(parts.get(place) for place in range(len(labels)))))

@@ -36,8 +36,8 @@ _LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 class Gauge:
     """One number for the error of an aggregate.
 
-    unit: empty for a standard deviation; else what it is that the error passes in 5% of answers, or
-    the rows of a cell in which the standard deviation is this.
+    unit: empty for a standard deviation; else the level that it is of, what it is that the error
+    passes in 5% of answers, or the rows of a cell in which the standard deviation is this.
     """
 
     value: float
@@ -48,6 +48,8 @@ class Gauge:
         """The standard error, or what is known in its place."""
         if forecast.standard_error is not None:
             return Gauge(value=forecast.standard_error, unit="")
+        if forecast.levels:
+            return Gauge(value=forecast.levels[-1], unit="finest level")
         if forecast.rank_error is not None:
             return Gauge(value=forecast.rank_error, unit="ranks, 95%")
         if forecast.people_error is not None:

@@ -269,6 +269,14 @@ class Query(RowSteps):
         return Margins(kind=self.margins, keys=self.keys, width=len(labels)).lines(labels)
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of a release with margins, as it names them; empty for other questions."""
+        if self.margins is None:
+            return ()
+        labels = [group.label for group in self.groups]
+        return Margins(kind=self.margins, keys=(), width=len(labels)).names(labels)
+
+    @property
     def most_found(self) -> int:
         """How many combinations of private keys can be answered; a function of the question."""
         integers = max((a.integers for a in self.aggregates.values()), default=0)

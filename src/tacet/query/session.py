@@ -57,7 +57,7 @@ from tacet.query.supposed import Supposed
 from tacet.query.targets import least_budget
 from tacet.query.together import Several, Together, check_single
 from tacet.query.units import Person, Unit
-from tacet.query.wishes import budgets_of, targets_of
+from tacet.query.wishes import Wish, budgets_of, targets_of
 
 __all__ = ["Session"]
 
@@ -172,7 +172,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: None = None,
-        errors: Number | Mapping[str, Number] | None = None,
+        errors: Wish | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Explanation: ...
@@ -193,7 +193,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
+        errors: Wish | Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Explanation | Explanations:
@@ -214,7 +214,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: None = None,
-        errors: Number | Mapping[str, Number] | None = None,
+        errors: Wish | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Release: ...
@@ -235,7 +235,7 @@ class Session(SubSessions):
         *,
         budget: Guarantee,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        errors: Number | Sequence[Any] | Mapping[str, Any] | None = None,
+        errors: Wish | Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
     ) -> Release | Batch:
@@ -265,7 +265,7 @@ class Session(SubSessions):
         self,
         query: Query | str,
         *,
-        error: Number | Mapping[str, Number],
+        error: Wish,
         kind: type[Guarantee] | None = None,
         delta: Number = 0,
         assuming: Supposed | None = None,
@@ -273,9 +273,10 @@ class Session(SubSessions):
     ) -> Guarantee:
         """The least budget with which `evaluate` reaches these standard errors: pass it on.
 
-        Free: reads no data. error: a number or by aggregate. kind: PureDP, ZCDP, GDP, ... of the
-        budget, else the account's. delta: of the budget; ApproxDP needs one. assuming: as in
-        `explain`. The number is rounded up to three digits. The aggregates keep their weights.
+        Free: reads no data. error: a number or by aggregate; of tables with margins it is that of
+        the finest level, or by level: {"n": {"all": 10, "region": 5}}. kind: PureDP, ZCDP, ... of
+        the budget, else the account's. delta: of it; ApproxDP needs one. assuming: as in `explain`.
+        The number is rounded up to three digits. The aggregates keep their weights.
 
         Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
         WrongUnit for a kind that the account does not take.

@@ -16,7 +16,8 @@ from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.codec import decode
 from tacet.query.replay import SEVERAL, parsed, read_stated
-from tacet.query.verification import Check, Verification, verify
+from tacet.query.verification import Verification, verify
+from tacet.query.verified_lines import Check
 
 __all__ = ["verify_record"]
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.answers import Assume
+from tacet.query.aggregates.answers import Assume, Forecast
 from tacet.query.allocation import Allocation, allocate_together
 from tacet.query.noise import Share
 from tacet.query.plan import Query
@@ -37,7 +37,8 @@ _WIDTH = 1 + Fraction(1, 2_000)  # how closely the least number is bracketed
 _WIDE = 1 + Fraction(1, 50)  # where every trial is priced by the accountant
 _TRIALS = 80
 _UNKNOWN = (
-    "an aggregate whose standard error is known beforehand: counts and sums with bounds; a mean, a "
+    "an aggregate whose standard error is known beforehand: counts and sums with bounds, with and "
+    "without margins; a mean, a "
     "variance or a quantile under assuming=tacet.Assume(rows=..., values={...}), or a public table "
     "in which rows count"
 )
@@ -188,12 +189,12 @@ def _alone(
     *,
     reach: Reach,
     family: Callable[[Fraction], Share],
-    wished: float,
+    wished: Mapping[int, float],
     assume: Assume | None,
 ) -> Callable[[Fraction], float]:
     def excess(number: Fraction) -> float:
         noise = aggregate.noise(family(number), reach)
-        return _known(name, aggregate.forecast(noise, reach, assume).standard_error) / wished
+        return _over(name, aggregate.forecast(noise, reach, assume), wished)
 
     return excess
 
@@ -235,13 +236,11 @@ def _excess(
 ) -> float:
     """The largest error over what is wished of it."""
     return max(
-        _known(
+        _over(
             name,
-            query.aggregates[name]
-            .forecast(allocation.noises[name], allocation.reach, known[name])
-            .standard_error,
+            query.aggregates[name].forecast(allocation.noises[name], allocation.reach, known[name]),
+            wished[name],
         )
-        / wished[name]
         for query, allocation, wished, known in zip(
             queries, allocations, targets, assumed, strict=True
         )
@@ -249,10 +248,15 @@ def _excess(
     )
 
 
-def _known(name: str, error: float | None) -> float:
-    if error is None:
-        raise InvalidParameter("error", name, expected=_UNKNOWN)
-    return error
+def _over(name: str, forecast: Forecast, wished: Mapping[int, float]) -> float:
+    """The largest error over what is wished of it, by level."""
+    found = []
+    for level, most in wished.items():
+        error = forecast.errors[level]
+        if error is None:
+            raise InvalidParameter("error", name, expected=_UNKNOWN)
+        found.append(error / most)
+    return max(found)
 
 
 def _least(

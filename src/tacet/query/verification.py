@@ -12,25 +12,25 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tacet.accounting.charges import charge
 from tacet.errors import LedgerMismatch, TacetError
 from tacet.ledger.entries import Account, Entry
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee, guarantee_from_json
-from tacet.query.allocation import Allocation, allocate_together, event_of
-from tacet.query.plan import Query, answer_columns
+from tacet.query.allocation import allocate_together, event_of
+from tacet.query.plan import Query
 from tacet.query.provenance import provenance
 from tacet.query.replay import Stated, question_of, read_stated, software, together_of
 from tacet.query.together import Place, Together
+from tacet.query.verified_lines import Check, check_errors, check_rows, differs, ok
 
 _LONGEST = 300  # signs of a value in a detail
 
-__all__ = ["NOT_SHOWN", "Check", "Verification", "verify"]
+__all__ = ["NOT_SHOWN", "Verification", "verify"]
 
 NOT_SHOWN = (
     "that the engine ran this question, and that it ran on the data that are spoken of",
@@ -38,15 +38,6 @@ NOT_SHOWN = (
     "that whoever holds the ledger did not write it anew: keep its last digest elsewhere",
 )
 """What no file can show, for people."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of a report. outcome: `noted` is no fault, and only said; detail: how it differs."""
-
-    name: str
-    outcome: Literal["ok", "differs", "noted"]
-    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,105 +137,40 @@ def _again(stated: Stated) -> list[Check]:
         step = "words"
         checks.append(_words(stated, provenance(query, allocation, cost, place=place), cost))
         step = "rows"
-        checks.append(_rows(stated, query))
+        checks.append(check_rows(stated, query))
         step = "errors"
-        checks.append(_errors(stated, query, allocation))
+        checks.append(check_errors(stated, query, allocation))
     except TacetError as error:
-        checks.append(_differs(step, f"it cannot be made again: {error}"))
+        checks.append(differs(step, f"it cannot be made again: {error}"))
     return checks
 
 
 def _question(stated: Stated, query: Query) -> Check:
     # The order of steps and aggregates is part of the question.
     if json.dumps(query.to_dict()) == json.dumps(stated.query):
-        return _ok("question", repr(query))
-    return _differs("question", f"put together again it is {query!r}, written in another way")
+        return ok("question", repr(query))
+    return differs("question", f"put together again it is {query!r}, written in another way")
 
 
 def _batch(stated: Stated, place: Place) -> Check:
     if place.to_dict() != stated.batch:
-        return _differs("batch", "put together again it is written in another way")
+        return differs("batch", "put together again it is written in another way")
     if json.dumps(stated.batch["questions"][place.number]) != json.dumps(stated.query):
-        return _differs("batch", f"question {place.number} is not the one that is answered here")
+        return differs("batch", f"question {place.number} is not the one that is answered here")
     count = len(place.together.names)
-    return _ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
+    return ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
 
 
 def _words(stated: Stated, sentences: tuple[str, ...], cost: Guarantee) -> Check:
     words = {"request": repr(stated.request), "spent": repr(cost)}
     for name, text in words.items():
         if stated.words[name] != text:
-            return _differs("words", f"{name}: stated {stated.words[name]!r}, but it is {text!r}")
+            return differs("words", f"{name}: stated {stated.words[name]!r}, but it is {text!r}")
     if stated.provenance != sentences:
         pairs = itertools.zip_longest(stated.provenance, sentences, fillvalue="nothing")
         said, right = next((one, other) for one, other in pairs if one != other)
-        return _differs("words", f"provenance: stated {_short(said)}, but it is {_short(right)}")
-    return _ok("words", "budgets and sentences say the same")
-
-
-def _rows(stated: Stated, query: Query) -> Check:
-    """That the rows answer this question: the columns of its aggregates, for its keys alone."""
-    columns = [list(row) for row in stated.rows]
-    if any(names != columns[0] for names in columns):
-        return _differs("rows", "they differ in their columns")
-    groups = len(query.released_groups)
-    keys = [list(row.values())[:groups] for row in stated.rows]
-    if query.private is not None and query.margins is not None:
-        query = _over_found(query, keys)
-    known = {_key(key) for key in query.released_keys}
-    public = [_key(_some(query, key, private=False)) for key in keys]
-    many = [key for key, times in Counter(map(_key, keys)).items() if times > query.lines]
-    strangers = [key for key in public if key not in known] + many
-    if strangers:
-        return _differs("rows", f"no key of the question, or one too often: {strangers[0]}")
-    answers = columns[0][groups:] if columns else []
-    own = [answer_columns(name, a.parts) for name, a in query.aggregates.items()]
-    own += [answer_columns(name) for name in stated.computed]
-    strange = [name for name in answers if not any(name in names for names in own)]
-    missing = [n for n, a in query.aggregates.items() for p in a.parts if f"{n}{p}" not in answers]
-    if strange or (missing and columns):
-        return _differs("rows", f"no answers of the question, or not all: {strange or missing}")
-    private = {_key(_some(query, key, private=True)) for key in keys}
-    lines = len(known) * query.lines * (1 if query.private is None else len(private))
-    said = f"{len(stated.rows):,} of {lines:,} rows, every aggregate"
-    if len(stated.rows) < lines:
-        said += "; the others were left out after the answer, by HAVING, LIMIT or by hand"
-        return Check(name="rows", outcome="noted", detail=said)
-    return _ok("rows", said)
-
-
-def _over_found(query: Query, keys: Sequence[Sequence[Any]]) -> Query:
-    """The question over those keys of its finest level whose public parts are its own."""
-    finest = ", ".join(group.label for group in query.groups)
-    public = {_key(key) for key in query.keys}
-    found = [tuple(key[1:]) for key in keys if key[0] == finest]
-    return query.with_keys(
-        tuple(key for key in found if _key(_some(query, key, private=False)) in public)
-    )
-
-
-def _some(query: Query, key: Sequence[object], *, private: bool) -> list[object]:
-    """The parts of a key that are private, or the others."""
-    if query.private is None:
-        return [] if private else list(key)
-    return [part for part, group in zip(key, query.groups, strict=True) if group.private is private]
-
-
-def _errors(stated: Stated, query: Query, allocation: Allocation) -> Check:
-    """That standard errors which the noise alone determines are those of this noise."""
-    checked = []
-    for name, aggregate in query.aggregates.items():
-        noise: Any = allocation.noises[name]  # made by this very aggregate
-        error = aggregate.forecast(noise, allocation.reach, None).standard_error
-        if error is None or aggregate.parts != ("",):
-            continue
-        checked.append(name)
-        if any(row.get(f"{name}_se") != error for row in stated.rows):
-            return _differs(
-                "errors", f"{name}_se is not {error!r}, the standard error of its noise"
-            )
-    listed = ", ".join(checked) or "none is fixed by the noise alone"
-    return _ok("errors", f"standard errors of the noise: {listed}")
+        return differs("words", f"provenance: stated {_short(said)}, but it is {_short(right)}")
+    return ok("words", "budgets and sentences say the same")
 
 
 def _in_ledger(stated: Stated, ledger: Ledger, dataset: str | None) -> list[Check]:
@@ -253,12 +179,12 @@ def _in_ledger(stated: Stated, ledger: Ledger, dataset: str | None) -> list[Chec
         try:
             entries = ledger.entries(name)
         except LedgerMismatch as error:
-            return [_differs("entry", str(error))]
+            return [differs("entry", str(error))]
         found = [e for e in entries if e.state == "reserved" and e.salt == stated.salt]
         if found:
             return [_entry(stated, found[0], entries, ledger.account(name)), _chain(ledger, name)]
     where = f"account {dataset!r}" if dataset is not None else f"the {len(names)} accounts"
-    return [_differs("entry", f"there is none with this salt in {where}")]
+    return [differs("entry", f"there is none with this salt in {where}")]
 
 
 def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Account) -> Check:
@@ -268,7 +194,7 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
     # Of a split only what the largest spends grow by is debited above the part.
     parted = _of_a_part(stated.query)
     if parted != (entry.part_charge is not None):
-        return _differs("entry", f"{place} is about {'everybody' if parted else 'a part'}")
+        return differs("entry", f"{place} is about {'everybody' if parted else 'a part'}")
     charged = guarantee_from_json(entry.part_charge or entry.charge)
     pairs = {
         "digest": (stated.digest, entry.plan_digest),
@@ -279,16 +205,16 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
     }
     for name, (said, noted) in pairs.items():
         if said != noted:
-            return _differs("entry", f"{place} has the {name} {_short(noted)}, not {_short(said)}")
+            return differs("entry", f"{place} has the {name} {_short(noted)}, not {_short(said)}")
     if type(account.budget) is not type(stated.charge):
-        return _differs("entry", f"{place} is held to {account.budget}, of another kind")
+        return differs("entry", f"{place} is held to {account.budget}, of another kind")
     committed = [e for e in entries if e.state == "committed" and e.reservation == entry.sequence]
     if not committed:
-        return _differs("entry", f"{place} was never answered")
+        return differs("entry", f"{place} was never answered")
     if parted:
         said = f"{place}, of {entry.time}: the split that it is of owed {debited} more for it"
-        return _ok("entry", f"{said}; same digest, salt, event, request and charge")
-    return _ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
+        return ok("entry", f"{said}; same digest, salt, event, request and charge")
+    return ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
 
 
 def _of_a_part(rows: object) -> bool:
@@ -305,26 +231,14 @@ def _chain(ledger: Ledger, name: str) -> Check:
     try:
         count = ledger.verify(name)
     except LedgerMismatch as error:
-        return _differs("chain", str(error))
-    return _ok("chain", f"{count} entries chain and add up")
+        return differs("chain", str(error))
+    return ok("chain", f"{count} entries chain and add up")
 
 
 def _same(name: str, stated: object, made: object, said: str) -> Check:
     if stated == made:
-        return _ok(name, said)
-    return _differs(name, f"stated {_short(stated)}, but it is {_short(made)}")
-
-
-def _ok(name: str, detail: str) -> Check:
-    return Check(name=name, outcome="ok", detail=detail)
-
-
-def _differs(name: str, detail: str) -> Check:
-    return Check(name=name, outcome="differs", detail=detail)
-
-
-def _key(parts: object) -> str:
-    return json.dumps(parts, default=str)
+        return ok(name, said)
+    return differs(name, f"stated {_short(stated)}, but it is {_short(made)}")
 
 
 def _short(value: object) -> str:

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from tacet import checks
 from tacet.checks import Number
@@ -14,15 +15,22 @@ from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, Ren
 from tacet.query.plan import Query
 from tacet.query.together import Together, by_name, naming
 
-__all__ = ["Target", "budgets_of", "targets_of", "wishes_of"]
+__all__ = ["Target", "Wish", "budgets_of", "targets_of", "wishes_of"]
 
-Target = Mapping[str, float]
-"""Wished standard errors of one question, by the names of its aggregates."""
+Wish = Number | Mapping[str, Number | Mapping[str, Number]]
+"""Standard errors of one question as a caller writes them: one, by aggregate, or by level too."""
+
+Target = Mapping[str, Mapping[int, float]]
+"""Wished standard errors of one question, by the names of its aggregates and their levels.
+
+Levels are numbered as `Query.levels` names them; what has none has one, 0.
+"""
 
 
 def targets_of(errors: object, query: Query, *, argument: str = "error") -> Target:
     """What the caller wished: one number for a question with one aggregate, else by name.
 
+    With margins a number is wished of the finest level; by the names of levels, of any.
     Raises InvalidParameter for names that the question has not, and numbers that are not above 0.
     """
     names = list(query.aggregates)
@@ -39,8 +47,24 @@ def targets_of(errors: object, query: Query, *, argument: str = "error") -> Targ
             argument, sorted(map(str, wished)), expected=f"aggregates: {', '.join(names)}"
         )
     return {
-        name: float(checks.positive(**{f"{argument}[{name!r}]": value}))
+        name: _by_level(f"{argument}[{name!r}]", value, query.levels)
         for name, value in wished.items()
+    }
+
+
+def _by_level(argument: str, wished: Any, levels: Sequence[str]) -> dict[int, float]:
+    """The error of the finest level, or by the names of levels; levels: empty if there are none."""
+    if not isinstance(wished, Mapping):
+        return {max(len(levels) - 1, 0): float(checks.positive(**{argument: wished}))}
+    if not levels:
+        raise InvalidParameter(argument, dict(wished), expected="a number: there are no margins")
+    if not wished or not set(wished) <= set(levels):
+        raise InvalidParameter(
+            argument, sorted(map(str, wished)), expected=f"levels: {'; '.join(levels)}"
+        )
+    return {
+        levels.index(level): float(checks.positive(**{f"{argument}[{level!r}]": value}))
+        for level, value in wished.items()
     }
 
 

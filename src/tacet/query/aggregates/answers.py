@@ -89,7 +89,8 @@ class Forecast:
     where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
     with 95% probability; people_error: how many people at most pass a found level, likewise.
     assumed_rows: the rows that the reader assumed, where an error rests on
-    it. notes: what else a reader should know.
+    it. levels: of an answer with margins the largest standard error at each level, in their order.
+    notes: what else a reader should know.
     """
 
     noise: str
@@ -100,7 +101,13 @@ class Forecast:
     rank_error: float | None = None
     people_error: int | None = None
     assumed_rows: int | None = None
+    levels: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[float | None, ...]:
+        """The standard error by level; of an answer without levels the one that it has."""
+        return self.levels or (self.standard_error,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.aggregates.counts import Count, CountPeople
 from tacet.query.aggregates.level_shares import level_shares
 from tacet.query.aggregates.sums import Sum
+from tacet.query.aggregates.tree_law import TreeLaw
 from tacet.query.aggregates.tree_noise import TreeNoise, loudness_of
 from tacet.query.aggregates.tree_shares import tree_shares
 from tacet.query.columns import Key
@@ -128,6 +129,11 @@ class Consistent(Single):
                 high = at
         return best
 
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """How many nodes each level has."""
+        return tuple(len(nodes) for nodes in self.margins.nodes)
+
     def _shares(
         self,
         noise: LevelNoise | TreeNoise,
@@ -144,7 +150,7 @@ class Consistent(Single):
             return tree_shares(self.margins.tree[0], roots, most if limited else None)
         return level_shares(
             self.margins.levels,
-            tuple(len(nodes) for nodes in self.margins.nodes),
+            self._sizes,
             tuple(units),
             laplace=apart[0].laplace,
             limited=limited,
@@ -188,7 +194,7 @@ class Consistent(Single):
         ]
         variances = [_square(level) for level in noise.levels]
         values = np.concatenate(self.margins.fitted(measured, variances))
-        errors = np.sqrt(np.concatenate(self._variances(noise.levels)))
+        errors = np.array(self.standard_errors(noise))
         width = errors * (_LAPLACE if noise.levels[0].laplace else _NORMAL)
         return Answer(
             values=values.tolist(),
@@ -200,21 +206,29 @@ class Consistent(Single):
 
     def _released(self, exact: Exact, noise: TreeNoise, bits: RandomBits) -> Answer:
         margins, law = self.margins, noise.law
-        parents, sizes = margins.parents, [len(nodes) for nodes in margins.nodes]
-        drawn = noise.drawn(parents, sizes, bits).tolist()
+        drawn = noise.drawn(margins.parents, self._sizes, bits).tolist()
         cells = [cell + one for cell, one in zip(exact.sums[0], drawn, strict=True)]
         values = [value for level in margins.sums(cells) for value in level]
-        numbers = law.numbers(parents, margins.tree[1])
-        pairs = list(zip(law.variances, law.half_widths, numbers, strict=True))
-        spread = [variances[n] for variances, _, found in pairs for n in found.tolist()]
-        widths = [half_widths[n] for _, half_widths, found in pairs for n in found.tolist()]
+        widths = self._by_node(law.half_widths, law)
         return Answer(
             values=values,
-            standard_errors=[math.sqrt(one) for one in spread],
+            standard_errors=self.standard_errors(noise),
             lower=[value - width for value, width in zip(values, widths, strict=True)],
             upper=[value + width for value, width in zip(values, widths, strict=True)],
             limits=self._limits,
         )
+
+    def standard_errors(self, noise: LevelNoise | TreeNoise) -> list[float]:
+        """Of every number of a release, in their order: those of the noise alone."""
+        if isinstance(noise, TreeNoise):
+            return [math.sqrt(one) for one in self._by_node(noise.law.variances, noise.law)]
+        found: list[float] = np.sqrt(np.concatenate(self._variances(noise.levels))).tolist()
+        return found
+
+    def _by_node(self, known: Sequence[Sequence[float]], law: TreeLaw) -> list[float]:
+        """What is known by level and number of a law, of every node of every level."""
+        numbers = law.numbers(self.margins.parents, self.margins.tree[1])
+        return [own[n] for own, found in zip(known, numbers, strict=True) for n in found.tolist()]
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -226,14 +240,16 @@ class Consistent(Single):
     ) -> Forecast:
         """The error of each level, known beforehand."""
         inner = self.of.forecast(noise.levels[-1], reach, assume)
-        means = noise.law.means if isinstance(noise, TreeNoise) else noise.means
         if self.margins.keys:
+            every = np.split(self.standard_errors(noise), np.cumsum(self._sizes)[:-1])
+            largest = tuple(float(level.max()) for level in every)
             told = "; ".join(
-                f"{len(nodes):,} nodes {math.sqrt(mean):.4g}"
-                for nodes, mean in zip(self.margins.nodes, means, strict=True)
+                f"{size:,} nodes {error:.4g}"
+                for size, error in zip(self._sizes, largest, strict=True)
             )
         else:
-            told = "; ".join(f"at most {one.standard_deviation:.4g}" for one in noise.levels)
+            largest = tuple(one.standard_deviation for one in noise.levels)
+            told = "; ".join(f"at most {error:.4g}" for error in largest)
             told += ". Sums are those over the keys that are found"
         words = f"at each level: {'; '.join(map(str, noise.levels))}; then the least squares fit"
         return Forecast(
@@ -241,7 +257,8 @@ class Consistent(Single):
             if isinstance(noise, TreeNoise)
             else f"{words} that adds up",
             sensitivity=f"{inner.sensitivity}, at each level",
-            notes=(*inner.notes, f"expected error by level (standard deviation): {told}"),
+            levels=largest,
+            notes=(*inner.notes, f"expected error by level (largest standard deviation): {told}"),
         )
 
 
