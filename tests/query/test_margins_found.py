@@ -83,10 +83,10 @@ def test_standard_errors_of_every_level_are_computed_again(margins: Any, keys: A
     with opened(TABLE, unit=tacet.Person("id", max_rows=1), budget=budget * 2) as session:
         query = asked(session, "x", "county", keys=given, margins=margins)
         stated = json.loads(session.evaluate(query, budget=budget).to_json())
-        middle = int(np.median([row["n"] for row in stated["rows"]])) + 50
+        most = int(np.median([row["n"] for row in stated["rows"]])) + 50
         form = "ROLLUP" if margins == "rollup" else "CUBE"
         having = session.sql(
-            f"SELECT x, county, COUNT(*) AS n FROM t GROUP BY {form}(x, county) HAVING n > {middle}",
+            f"SELECT x, county, COUNT(*) AS n FROM t GROUP BY {form}(x, county) HAVING n > {most}",
             keys=given,
             budget=budget,
         )
