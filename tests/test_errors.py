@@ -23,11 +23,12 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     path: list[str] = []
     for line in (inspect.getdoc(errors) or "").splitlines():
         found = re.match(r"^([│├└─ ]*)([A-Z]\w+)", line.removeprefix("    "))
-        if not found or found[2] not in errors.__all__:
+        if not found or found[2] not in {*errors.__all__, "UserWarning"}:
             continue
         depth = len(found[1]) // 4
         path[depth:] = [found[2]]
         drawn[found[2]] = path[depth - 1] if depth else None
+    assert drawn.pop("UserWarning") is None
     assert set(drawn) == set(errors.__all__)
     for name, parent in drawn.items():
         bases = [base.__name__ for base in getattr(errors, name).__bases__]
@@ -41,7 +42,9 @@ def test_every_error_is_a_tacet_error_and_exported() -> None:
         if inspect.isclass(value) and issubclass(value, Exception)
     }
     assert classes == set(errors.__all__)
-    assert all(issubclass(getattr(errors, name), errors.TacetError) for name in classes)
+    warned = {name for name in classes if issubclass(getattr(errors, name), Warning)}
+    assert warned == {"DifferencingWarning"}
+    assert all(issubclass(getattr(errors, name), errors.TacetError) for name in classes - warned)
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:
@@ -70,7 +73,7 @@ def test_no_message_shows_rows_that_were_given_for_something_else() -> None:
 
 
 def test_every_error_survives_a_process_pool() -> None:
-    examples = [
+    examples: list[Exception] = [
         errors.EngineFailed(),
         errors.EngineFailed(asked=False),
         errors.InvalidParameter("epsilon", -1, expected="a number above 0"),
@@ -88,6 +91,7 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.MissingExtra("torch", extra="learning"),
         errors.UnsupportedConstruct("LN", engine="Spark"),
         errors.TacetError("root"),
+        errors.DifferencingWarning("this question and an earlier one"),
     ]
     assert {type(error).__name__ for error in examples} == set(errors.__all__)
     for error in examples:

@@ -1,4 +1,4 @@
-"""Every exception tacet raises, in one tree.
+"""Every exception tacet raises, in one tree, and the warning that can be told apart.
 
 ::
 
@@ -19,6 +19,9 @@
     ├── StreamStopped                     a started mechanism takes no further question
     └── MissingExtra (ImportError)        an optional package is not installed
 
+    UserWarning
+    └── DifferencingWarning               a question and an earlier one differ by very few people
+
 No message ever contains a value from the data: texts are functions of what the caller wrote, of
 public facts (column names, paths, budgets) and of constants.
 """
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetExceeded",
+    "DifferencingWarning",
     "EngineFailed",
     "FitFailed",
     "InvalidParameter",
@@ -220,6 +224,15 @@ class MissingExtra(TacetError, ImportError):
     def __init__(self, package: str, *, extra: str) -> None:
         self.package, self.extra = package, extra
         super().__init__(f"This needs the package {package!r}. Run: pip install 'tacet[{extra}]'")
+
+
+class DifferencingWarning(UserWarning):
+    """A question and an earlier one of the session differ by very few people, as far as is public.
+
+    Nothing leaks by it, since noise hides each person in all answers together: it says that the
+    budget pays twice for nearly the same people. Silence it with
+    ``warnings.simplefilter("ignore", tacet.errors.DifferencingWarning)``.
+    """
 
 
 def _rebuilt(kind: type[TacetError], args: tuple[object, ...], fields: dict[str, object]) -> object:

@@ -11,6 +11,7 @@ from typing import Any
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.answering import Priced
+from tacet.query.differing import Earlier
 from tacet.query.explanation import Explanation, explained
 from tacet.query.outlook import Outlook
 from tacet.query.supposed import Supposed
@@ -102,6 +103,7 @@ class Explanations:
             else:
                 told[one.rows] = name
                 lines += [f"  {text}" for text in one.steps]
+            lines += [f"  {text}" for text in one.warned]
             lines += [f"  {text}" if text else "" for text in one.aggregates("this part")]
         if more := self.outlook.lines:
             lines += ["", *more]
@@ -109,10 +111,14 @@ class Explanations:
 
 
 def explanation_of(
-    priced: Priced, *, left: Guarantee, assuming: Supposed | None
+    priced: Priced, earlier: Earlier, *, left: Guarantee, assuming: Supposed | None
 ) -> Explanation | Explanations:
-    """The explanation of one question, or of several; left: what the account holds."""
-    found, asked = explained(priced, left=left, assuming=assuming), priced.together
+    """The explanation of one question, or of several.
+
+    earlier: what was asked before; left: what the account holds.
+    """
+    asked = priced.together
+    found = explained(priced, left=left, assuming=assuming, warnings=earlier.warnings(asked))
     if asked.single:
         return found[0]
     return Explanations(

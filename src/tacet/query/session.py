@@ -28,6 +28,7 @@ from tacet.query.batch import Batch
 from tacet.query.columns import Bounds, Fact
 from tacet.query.describing.description import Description
 from tacet.query.describing.questions import Progress, describe
+from tacet.query.differing import Earlier
 from tacet.query.engines.opening import open_engine
 from tacet.query.engines.protocol import Engine
 from tacet.query.explanation import Explanation
@@ -74,8 +75,7 @@ class Session(SubSessions):
     the account's name in the ledger. ledger: None for this process's memory, or
     "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
     `SeededBits` in tests only. engine: "duckdb", "spark", a SparkSession,
-    "postgresql://user@host/database" or a SQLAlchemy Engine of such (docs/engines.md).
-    memory_limit, threads: of it.
+    "postgresql://user@host/database" or a SQLAlchemy Engine of such. memory_limit, threads: of it.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
     copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
@@ -116,7 +116,7 @@ class Session(SubSessions):
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
         self._bits: RandomBits = SecureBits() if bits is None else bits
-        self._notes = {"analyst": analyst, "purpose": purpose}
+        self._notes, self._earlier = {"analyst": analyst, "purpose": purpose}, Earlier()
         public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = open_engine(engine, every, memory_limit, threads)
         try:
@@ -205,7 +205,7 @@ class Session(SubSessions):
         """
         asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
         priced = Priced.of(asked.together, asked.budget, self._budget)
-        return explanation_of(priced, left=self.remaining, assuming=assuming)
+        return explanation_of(priced, self._earlier, left=self.remaining, assuming=assuming)
 
     @overload
     def evaluate(
@@ -252,7 +252,8 @@ class Session(SubSessions):
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
-        stays spent, unless the engine had not been asked yet, which gives it back.
+        stays spent, unless the engine had not been asked yet, which gives it back. Warns with
+        DifferencingWarning, before, where a question and an earlier one differ by very few people.
         """
         if errors is None and assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
@@ -331,16 +332,9 @@ class Session(SubSessions):
         query = table if isinstance(table, Query) else self.table(table)
         rows = rows_of(query, features=features, target=target)
         self._may_spend()
-        return fitted(
-            model,
-            rows,
-            self._engine,
-            ledger=self._ledger,
-            dataset=self._dataset,
-            account=self._budget,
-            bits=self._bits,
-            notes=self._notes,
-        )
+        rest: Any = {"account": self._budget, "bits": self._bits, "notes": self._notes}
+        with self._earlier.asking(Together.alone(rows.query)):
+            return fitted(model, rows, self._engine, self._ledger, self._dataset, **rest)
 
     def sql(
         self,
@@ -397,4 +391,5 @@ class Session(SubSessions):
         priced = Priced.of(together, budget, self._budget)
         self._may_spend()
         ledger, dataset, notes = self._ledger, self._dataset, self._notes
-        return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)
+        with self._earlier.asking(together):
+            return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)
