@@ -48,11 +48,15 @@ def frame(rows: int = 40) -> pd.DataFrame:
     )
 
 
-def opened(unit: tacet.Person | tacet.Row | None = None, rows: int = 40) -> tacet.Session:
+def opened(
+    unit: tacet.Person | tacet.Row | None = None,
+    rows: int = 40,
+    budget: PureDP | ZCDP = PureDP(50),  # noqa: B008  # a value
+) -> tacet.Session:
     return tacet.Session(
         {"t": frame(rows)},
         unit=unit or tacet.Person("id", max_rows=1),
-        budget=PureDP(50),
+        budget=budget,
         columns=FACTS,
     )
 
@@ -204,8 +208,7 @@ def test_selects_groups_and_fits_are_compared_too(session: tacet.Session) -> Non
     with pytest.warns(DifferencingWarning):
         session.find_bounds(session.table("t").where("id <> 8"), "pay", budget=BUDGET)
     model = LinearRegression(budget=ZCDP(2000, delta=1e-6))
-    whom = tacet.Person("id", max_rows=1)
-    with tacet.Session({"t": frame()}, unit=whom, columns=FACTS, budget=ZCDP(9000, delta=1e-3)) as own:
+    with opened(budget=ZCDP(9000, delta=1e-3)) as own:
         own.fit(model, "t", features=["age"], target="pay")
         with pytest.warns(DifferencingWarning):
             own.fit(model, own.table("t").where("id <> 9"), features=["age"], target="pay")
