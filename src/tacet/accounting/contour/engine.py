@@ -153,7 +153,7 @@ def delta_of(
     """
     low, high = 0.0, 0.0
     for direction in _directions(directions, events):
-        found = _delta(events, epsilon, direction=direction, neighbors=neighbors)
+        found = _delta(events, epsilon, direction=direction, known=low, neighbors=neighbors)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low if attained(events) else 0.0, high)
 
@@ -242,11 +242,13 @@ def _delta(
     exact: Fraction,
     *,
     direction: Direction,
+    known: float,
     neighbors: Neighbors,
 ) -> Interval:
+    """Of one direction; of what is at most `known` no more is told."""
     epsilon = float(exact)
     below, above = _around(exact)
-    log_delta = -46.0
+    log_delta = math.log(known) if known > _SMALLEST else -46.0
     best = Interval(0.0, 1.0)
     infinite: Any = context().mpf(0)
     for attempt in range(_PASSES):
@@ -266,6 +268,9 @@ def _delta(
         log_delta = guess if attempt < 2 else log_delta
         other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * epsilon))])
         least = chernoff_delta(factors, other, epsilon=below)
+        faint = _with_infinite(infinite, Interval(0.0, least))
+        if faint.upper <= known:
+            return faint
         found, near, tailed = _at_epsilon(factors, whole, c, (below, above), log_delta)
         high = min(best.upper, found.upper, least)
         best = Interval(max(best.lower, found.lower), high)

@@ -34,8 +34,9 @@ _FRACTIONS = np.array(
 )
 _BEYOND = np.geomspace(1.03, 2.0, 12)
 """Of the saddle: abscissas for Chernoff's bound beside those of the whole curve."""
-_LEAST = 1e-4
-_FAR_OUT = 0.02
+_LEAST, _MOST, _UTMOST = 1e-4, 1e10, 1e20
+_FAR_OUT, _FARTHEST = 0.02, 1e3
+"""Over the deviation of the loss: abscissas start no higher, and end no lower."""
 _MOST_NODES = 20_000
 _MANY = 2_000
 _SPARE = 6.0
@@ -88,20 +89,21 @@ def curve(factors: Sequence[Factor], cs: Floats) -> Curve:
     return Curve(c=cs, k=k, k1=k1, k2=k2)
 
 
-def abscissas(factors: Sequence[Factor], start: float = _LEAST) -> Floats:
-    """The grid of abscissas: geometric, from `start` to the least limit of the parts."""
-    top = min(1e10, *(factor.limit for factor in factors)) if factors else 1e10
+def abscissas(factors: Sequence[Factor], start: float = _LEAST, *, most: float = _MOST) -> Floats:
+    """The grid of abscissas: geometric, from `start` to the least limit of the parts, or `most`."""
+    top = min(most, *(factor.limit for factor in factors)) if factors else most
     top = max(top, 1e-3)
     return np.geomspace(start, top * (1 - 1e-9), int(10 + 7 * math.log10(top / start)))
 
 
 def whole_curve(factors: Sequence[Factor]) -> Curve:
-    """The curve on all abscissas; where the loss varies by hundreds they start lower."""
+    """The curve on all abscissas; they start lower, or end higher, where the loss asks for it."""
     whole = curve(factors, abscissas(factors))
     deviation = math.sqrt(max(float(whole.k2[0]), 1e-300))
-    if _LEAST * deviation <= _FAR_OUT:
-        return whole
-    return curve(factors, abscissas(factors, _FAR_OUT / deviation))
+    if _LEAST * deviation > _FAR_OUT:
+        return curve(factors, abscissas(factors, _FAR_OUT / deviation))
+    most = min(_FARTHEST / deviation, _UTMOST)
+    return whole if most <= _MOST else curve(factors, abscissas(factors, most=most))
 
 
 def saddle_for_delta(whole: Curve, log_delta: float) -> tuple[float, float]:

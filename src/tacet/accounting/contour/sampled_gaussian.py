@@ -34,6 +34,7 @@ __all__ = [
 
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 MOST_POINTS = 8000
+_MOST_ABSCISSA = 1e20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +135,10 @@ class SampledGaussian:
         load = 600.0 + (0.5 * self.x * self.x if self.cut is None else -self.log_mass)
         if self.remove:
             room = load / np.maximum(self.ell, 1e-300)
-            return float(room[self.ell > 0].min(initial=1e10)) - 1.0
-        return float((load / np.maximum(-self.ell, 1e-300))[self.ell < 0].min(initial=1e10))
+            return float(room[self.ell > 0].min(initial=_MOST_ABSCISSA)) - 1.0
+        return float(
+            (load / np.maximum(-self.ell, 1e-300))[self.ell < 0].min(initial=_MOST_ABSCISSA)
+        )
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
         """K, K' and K'' at real abscissas, for planning: not certified."""
