@@ -103,6 +103,34 @@ def test_whoever_comes_moves_the_chance_of_any_noise_by_epsilon_at_most(name: st
         assert ratios.max() == pytest.approx(epsilon, rel=1e-9)
 
 
+def sign_divergence(margins: Margins, *, most: int = 14) -> float:
+    """Of order near 1, between the noise and what one row of the first cell makes of it."""
+    nodes, chances = enumerated(margins, most)
+    rates = 1 / np.array([float(scale) for scale in SCALES[: len(margins.levels)]])
+    starts = np.cumsum([0, *levels_of(margins)])[:-1]
+    path = [start + places[0] for start, places in zip(starts, margins.node_of, strict=True)]
+    losses = np.where(nodes[:, path] >= 1, -1, 1) @ rates
+    assert chances @ np.exp(-losses) == pytest.approx(1, rel=1e-3)  # the moved noise is a law
+    return float(chances @ losses)
+
+
+def test_noises_of_their_own_would_cost_less_than_noise_that_adds_up() -> None:
+    """Why the price is that of epsilon: the sum of the levels' prices is too low for every tree.
+
+    zCDP bounds the divergence of every order by rho times it.
+    """
+    for margins in TREES.values():
+        rates = [1 / float(scale) for scale in SCALES[: len(margins.levels)]]
+        apart = sum(rate * math.tanh(rate / 2) for rate in rates)
+        together = sum(rates) * math.tanh(sum(rates) / 2)
+        assert apart * 1.1 < sign_divergence(margins) <= together
+    # One path: nothing is less than the price of epsilon.
+    z = np.arange(-200, 201)
+    law = np.exp(-np.abs(z) * sum(rates))
+    law /= law.sum()
+    assert law @ np.where(z >= 1, -1, 1) * sum(rates) == pytest.approx(together)
+
+
 def draws(margins: Margins, count: int, *, scales: Any = SCALES, seed: int = 5) -> Any:
     """Noise of the cells of so many trees, one a line."""
     sizes = levels_of(margins)
