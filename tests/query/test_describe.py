@@ -101,6 +101,27 @@ def test_with_much_budget_the_look_is_the_truth(generous: Description) -> None:
     assert by_name["nothing"].present.value == pytest.approx(0, abs=5)
 
 
+@pytest.mark.parametrize(
+    "names", [["county"], ["county", "remark"], ["age"], ["age", "county", "smokes"]], ids=str
+)
+@pytest.mark.parametrize("typed", [True, False])
+def test_no_part_of_a_pure_budget_is_left_over(
+    names: list[str], typed: bool, tmp_path: Path
+) -> None:
+    """Columns without ranges, or without pictures, leave their shares to the others."""
+    frame, path = people()[["id", *names]], tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    with tacet.Session(
+        {"t": frame if typed else str(path)},
+        unit=tacet.Person("id", max_rows=2),
+        budget=tacet.PureDP(50),
+        bits=tacet.SeededBits(1),
+    ) as session:
+        found = session.describe("t", budget=tacet.PureDP(49))
+        assert found.spent == tacet.PureDP(49)
+        assert session.remaining == tacet.PureDP(1)
+
+
 @pytest.mark.parametrize("budget", [tacet.PureDP(1), tacet.ZCDP("0.1")], ids=str)
 def test_it_stays_within_its_budget_and_every_step_is_told(
     budget: tacet.PureDP | tacet.ZCDP, tmp_path: Path
@@ -131,6 +152,7 @@ def test_with_a_delta_common_values_of_text_are_found(
         unit=tacet.Person("id", max_rows=1),
         budget=budget,
         columns={"county": tacet.Text(), "name": tacet.Text()},
+        bits=tacet.SeededBits(4),  # one of these names alone appears with probability delta
     ) as session:
         found = session.describe("t", budget=budget)
         assert all(a <= b for a, b in zip(session.spent.additive, budget.additive, strict=True))

@@ -15,10 +15,10 @@ import dataclasses
 import datetime as dt
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import Guarantee
@@ -48,6 +48,7 @@ QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fr
 BINS = 20
 CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
 _VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
+_NOTHING = Fraction(0)
 _CANDIDATES: Mapping[Kind, str] = {"number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
 _READ: Mapping[Read, Kind] = {
     Read.NUMBER: "number",
@@ -152,27 +153,27 @@ class _Look:
         self.deltas = getattr(budget, "delta", 0) > 0
         self.asked = 0
         self.questions = 2 + len(columns)
+        self.rest = Fraction(1)  # of the budget
         self.remaining = session.remaining
         self.reproducible = False
         self.releases: dict[str, Release] = {}
 
     def whole(self) -> Description:
         """Votes, ranges, numbers, pictures."""
-        parts = {"numbers": _NUMBERS, "pictures": _PICTURES, "votes": _VOTES, "ranges": _RANGES}
-        if all(column.kind is not None for column in self.columns):
-            del parts["votes"]
-        if not any(column.kind is None or _needs_range(column) for column in self.columns):
-            del parts["ranges"]
-        whole = sum(parts.values())
-        shares = {name: self.budget * (part / whole) for name, part in parts.items()}
-        if "votes" in shares:
-            self._vote(shares["votes"])
-        ranges = self._ranges(shares.get("ranges"))
-        numbers = self._numbers(shares["numbers"], ranges)
+        if any(column.kind is None for column in self.columns):
+            self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
+        # From here on it is known what there will be: what nothing needs goes to the others.
+        ranged = {column.name for column in self.columns if _has_range(column)}
+        pictures = any(self._bars_wanted(column, ranged) for column in self.columns) * _PICTURES
+        found = any(map(_needs_range, self.columns))
+        ranges = self._ranges(self._share(_RANGES, later=_NUMBERS + pictures) if found else None)
+        numbers = self._numbers(self._share(_NUMBERS, later=pictures), ranges)
+        whole = self._share(pictures) if pictures else None
         pictured = [column for column in self.columns if self._bars_wanted(column, ranges)]
         bars = {
-            column.name: self._bars(column, ranges, shares["pictures"] * Fraction(1, len(pictured)))
+            column.name: self._bars(column, ranges, whole * Fraction(1, len(pictured)))
             for column in pictured
+            if whole is not None
         }
         self._say(self.questions)
         return Description(
@@ -190,6 +191,12 @@ class _Look:
             reproducible=self.reproducible,
             releases=self.releases,
         )
+
+    def _share(self, part: Fraction, *, later: Fraction = _NOTHING) -> Guarantee:
+        """What is left, split by the parts of this step and of the later ones."""
+        share = self.rest * part / (part + later)
+        self.rest -= share
+        return self.budget * share
 
     def _ask(self, about: str, query: Query, budget: Guarantee) -> Release:
         release = self.session.evaluate(query, budget=budget)
@@ -260,7 +267,7 @@ class _Look:
                 asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
         return self._ask("numbers", self.start.agg(**asked), budget)
 
-    def _bars_wanted(self, column: _Column, ranges: Mapping[str, Any]) -> bool:
+    def _bars_wanted(self, column: _Column, ranges: Container[str]) -> bool:
         if isinstance(column.fact, Categories):
             return len(column.fact.values) <= _MOST_CATEGORIES
         if column.kind == "text":
@@ -344,6 +351,10 @@ class _Look:
                 share: _shown(value, date=date, width=high - low) for share, value in drawn.items()
             },
         )
+
+
+def _has_range(column: _Column) -> bool:
+    return isinstance(column.fact, Bounds) or _needs_range(column)
 
 
 def _needs_range(column: _Column) -> bool:
