@@ -22,7 +22,7 @@ from tacet import (
     inference,
     mechanisms,
 )
-from tacet.inference import held_out, sparse
+from tacet.inference import cross_validated, held_out, sparse
 from tacet.mechanisms.additive.integer import DiscreteLaplace
 from tacet.mechanisms.additive.norms import KNorm
 from tacet.mechanisms.additive.real import Gaussian, Laplace
@@ -230,9 +230,34 @@ def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
         assert not within(events.compose(run), search.run_budget_)
 
 
+@pytest.mark.parametrize("budget", [ApproxDP(1, 1e-6), RenyiDP(8, 2)], ids=repr)
+def test_folds_and_the_last_fit_are_each_within_their_budgets(
+    budget: Guarantee, released: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_validated, "rehearse", lambda *args, **named: None)  # of zeros
+    many = np.random.default_rng(3).normal(5, 1, (30_000, 3))
+    line = inference.LinearRegression(budget=GDP(1), feature_bounds=(0, 10), target_bounds=(0, 10))
+    line.fit(many, many[:, 0])
+    each = len(released)  # of a fit
+    released.clear()
+    search = inference.CrossValidatedSearch(
+        line.set_params(budget=budget), {"tuning": [1.0, 2.0]}, folds=3, tries=2, error_bound=5.0
+    ).fit(many, many[:, 0])
+    assert within(search.event_, budget)
+    *runs, last = released[:-each], released[-each:]
+    assert within(events.compose(last), search.last_budget_)
+    assert len(runs[0]) % (3 * each + 1) == 0
+    for start in range(0, len(runs[0]), 3 * each + 1):
+        run = runs[0][start : start + 3 * each + 1]
+        # Whoever is replaced is in two of the three fits, and judges once.
+        assert within(events.compose(run[each:]), search.run_budget_)
+        assert within(events.compose(run[: 2 * each] + run[-1:]), search.run_budget_)
+        assert not within(events.compose(run), search.run_budget_)
+
+
 def test_nothing_that_releases_is_left_out() -> None:
     """Regressions say their event themselves; see their own tests."""
-    parts = {"SparseRegression", "HeldOutSearch"}
+    parts = {"SparseRegression", "HeldOutSearch", "CrossValidatedSearch"}
     functions = {
         name
         for name in inference.__all__

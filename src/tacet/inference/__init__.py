@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacet.inference.centered import centered_mean, find_bounds
     from tacet.inference.components import PCA
     from tacet.inference.count_tests import fit_test, independence_test, two_proportions_test
+    from tacet.inference.cross_validated import CrossValidatedSearch
     from tacet.inference.distributions import (
         Density,
         Distribution,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PCA",
     "BinomialTest",
+    "CrossValidatedSearch",
     "Density",
     "Distribution",
     "HeldOutSearch",
@@ -108,6 +110,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tacet.inference.cross_validated": ["CrossValidatedSearch"],
     "tacet.inference.held_out": ["HeldOutSearch"],
     "tacet.inference.sparse": ["SparseRegression"],
     "tacet.inference.components": ["PCA"],
