@@ -219,7 +219,8 @@ def approx_dp_from_gdp(mu: Real, *, delta: Real) -> float:
 
     Statement   the least epsilon >= 0 with approx_dp_delta_from_gdp(mu, epsilon) <= delta.
     Bound       upper, rounded up.
-    Edges       mu = 0 or delta = 1 -> 0.0;  delta = 0 with mu > 0 -> inf.
+    Edges       mu = 0 or delta = 1 -> 0.0;  delta = 0 with mu > 0 -> inf;  delta below the least
+                float or mu > 1e154 -> r + 2 sqrt(r log(1/delta)), r = mu^2/2, which is larger.
     Source      the inverse of approx_dp_delta_from_gdp.
 
     >>> round(approx_dp_from_gdp(1.0, delta=1e-6), 6)
@@ -231,6 +232,9 @@ def approx_dp_from_gdp(mu: Real, *, delta: Real) -> float:
         return 0.0
     if delta == 0:
         return math.inf
+    if float(delta) == 0 or mu > 1e154:
+        mp, square = context(), mpf(mu) ** 2
+        return sum_up([square / 2, mp.sqrt(-2 * square * mp.log(mpf(delta)))])
     limit = Fraction(delta)
     if _delta_from_gdp(mu, 0.0) <= limit:
         return 0.0
@@ -268,6 +272,8 @@ def _delta_from_gdp(mu: Real, epsilon: Real) -> float:
     ratio = float(epsilon) / float(mu) if mu > 1e-300 else math.inf
     if epsilon > 0 and ratio - float(mu) / 2 > 45:
         return _LEAST  # Phi(-45) < 2^-1074
+    if float(mu) / 2 - ratio > 45:
+        return 1.0  # both terms lie within 2^-1000 of 1 and of 0
     while True:
         with mp.workprec(bits):
             m, e = mpf(mu), mpf(epsilon)

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from tacet.errors import InvalidParameter
-from tacet.privacy.conversions.arguments import Real, non_negative, share
+from tacet.privacy.conversions.arguments import Real, non_negative, numbers_of, share
 from tacet.privacy.enclosure import context, float_up, mpf
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
 
 
 def basic_composition(
-    epsilons: Sequence[Real], *, deltas: Sequence[Real]
+    epsilons: Iterable[Real], *, deltas: Sequence[Real]
 ) -> tuple[Fraction, Fraction]:
     r"""(epsilon, delta) of mechanisms that are each (epsilon_j, delta_j)-DP, on the same data.
 
@@ -34,12 +35,11 @@ def basic_composition(
     >>> basic_composition([1, 2], deltas=[0, 0])
     (Fraction(3, 1), Fraction(0, 1))
     """
-    _pairs(epsilons, deltas)
-    total = _sum(deltas)
-    return _sum(epsilons), min(total, Fraction(1))
+    sizes, parts = _pairs(epsilons, deltas)
+    return _sum(sizes), min(_sum(parts), Fraction(1))
 
 
-def advanced_composition(epsilons: Sequence[Real], *, delta: Real) -> float:
+def advanced_composition(epsilons: Iterable[Real], *, delta: Real) -> float:
     r"""Epsilon, at `delta`, of mechanisms that are each epsilon_j-DP, on the same data.
 
     Statement   min(sum epsilon_j, S/2 + sqrt(2 S log(1/delta))), S = sum epsilon_j^2; also for
@@ -53,14 +53,14 @@ def advanced_composition(epsilons: Sequence[Real], *, delta: Real) -> float:
     5.7565
     """
     share(delta=delta)
-    _sizes(epsilons)
+    sizes = _sizes(epsilons)
     if delta == 1:
         return 0.0
-    return _advanced(epsilons, mpf(delta), nothing_left=delta == 0)
+    return _advanced(sizes, mpf(delta), nothing_left=delta == 0)
 
 
 def advanced_composition_of_approximate(
-    epsilons: Sequence[Real], *, deltas: Sequence[Real], delta: Real
+    epsilons: Iterable[Real], *, deltas: Iterable[Real], delta: Real
 ) -> tuple[float, float]:
     r"""(epsilon, total delta) of mechanisms that are each (epsilon_j, delta_j)-DP.
 
@@ -73,14 +73,14 @@ def advanced_composition_of_approximate(
     Source      Steinke 2022, arXiv:2210.00597, Thm. 22.
     """
     share(delta=delta)
-    _pairs(epsilons, deltas)
-    total = delta_of_independent_failures([*deltas, delta])
+    sizes, parts = _pairs(epsilons, deltas)
+    total = delta_of_independent_failures([*parts, delta])
     if delta == 1:
         return 0.0, 1.0
-    return _advanced(epsilons, mpf(delta), nothing_left=delta == 0), total
+    return _advanced(sizes, mpf(delta), nothing_left=delta == 0), total
 
 
-def delta_of_independent_failures(deltas: Sequence[Real]) -> float:
+def delta_of_independent_failures(deltas: Iterable[Real]) -> float:
     r"""The delta of several parts, each a mass delta_j of which nothing is claimed.
 
     Statement   1 - (1 - delta_1) ... (1 - delta_n).
@@ -92,18 +92,19 @@ def delta_of_independent_failures(deltas: Sequence[Real]) -> float:
     >>> delta_of_independent_failures([0.5, 0.5])
     0.7500000000000001
     """
-    for one in deltas:
+    parts = numbers_of(deltas=deltas)
+    for one in parts:
         share(deltas=one)
-    if any(one == 1 for one in deltas):
+    if any(one == 1 for one in parts):
         return 1.0
     mp = context()
-    return min(1.0, float_up(-mp.expm1(mp.fsum(mp.log1p(-mpf(one)) for one in deltas))))
+    return min(1.0, float_up(-mp.expm1(mp.fsum(mp.log1p(-mpf(one)) for one in parts))))
 
 
 def _advanced(epsilons: Sequence[Real], delta: Any, *, nothing_left: bool) -> float:
     total = _sum(epsilons)
-    plain = float(total)
-    if Fraction(plain) < total:
+    plain = float(total) if total <= sys.float_info.max else math.inf
+    if plain < total:
         plain = math.nextafter(plain, math.inf)
     if nothing_left:
         return plain
@@ -116,15 +117,17 @@ def _sum(numbers: Sequence[Real]) -> Fraction:
     return sum((Fraction(one) for one in numbers), start=Fraction(0))
 
 
-def _sizes(epsilons: Sequence[Real]) -> None:
-    for one in epsilons:
+def _sizes(epsilons: Iterable[Real]) -> list[Real]:
+    sizes = numbers_of(epsilons=epsilons)
+    for one in sizes:
         non_negative(epsilons=one)
+    return sizes
 
 
-def _pairs(epsilons: Sequence[Real], deltas: Sequence[Real]) -> None:
-    if len(epsilons) != len(deltas):
-        raise InvalidParameter("deltas", deltas, expected=f"{len(epsilons)} of them, as epsilons")
-    _sizes(epsilons)
-    for one in deltas:
-        if not (0 <= one <= 1) or math.isnan(one):
-            raise InvalidParameter("deltas", one, expected="a number from 0 to 1")
+def _pairs(epsilons: Iterable[Real], deltas: Iterable[Real]) -> tuple[list[Real], list[Real]]:
+    sizes, parts = _sizes(epsilons), numbers_of(deltas=deltas)
+    if len(sizes) != len(parts):
+        raise InvalidParameter("deltas", deltas, expected=f"{len(sizes)} of them, as epsilons")
+    for one in parts:
+        share(deltas=one)
+    return sizes, parts

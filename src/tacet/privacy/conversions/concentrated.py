@@ -53,9 +53,10 @@ def pure_from_zcdp(rho: Real) -> float:
     if rho == 0:
         return 0.0
     limit, mp = mpf(rho) * (1 - context().ldexp(1, -100)), context()
-    start = max(float(rho), math.sqrt(2 * float(rho)))
-    guess = near(lambda x: x * math.tanh(x / 2), target=float(rho), guess=start)
-    return boundary(lambda x: mpf(x) * mp.tanh(mpf(x) / 2) > limit, guess=guess)[0]
+    start = max(float(rho), float(mp.sqrt(2 * mpf(rho))))
+    if float(rho) > 0:
+        start = near(lambda x: x * math.tanh(x / 2), target=float(rho), guess=start)
+    return boundary(lambda x: mpf(x) * mp.tanh(mpf(x) / 2) > limit, guess=start)[0]
 
 
 def zcdp_from_bounded_range(epsilon: Real) -> Fraction:

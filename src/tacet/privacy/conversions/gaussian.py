@@ -17,6 +17,8 @@ __all__ = [
     "pure_from_gdp",
 ]
 
+_FAR = 1e100
+
 
 @cached
 def gdp_from_pure(epsilon: Real) -> float:
@@ -79,6 +81,8 @@ def bounded_range_from_gdp(mu: Real) -> float:
 def _logit_of_normal(x: Any) -> Any:
     """log(Phi(x) / Phi(-x)) for x >= 0, to a relative 2^-200: no term cancels."""
     mp = context()
+    if x > _FAR:
+        return x * x / 2  # Phi(-x) <= e^{-x^2/2} Phi(x), and all but reaches it
     scaled = x / mp.sqrt(2)
     return mp.log1p(2 * mp.erf(scaled) / mp.erfc(scaled))
 
@@ -91,7 +95,7 @@ def _twice_quantile_of_logit(logit: Fraction) -> float:
     # Both starts lie above the root (the inverse is concave; Phi(-x) <= exp(-x^2/2)/2), and the
     # log odds are convex: Newton descends to the root from there.
     x = min(target * mp.sqrt(mp.pi / 8), mp.sqrt(2 * target))
-    for _ in range(60):
+    for _ in range(60 if x < _FAR else 0):
         odds = _logit_of_normal(x)
         slope = mp.npdf(x) / (mp.ncdf(x) * mp.ncdf(-x))
         step = (odds - target) / slope

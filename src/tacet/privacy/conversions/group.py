@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tacet.errors import InvalidParameter
-from tacet.privacy.conversions.arguments import Real, non_negative, order, share
+from tacet.privacy.conversions import arguments
+from tacet.privacy.conversions.arguments import Real, non_negative, order, share, whole
 from tacet.privacy.enclosure import context, float_up, mpf
 
 __all__ = [
@@ -33,7 +33,7 @@ def pure_of_group(epsilon: Real, *, size: int) -> Fraction:
     Fraction(1, 1)
     """
     non_negative(epsilon=epsilon)
-    return Fraction(epsilon) * _members(size)
+    return Fraction(epsilon) * whole(size=size)
 
 
 def approx_dp_of_group(epsilon: Real, *, delta: Real, size: int) -> tuple[Fraction, float]:
@@ -51,7 +51,7 @@ def approx_dp_of_group(epsilon: Real, *, delta: Real, size: int) -> tuple[Fracti
     """
     non_negative(epsilon=epsilon)
     share(delta=delta)
-    k, mp = _members(size), context()
+    k, mp = whole(size=size), context()
     together = Fraction(epsilon) * k
     if delta == 0:
         return together, 0.0
@@ -70,7 +70,7 @@ def zcdp_of_group(rho: Real, *, size: int) -> Fraction:
     Source      Bun and Steinke 2016, arXiv:1605.02065, Prop. 1.9.
     """
     non_negative(rho=rho)
-    return Fraction(rho) * _members(size) ** 2
+    return Fraction(rho) * whole(size=size) ** 2
 
 
 def zcdp_of_two_steps(first: Real, *, second: Real) -> float:
@@ -98,7 +98,7 @@ def gdp_of_group(mu: Real, *, size: int) -> Fraction:
     Source      Dong, Roth, Su 2022, Thm. 2.14.
     """
     non_negative(mu=mu)
-    return Fraction(mu) * _members(size)
+    return Fraction(mu) * whole(size=size)
 
 
 def renyi_orders_of_two_steps(alpha: Real, *, stretch: Real) -> tuple[Fraction, Fraction]:
@@ -113,7 +113,7 @@ def renyi_orders_of_two_steps(alpha: Real, *, stretch: Real) -> tuple[Fraction, 
     (Fraction(3, 1), Fraction(4, 1))
     """
     order(alpha)
-    _stretch(stretch)
+    arguments.stretch(stretch)
     a, c = Fraction(alpha), Fraction(stretch)
     return (c * a - 1) / (c - 1), c * a
 
@@ -132,17 +132,6 @@ def renyi_of_two_steps(first: Real, *, second: Real, alpha: Real, stretch: Real)
     """
     non_negative(first=first, second=second)
     order(alpha)
-    _stretch(stretch)
+    arguments.stretch(stretch)
     product = Fraction(alpha) * Fraction(stretch)
     return product / (product - 1) * Fraction(first) + Fraction(second)
-
-
-def _members(size: int) -> int:
-    if isinstance(size, bool) or not 1 <= size < float("inf") or int(size) != size:
-        raise InvalidParameter("size", size, expected="a whole number, 1 or above")
-    return int(size)
-
-
-def _stretch(stretch: Real) -> None:
-    if not 1 < stretch < float("inf"):
-        raise InvalidParameter("stretch", stretch, expected="a finite number above 1")

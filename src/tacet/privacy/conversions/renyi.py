@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from tacet.privacy.conversions.arguments import Real, cached, non_negative, order
@@ -72,6 +71,7 @@ def pure_from_renyi(epsilon: Real, *, alpha: Real) -> float:
     if epsilon == 0:
         return 0.0
     limit = Fraction(epsilon)
-    start = max(float(epsilon), math.sqrt(2 * float(epsilon) / float(alpha)))
-    guess = near(lambda x: _renyi_from_pure(x, alpha), target=float(epsilon), guess=start)
-    return boundary(lambda x: _renyi_from_pure(x, alpha) > limit, guess=guess)[0]
+    start = max(float(epsilon), float(context().sqrt(2 * mpf(epsilon) / mpf(alpha))))
+    if float(epsilon) > 0:
+        start = near(lambda x: _renyi_from_pure(x, alpha), target=float(epsilon), guess=start)
+    return boundary(lambda x: _renyi_from_pure(x, alpha) > limit, guess=start)[0]

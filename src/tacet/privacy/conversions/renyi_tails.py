@@ -34,14 +34,15 @@ def approx_dp_from_renyi(epsilon: Real, *, alpha: Real, delta: Real) -> float:
                 g(p) = p^alpha (p - delta)^{1-alpha} + (1-p)^alpha (e^x - p + delta)^{1-alpha}.
                 Without the second term it is approx_dp_from_renyi_closed, the classic.
     Bound       upper, rounded up; g is convex, and its least value bounded by two tangents.
-    Edges       delta = 1 -> 0.0;  delta = 0 -> inf, unless epsilon = 0 -> 0.0.
+    Edges       delta = 1 -> 0.0;  delta = 0 -> inf, unless epsilon = 0 -> 0.0;  delta below the
+                least float -> the closed form.
     Source      Asoodeh, Liao, Calmon, Kosut, Sankar 2020, Theorem 3; the module's text proves it.
 
     >>> round(approx_dp_from_renyi(0.1, alpha=4, delta=0.01), 4)  # the closed form gives 0.8853
     0.5273
     """
     closed = approx_dp_from_renyi_closed(epsilon, alpha=alpha, delta=delta)
-    if closed in (0.0, math.inf):
+    if closed in (0.0, math.inf) or float(delta) == 0:
         return closed
     spent, part, a = Fraction(epsilon), Fraction(delta), Fraction(alpha)
     if _keeps(0.0, spent, part, a):
@@ -91,7 +92,8 @@ def renyi_from_approx_dp(epsilon: Real, *, delta: Real, alpha: Real) -> float:
 
     Statement   epsilon + log(min over p of g(p)) / (alpha - 1), g as in approx_dp_from_renyi.
     Bound       lower, rounded down.
-    Edges       delta = 0 -> 0.0;  delta = 1 -> inf.
+    Edges       delta = 0 -> 0.0;  delta = 1 -> inf;  delta below the least float -> the inverse
+                of the closed form.
     Source      Asoodeh et al. 2020, Theorem 3.
 
     >>> round(renyi_from_approx_dp(0.5274, delta=0.01, alpha=4), 4)
@@ -103,12 +105,14 @@ def renyi_from_approx_dp(epsilon: Real, *, delta: Real, alpha: Real) -> float:
     if delta in (0, 1):
         return math.inf if delta else 0.0
     mp, part, a = context(), Fraction(delta), Fraction(alpha)
+    if float(part) == 0:
+        terms = [mpf(epsilon), *(-term for term in _closed_terms(part, a))]
+        return _sum_down(terms)
     least = _least(Fraction(epsilon), part, a)
     if least is None:
         return 0.0
     terms = [mpf(Fraction(epsilon)), mp.log(least) / mpf(a - 1)]
-    error = mp.ldexp(mp.fsum(terms, absolute=True), -160)
-    return float_down(mp.fsum(terms) - error)
+    return _sum_down(terms)
 
 
 @cached
@@ -127,8 +131,7 @@ def approx_dp_from_renyi_closed(epsilon: Real, *, alpha: Real, delta: Real) -> f
         return 0.0
     if delta == 0:
         return math.inf
-    mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
-    return sum_up([mpf(epsilon), -mp.log(a) / b, -mp.log(mpf(delta)) / b, mp.log(b / a)])
+    return sum_up([mpf(epsilon), *_closed_terms(delta, Fraction(alpha))])
 
 
 @cached
@@ -147,6 +150,18 @@ def approx_dp_delta_from_renyi_closed(renyi_epsilon: Real, *, alpha: Real, epsil
     mp, a, b = context(), mpf(alpha), mpf(Fraction(alpha) - 1)
     gap = mpf(Fraction(renyi_epsilon) - Fraction(epsilon))
     return min(1.0, float_up(mp.exp(b * gap - mp.log(a) + b * mp.log(b / a))))
+
+
+def _closed_terms(delta: Real, alpha: Fraction) -> list[Any]:
+    """What the closed form adds to the divergence."""
+    mp, a, b = context(), mpf(alpha), mpf(alpha - 1)
+    return [-mp.log(a) / b, -mp.log(mpf(delta)) / b, mp.log(b / a)]
+
+
+def _sum_down(terms: list[Any]) -> float:
+    """A float that is 0 or not above the sum, whatever cancels."""
+    mp = context()
+    return float_down(mp.fsum(terms) - mp.ldexp(mp.fsum(terms, absolute=True), -160))
 
 
 def _slope_sign(x: float, log_delta: float, log_bound: float, alpha: float) -> float:
