@@ -45,7 +45,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.guarantees import GDP
+from tacet.privacy.guarantees import GDP, ApproxDP
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 from tacet.privacy.tradeoff import TradeoffCurve
 
@@ -421,6 +421,30 @@ def test_curves_of_events() -> None:
     pure = tradeoff(Pure(epsilon=1.0), points=9)
     assert pure.beta(alpha=0) == pytest.approx(1, abs=1e-12)
     assert pure.advantage == pytest.approx(math.tanh(0.5), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("event", "epsilon", "mass"),
+    [
+        (Approximate(epsilon=1.0, delta=1e-6), 1.0, 1e-6),
+        (Approximate(epsilon=1.0, delta=1e-3), 1.0, 1e-3),
+        (Approximate(epsilon=0.01, delta=0.3), 0.01, 0.3),
+        (Approximate(epsilon=1e-3, delta=1e-6) + Pure(epsilon=3), 3.001, 1e-6),
+    ],
+)
+def test_a_mass_of_its_own_leaves_the_curve_close(
+    event: Event, epsilon: float, mass: float
+) -> None:
+    """Delta stops falling at the mass; epsilons beyond that place say nothing of the curve."""
+    curve = tradeoff(event)
+    worst = TradeoffCurve.of_guarantee(ApproxDP(epsilon, mass))
+    for rate in (1e-4, 0.01, 0.1, 0.5):
+        found = curve.beta_interval(alpha=rate)
+        truth = worst.beta(alpha=rate)
+        assert found.lower <= truth * (1 + 1e-12)
+        assert found.lower >= truth - 0.02 * (1 - truth)
+        assert found.upper >= truth * (1 - 1e-3)  # a sum of both is a little above the worst pair
+        assert found.width <= 0.02
 
 
 # --------------------------------------------------------------------------------------- face

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,10 @@ __all__ = ["TradeoffCurve"]
 Real: TypeAlias = float | Fraction
 Point: TypeAlias = tuple[Real, Real]
 """(epsilon, delta), with epsilon 0 or above."""
+Place: TypeAlias = tuple[Any, Any, Any]
+"""(t, lower, upper): delta at t = e^epsilon, from both sides."""
+Line: TypeAlias = tuple[Any, Any, Any]
+"""(t, delta there, slope)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +129,7 @@ class TradeoffCurve:
         if self.mu_squared is not None:
             return self._gaussian(rate)
         lower = max((_line(point, rate) for point in self.promised), default=mpf(0.0))
-        upper = lower if self.exact else max(_cells(self.attained, rate))
+        upper = lower if self.exact else _highest(self.attained, self.promised, rate)
         trivial = mpf(1 - Fraction(rate))
         return Interval(float_down(lower), min(1.0, float_up(min(trivial, max(upper, 0)))))
 
@@ -177,11 +182,7 @@ class TradeoffCurve:
 
         Each pair (t, d) stands also for its mirror image (1/t, 1 - (1 - d)/t).
         """
-        hull = _hull(self.promised)
-        for (t, d), (t2, d2) in itertools.pairwise(hull):
-            if t <= odds <= t2:
-                return d + (d2 - d) * (odds - t) / (t2 - t)
-        return hull[-1][1]
+        return _on(_hull(self.promised), odds)
 
     def _gaussian(self, rate: Real) -> Interval:
         assert self.mu_squared is not None
@@ -256,21 +257,80 @@ def _hull(promised: tuple[Point, ...]) -> list[tuple[Any, Any]]:
     return hull
 
 
-def _cells(attained: tuple[Point, ...], rate: Real) -> Iterator[Any]:
-    """Upper bounds of 1 - delta(e) - e^e a over all e, cell by cell.
-
-    Within a cell delta is at least its lower bound at the cell's right end, and e^e at least that
-    of its left end; beyond the last pair delta is at least 0.
-    """
+def _highest(attained: tuple[Point, ...], promised: tuple[Point, ...], rate: Real) -> Any:
+    """Not below 1 - delta(t) - t a over all t = e^epsilon, a the rate."""
     mp, a = context(), mpf(rate)
-    left = mpf(1.0)
+    heights = (1 - d - t * a for t, d in _corners(attained, promised))
+    return max(heights) + mp.ldexp(1, -200)
+
+
+@functools.lru_cache(maxsize=64)  # a drawing asks one curve at many rates
+def _corners(
+    attained: tuple[Point, ...], promised: tuple[Point, ...]
+) -> tuple[tuple[Any, Any], ...]:
+    """Points (t, d): delta is nowhere below the lines that join them, nor below 0 behind them.
+
+    delta is convex in t = e^epsilon, it falls, and by no more than t rises. So between two places
+    it lies above the straight line through the two before, and above that through the two behind:
+    each goes through the lower end of the nearer place and the upper end of the farther one.
+    """
+    mp = context()
+    corners: list[tuple[Any, Any]] = []
+    places = _places(attained, promised)
+    for at, (t, _, _) in enumerate(places):
+        end = places[at + 1][0] if at + 1 < len(places) else mp.inf
+        lines = list(_lines_between(places, at))
+        here = [t, *(x for x in _meetings(lines) if t < x < end), end]
+        corners += (
+            (x, max(d + slope * (x - x0) for x0, d, slope in lines)) for x in here if x < mp.inf
+        )
+    return tuple(corners)
+
+
+def _lines_between(places: list[Place], at: int) -> Iterator[Line]:
+    """Lines below delta between a place and the next one."""
+    t, low, _ = places[at]
+    yield t, low, mpf(-1.0)
+    if at > 0:
+        before, _, above = places[at - 1]
+        yield t, low, (low - above) / (t - before)
+    if at + 1 == len(places):
+        yield t, mpf(0.0), mpf(0.0)
+        return
+    end, low, _ = places[at + 1]
+    yield end, low, mpf(0.0)
+    if at + 2 < len(places):
+        behind, _, above = places[at + 2]
+        yield end, low, (above - low) / (behind - end)
+
+
+def _places(attained: tuple[Point, ...], promised: tuple[Point, ...]) -> list[Place]:
+    """(t, lower, upper): delta from both sides at the pairs and their mirrors; it is 1 at t = 0."""
+    mp, hull = context(), _hull(promised)
+    one = mpf(1.0)
+    places = {mpf(0.0): (one, one)}
     for epsilon, delta in attained:
-        rest = 1 - mpf(delta)
-        yield rest - left * a
-        yield (rest - a) / left
-        left = mp.exp(mpf(epsilon))
-    yield 1 - left * a
-    yield (1 - a) / left
+        t, low = mp.exp(mpf(epsilon)), mpf(delta)
+        high = max(low, _on(hull, t))
+        for x, below, above in ((t, low, high), (1 / t, 1 - (1 - low) / t, 1 - (1 - high) / t)):
+            known = places.get(x, (below, above))
+            places[x] = max(known[0], below), min(known[1], above)
+    return [(t, *places[t]) for t in sorted(places)]
+
+
+def _on(hull: list[tuple[Any, Any]], t: Any) -> Any:
+    """The profile at t = e^epsilon, from above."""
+    for (t1, d1), (t2, d2) in itertools.pairwise(hull):
+        if t1 <= t <= t2:
+            return d1 + (d2 - d1) * (t - t1) / (t2 - t1)
+    return hull[-1][1]
+
+
+def _meetings(lines: list[Line]) -> Iterator[Any]:
+    """Where two lines, each (x, value at x, slope), meet."""
+    for (x, d, slope), (x2, d2, slope2) in itertools.combinations(lines, 2):
+        if slope != slope2:
+            yield (d2 - d + slope * x - slope2 * x2) / (slope - slope2)
 
 
 def _normal_quantile(rate: Fraction) -> tuple[Any, Any]:
