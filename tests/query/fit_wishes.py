@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -56,7 +57,7 @@ def exact(
 ) -> list[int]:
     """The number of rows, then all numbers of all wishes in their units, without noise."""
     rows = rows_of(query, features=features, target=target)
-    counted = counts_of(rows.numbers, columns, wishes)
-    statement = rows.statement(session._engine, counted.counts, salt=7)
-    sums = session._engine.run(statement, measures=counted.measures).sums
+    counted = counts_of(rows.relation, columns, wishes)
+    with closing(rows.held(session._engine, salt=7)) as held:
+        sums = held.run(counted.counts, measures=counted.measures).sums
     return [one[0] if one else 0 for one in sums]

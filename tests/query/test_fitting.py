@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tacet.errors import (
 from tacet.mechanisms.additive.real import Gaussian
 from tacet.privacy import events
 from tacet.privacy.guarantees import Guarantee
+from tacet.query.engines import reading
 from tacet.query.engines.duckdb import DuckDB
 
 DRAWN = np.random.default_rng(1)
@@ -96,15 +98,19 @@ class Died(Exception):
 def test_a_fit_that_dies_stays_spent(
     scans: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real, asked = DuckDB._tallied, []
+    real, asked, closed = reading._counted, [], []
 
-    def dying(self: DuckDB, *given: Any) -> Any:
+    def dying(*given: Any) -> Any:
         asked.append(session.spent)
         if len(asked) > scans:
             raise Died("a row")
-        return real(self, *given)
+        return real(*given)
 
-    monkeypatch.setattr(DuckDB, "_tallied", dying)
+    def closing(self: Any) -> None:
+        closed.append(self)
+
+    monkeypatch.setattr(reading, "_counted", dying)
+    monkeypatch.setattr(reading.HeldRows, "close", closing)
     url = f"sqlite:///{tmp_path}/budget.db"
     with opened(GDP(1), ledger=url, dataset="d") as session:
         with pytest.raises(EngineFailed) as caught:
@@ -113,6 +119,7 @@ def test_a_fit_that_dies_stays_spent(
         assert caught.value.__context__ is None
         # Reserved before the first scan, whole, and never again.
         assert asked == [GDP(1)] * (scans + 1)
+        assert len(closed) == 1
         assert session.spent == GDP(1)
         states = [entry.state for entry in session._ledger.entries("d")]
         assert states == ["reserved", "committed"][: 1 + bool(scans)]
@@ -236,7 +243,7 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(
     def read(*_: Any) -> Any:
         raise AssertionError("the engine was asked")
 
-    monkeypatch.setattr(DuckDB, "_tallied", read)
+    monkeypatch.setattr(DuckDB, "hold", read)
     with opened(GDP(2)) as session:
         with pytest.raises(kind, match=said):
             ask(session)
@@ -272,18 +279,51 @@ def test_a_question_with_steps_and_sub_sessions_pay_and_fit() -> None:
 
 
 def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts: list[str] = []
-    real = DuckDB.run
+    held: list[tuple[str, bool]] = []
+    scans: list[str] = []
+    hold, run = DuckDB.hold, reading.HeldRows.run
 
-    def noting(self: DuckDB, statement: Any, **named: Any) -> Any:
-        texts.append(statement.bounded)
-        return real(self, statement, **named)
+    def holding(self: DuckDB, bounded: str, *, keep: bool) -> Any:
+        held.append((bounded, keep))
+        return hold(self, bounded, keep=keep)
 
-    monkeypatch.setattr(DuckDB, "run", noting)
+    def running(self: Any, counts: str, **named: Any) -> Any:
+        scans.append(counts)
+        return run(self, counts, **named)
+
+    monkeypatch.setattr(DuckDB, "hold", holding)
+    monkeypatch.setattr(reading.HeldRows, "run", running)
     with opened(GDP(1), unit=tacet.Person("who", max_rows=2)) as session:
         model = session.fit(line(GDP(1)), "t", features=["age"], target="wage")
-    assert len(set(texts)) == 1
-    assert len(texts) == model.n_iter_ + 3
+    assert [keep for _, keep in held] == [True]  # bound once, and kept
+    assert len(scans) == model.n_iter_ + 3
+    assert ["FROM bounded" in scan for scan in scans] == [True, *[False] * (len(scans) - 1)]
+
+
+UNITS = [tacet.Row(), tacet.Person("who", max_rows=2)]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_rows_that_are_kept_or_computed_again_give_the_same_fit(
+    unit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = pd.concat([TABLE, TABLE, TABLE.head(1000)])
+    found, kept = [], []
+    keep = reading.HeldRows.keep
+
+    def keeping(self: Any, name: str, sql: str) -> None:
+        kept.append(name)
+        keep(self, name, sql)
+
+    monkeypatch.setattr(reading.HeldRows, "keep", keeping)
+    for room in (0.0, 7000.0, math.inf):
+        monkeypatch.setattr(DuckDB, "room", room)
+        with opened(GDP(1), twice, unit=unit) as session:
+            model = session.fit(line(GDP(1)), "t", features=["age"], target="wage")
+            found.append((model.coef_.tolist(), model.conf_int().tolist()))
+    assert found[0] == found[1] == found[2]
+    # Seven thousand rows of two numbers or more have no room among seven thousand numbers.
+    assert kept == ["rows1", "rows2"]
 
 
 @pytest.mark.parametrize("seeded", [True, False])

@@ -104,6 +104,13 @@ class Table(Protocol):
         """
         ...
 
+    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
+        """The same rows with other columns, computed once where there is room for them.
+
+        columns: as of `sums`; names: which of all of them are left. This table is not asked again.
+        """
+        ...
+
 
 @dataclass(slots=True, kw_only=True)
 class TableSums:
@@ -174,6 +181,7 @@ class TableSums:
             moved = f"(x{place} - {number(centre)}) * {number(factor)}"
             scaled[f"s{place + 1}"] = cut_text(moved, -FAR, FAR)
         row = ["1", *(f"s{place}" for place in range(1, size))]
+        self.table = self.table.keep([scaled], list(scaled))
         wish = Wish(
             vector=row,
             value=_weight(row, radius),
@@ -181,16 +189,17 @@ class TableSums:
             budget=self.paid(share),
             squared=True,
         )
-        ((numbers, noise),) = self.means([scaled], [wish])
+        ((numbers, noise),) = self.means([], [wish])
         root = root_of(Moment(matrix=unpacked(numbers, size), deviation=noise))
         white = {
             f"z{place}": " + ".join(f"{number(a)} * {x}" for a, x in zip(way, row, strict=True))
             for place, way in enumerate(root.T.tolist())
         }
         names = list(white)
+        weighted = [white, {"w": _weight(names, radius)}]
+        self.table = self.table.keep(weighted, [*names, "w", "t"])
         return TablePeople(
             sums=self,
-            columns=[scaled, white, {"w": _weight(names, radius)}],
             names=names,
             radius=radius,
             back=scales.back() @ root,
@@ -199,13 +208,9 @@ class TableSums:
 
 @dataclass(slots=True, kw_only=True)
 class TablePeople:
-    """Rows of a table with whitened features z0, z1, ..., a weight w and a target t.
-
-    columns: how these come of the table's own.
-    """
+    """Rows of a table with whitened features z0, z1, ..., a weight w and a target t."""
 
     sums: TableSums
-    columns: Sequence[Mapping[str, str]]
     names: Sequence[str]
     radius: Fraction
     back: Floats
@@ -302,7 +307,7 @@ class TablePeople:
         parts = zip(theta.tolist(), self.names, strict=True)
         prediction = {"p": " + ".join(f"{number(slope)} * {name}" for slope, name in parts)}
         steep = exponential("p") if any(EXPONENTIAL in text for text in texts) else []
-        return [*self.columns, prediction, *steep]
+        return [prediction, *steep]
 
     def _wish(
         self,

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
+from tacet.errors import InvalidParameter
 from tacet.privacy.guarantees import GDP
 from tacet.privacy.rounding import root_up
 from tacet.query.dialects.statements import LAYER
@@ -28,13 +31,14 @@ from tacet.query.sensitivity import Sensitivity, of_balls
 from tacet.query.sqltext import double
 from tacet.query.units import Reach
 
-__all__ = ["Counted", "Wish", "counts_of", "noise_of", "size_of"]
+__all__ = ["Counted", "Relation", "Wish", "counts_of", "noise_of", "size_of"]
 
 _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
 _FARTHEST = 1e100
 """Numbers are cut here, so that their squares stay finite."""
 _LARGEST = sys.float_info.max
+_WORD = re.compile(r"\w+")
 
 
 class Wish(Protocol):
@@ -79,8 +83,8 @@ class Wish(Protocol):
 class Counted:
     """SQL of the exact integers of wishes.
 
-    counts: over a relation `bounded` (cell, v0, ...); measures: how many integers it gives, the
-    number of rows first.
+    counts: a SELECT of a line a cell; measures: how many integers it gives, the number of rows
+    first.
     """
 
     counts: str
@@ -100,24 +104,64 @@ def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """Rows that sums are taken over. text: a SELECT of their cell and columns; columns: of numbers.
+
+    What a row's numbers are depends on that row alone.
+    """
+
+    text: str
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def bounded(cls, numbers: Sequence[str]) -> Relation:
+        """The rows of `bounded` that have all their numbers, none of them infinite.
+
+        numbers: which of its columns are x0, x1, ... and, at last, y.
+        """
+        names = [*(f"x{place}" for place in range(len(numbers) - 1)), "y"]
+        renamed = ", ".join(f"{old} AS {new}" for old, new in zip(numbers, names, strict=True))
+        finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys(numbers))
+        return cls(
+            text=f"SELECT cell, {renamed} FROM bounded WHERE {finite}",
+            columns={name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names},
+        )
+
+    def beside(self, columns: Mapping[str, str]) -> Relation:
+        """The same rows with more columns: expressions by name. Raises as `expressions.parse`."""
+        found = {name: _parsed(given, self.columns) for name, given in columns.items()}
+        more = {name: Column(name, Kind.NUMBER, x.lower, x.upper) for name, x in found.items()}
+        return Relation(
+            text=_beside(self.text, {name: one.sql for name, one in found.items()}),
+            columns={**self.columns, **more},
+        )
+
+    def only(self, names: Sequence[str]) -> Relation:
+        """The same rows with these columns alone."""
+        return Relation(
+            text=f"SELECT cell, {', '.join(names)} FROM ({self.text}) AS {LAYER}",
+            columns={name: self.columns[name] for name in names},
+        )
+
+    def kept(self, name: str) -> Relation:
+        """The same rows where they have been kept under a name."""
+        return Relation(
+            text=f"SELECT cell, {', '.join(self.columns)} FROM {name}", columns=self.columns
+        )
+
+
 def counts_of(
-    numbers: Sequence[str], columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+    relation: Relation, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
 ) -> Counted:
     """The SQL of wishes, in one scan.
 
-    numbers: which columns of the bounded rows are x0, x1, ... and, at last, y; rows in which one
-    of them is missing or infinite are left out. columns: expressions by name, over those and the
-    names of the mappings before. Raises as `expressions.parse` does.
+    columns: expressions by name, over those of the relation and the names of the mappings before.
+    Raises as `expressions.parse` does.
     """
-    names = [*(f"x{place}" for place in range(len(numbers) - 1)), "y"]
-    known = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names}
-    renamed = ", ".join(f"{old} AS {new}" for old, new in zip(numbers, names, strict=True))
-    finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys(numbers))
-    text = f"SELECT cell, {renamed} FROM bounded WHERE {finite}"
     for mapping in columns:
-        found = {name: _parsed(given, known) for name, given in mapping.items()}
-        text = _beside(text, {name: one.sql for name, one in found.items()})
-        known |= {name: _column(name, one) for name, one in found.items()}
+        relation = relation.beside(mapping)
+    known, text = relation.columns, relation.text
     inputs: dict[str, str] = {}
     cuts: dict[str, str] = {}
     products: dict[str, str] = {}
@@ -126,7 +170,7 @@ def counts_of(
         inputs |= own.inputs(known)
         cuts |= own.cut()
         products |= own.products()
-    for layer in (inputs, cuts, products):
+    for layer in (inputs, cuts, products) if wishes else ():
         text = _beside(text, layer)
     sums = [
         f"sum(CAST(round({number}) AS BIGINT))"
@@ -224,11 +268,18 @@ def _unit_log2(wish: Wish) -> int:
 
 
 def _parsed(text: str, known: Mapping[str, Column]) -> Expression:
-    return parse(text, columns=known, argument="model", expect=Kind.NUMBER)
+    """A fit says most of its expressions in every scan, over columns that have not changed."""
+    words = {word.casefold() for word in _WORD.findall(text)}
+    used = tuple((name, one) for name, one in known.items() if name.casefold() in words)
+    try:
+        return _read(text, used)
+    except InvalidParameter:
+        return parse(text, columns=known, argument="model", expect=Kind.NUMBER)  # names them all
 
 
-def _column(name: str, found: Expression) -> Column:
-    return Column(name, Kind.NUMBER, found.lower, found.upper)
+@lru_cache(maxsize=1 << 12)
+def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
+    return parse(text, columns=dict(used), argument="model", expect=Kind.NUMBER)
 
 
 def _held(found: Expression) -> str:

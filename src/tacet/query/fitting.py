@@ -14,7 +14,9 @@ import copy
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
@@ -29,14 +31,15 @@ from tacet.privacy.guarantees import GDP, Guarantee
 from tacet.query.aggregates.arguments import expression_of
 from tacet.query.aggregates.vectors import VectorSum
 from tacet.query.compile import Statement, compile_query
-from tacet.query.engines.protocol import Engine
+from tacet.query.engines.protocol import Engine, Held
 from tacet.query.expressions.types import Expression
-from tacet.query.fit_sums import Wish, counts_of, noise_of, size_of
+from tacet.query.fit_sums import Relation, Wish, counts_of, noise_of, size_of
 from tacet.query.noise import additive_noise
 from tacet.query.parameters import stated
 from tacet.query.plan import Query
 from tacet.query.reserving import check_engine, reserved, salt_from
 from tacet.query.sensitivity import of_counts
+from tacet.query.units import Person
 
 __all__ = ["Fits", "M", "Rows", "fitted", "rows_of"]
 
@@ -81,9 +84,14 @@ class Rows:
         names = {sql: f"v{index}" for index, sql in enumerate(self.query.inputs)}
         return [names[one.sql] for one in self.found]
 
-    def statement(self, engine: Engine, counts: str, *, salt: int) -> Statement:
-        """The SQL of counts over the bounded rows; UnsupportedConstruct, as of any question."""
-        bounded = compile_query(
+    @property
+    def relation(self) -> Relation:
+        """The bounded rows that have all their numbers."""
+        return Relation.bounded(self.numbers)
+
+    def statement(self, engine: Engine, *, salt: int) -> Statement:
+        """The SQL of the bounded rows."""
+        return compile_query(
             self.query,
             unit=self.query.limited,
             scan=engine.scan,
@@ -91,9 +99,11 @@ class Rows:
             narrow=engine.narrow,
             once=engine.once,
         )
-        statement = dataclasses.replace(bounded, counts=counts)
-        engine.check(self.query, statement)
-        return statement
+
+    def held(self, engine: Engine, *, salt: int) -> Held:
+        """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing."""
+        keep = isinstance(self.query.limited, Person) and engine.room > 0
+        return engine.hold(self.statement(engine, salt=salt).bounded, keep=keep)
 
 
 def rows_of(query: Query, *, features: Sequence[str], target: str) -> Rows:
@@ -132,7 +142,8 @@ def fitted(
     salt = salt_from(bits)
     request = model.budget
     request_price(request, account)  # refuses a budget of another unit
-    copy.copy(model).fit_table(_Asking(rows=rows, ask=_Rehearsal(engine, salt)))
+    rehearsal = _Rehearsal(rows=rows, engine=engine, bounded=rows.statement(engine, salt=salt))
+    copy.copy(model).fit_table(_Asking(rows=rows, relation=rows.relation, asked=rehearsal))
     whole = _whole(request)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = reserved(
@@ -148,15 +159,38 @@ def fitted(
         notes=notes,
     )
     scans = _Scans(
-        engine=engine, salt=salt, bits=bits, left=whole, ledger=ledger, reservation=reservation
+        rows=rows,
+        engine=engine,
+        salt=salt,
+        bits=bits,
+        left=whole,
+        ledger=ledger,
+        reservation=reservation,
     )
-    model.fit_table(_Asking(rows=rows, ask=scans))
+    with closing(scans):
+        model.fit_table(_Asking(rows=rows, relation=rows.relation, asked=scans))
     return model
 
 
 _Answers = list[tuple[list[float], float]]
 
-_Ask = Callable[[Rows, Sequence[Mapping[str, str]], Sequence[Wish], GDP | None], _Answers]
+
+class _Asked(Protocol):
+    """What answers a model."""
+
+    def answers(
+        self,
+        relation: Relation,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> _Answers:
+        """The noisy number of rows, where it is asked for, then noisy sums: in one scan."""
+        ...
+
+    def kept(self, relation: Relation) -> Relation:
+        """The same rows, computed once where there is room for them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +198,8 @@ class _Asking:
     """What a model asks. Nothing of it but noisy numbers and public facts."""
 
     rows: Rows
-    ask: _Ask
+    relation: Relation
+    asked: _Asked
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -194,7 +229,7 @@ class _Asking:
 
     def count(self, budget: GDP) -> tuple[float, float]:
         """How many rows have all numbers, features and target, and the deviation of the noise."""
-        ((values, noise),) = self.ask(self.rows, [], [], budget)
+        ((values, noise),) = self.asked.answers(self.relation, [], [], budget)
         return values[0], noise
 
     def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]) -> _Answers:
@@ -203,63 +238,86 @@ class _Asking:
         columns: expressions by name, over the features x0, x1, ..., the target y, and the names
         of the mappings before.
         """
-        return self.ask(self.rows, columns, wishes, None)
+        return self.asked.answers(self.relation, columns, wishes, None)
+
+    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> _Asking:
+        """The same rows with other columns, which alone are asked about from here on.
+
+        columns: as of `sums`; names: which of them, and of those before, there will be.
+        """
+        relation = self.relation
+        for mapping in columns:
+            relation = relation.beside(mapping)
+        kept = self.asked.kept(relation.only(names))
+        return dataclasses.replace(self, relation=kept)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Rehearsal:
     """Answers that are made up, of questions that the engine could be asked. Reads no data."""
 
+    rows: Rows
     engine: Engine
-    salt: int
+    bounded: Statement
 
-    def __call__(
+    def answers(
         self,
-        rows: Rows,
+        relation: Relation,
         columns: Sequence[Mapping[str, str]],
         wishes: Sequence[Wish],
         counted: GDP | None,
     ) -> _Answers:
         """Very many rows, and sums of nothing."""
-        found = counts_of(rows.numbers, columns, wishes)
-        rows.statement(self.engine, found.counts, salt=self.salt)
-        reach = rows.query.reach
+        asked = counts_of(relation, columns, wishes)
+        query = self.rows.query
+        self.engine.check(query, dataclasses.replace(self.bounded, counts=asked.counts))
         answers: _Answers = [] if counted is None else [([_MADE_UP], 0.0)]
         for wish in wishes:
-            noise = noise_of(wish, reach).standard_deviation
+            noise = noise_of(wish, query.reach).standard_deviation
             answers.append(([0.0] * size_of(wish), noise))
         return answers
+
+    def kept(self, relation: Relation) -> Relation:
+        """As it is: nothing is computed."""
+        return relation
 
 
 @dataclass(slots=True, kw_only=True)
 class _Scans:
-    """Answers from the engine, each paid from what is left of the whole."""
+    """Answers from the engine, each paid from what is left of the whole.
 
+    Rows are kept where they have room, by the number of rows that was released: never by their
+    number.
+    """
+
+    rows: Rows
     engine: Engine
     salt: int
     bits: RandomBits
     left: GDP
     ledger: Ledger
     reservation: Reservation
-    _committed: bool = field(default=False)
+    _held: Held | None = None
+    _kept: list[str] = field(default_factory=lambda: ["bounded"])
+    _number: float = math.inf
+    _committed: bool = False
 
-    def __call__(
+    def answers(
         self,
-        rows: Rows,
+        relation: Relation,
         columns: Sequence[Mapping[str, str]],
         wishes: Sequence[Wish],
         counted: GDP | None,
     ) -> _Answers:
         """One scan: paid, read, committed where it is the first, answered."""
-        reach = rows.query.reach
+        reach = self.rows.query.reach
         for budget in [wish.budget for wish in wishes] + ([] if counted is None else [counted]):
             if budget.mu_squared > self.left.mu_squared:
                 raise AssertionError("more is asked for than was reserved")
             self.left = GDP.from_squared(self.left.mu_squared - budget.mu_squared)
         noises = [noise_of(wish, reach) for wish in wishes]
-        asked = counts_of(rows.numbers, columns, wishes)
-        statement = rows.statement(self.engine, asked.counts, salt=self.salt)
-        exact = self.engine.run(statement, measures=asked.measures).sums
+        asked = counts_of(relation, columns, wishes)
+        exact = self._there.run(asked.counts, measures=asked.measures).sums
         self.engine.check_sources()
         if not self._committed:
             self.ledger.commit(self.reservation)
@@ -269,7 +327,8 @@ class _Scans:
         if counted is not None:
             noise = additive_noise(counted, of_counts(reach), unit_log2=0, counts=True)
             (number,) = noise.release(sums[:1], bits=self.bits)
-            answers.append(([float(number)], noise.standard_deviation))
+            self._number = float(number)
+            answers.append(([self._number], noise.standard_deviation))
         start = 1
         for wish, noise in zip(wishes, noises, strict=True):
             end = start + size_of(wish)
@@ -277,6 +336,28 @@ class _Scans:
             answers.append(([float(one) for one in noisy], noise.standard_deviation))
             start = end
         return answers
+
+    def kept(self, relation: Relation) -> Relation:
+        """The same rows, computed once where there is room, in place of those kept before."""
+        if self._number * len(relation.columns) > self.engine.room:
+            return relation
+        name = f"rows{len(self._kept)}"
+        self._there.keep(name, relation.text)
+        self._there.forget(self._kept[-1])
+        self._kept.append(name)
+        self.engine.check_sources()
+        return relation.kept(name)
+
+    def close(self) -> None:
+        """Forget all rows."""
+        if self._held is not None:
+            self._held.close()
+
+    @property
+    def _there(self) -> Held:
+        if self._held is None:
+            self._held = self.rows.held(self.engine, salt=self.salt)
+        return self._held
 
 
 def _whole(request: Guarantee) -> GDP:

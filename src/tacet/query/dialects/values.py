@@ -172,6 +172,9 @@ def _in(writer: Writer, node: exp.Expression) -> Typed:
 
 
 def _case(writer: Writer, node: exp.Expression) -> Typed:
+    cut = _cut(node)
+    if cut is not None:
+        return writer.value(cut)
     subject = node.args.get("this")
     head = "" if subject is None else f" {writer.value(subject).sql}"
     arms = [(writer.value(arm.this), writer.value(arm.args["true"])) for arm in node.args["ifs"]]
@@ -181,6 +184,41 @@ def _case(writer: Writer, node: exp.Expression) -> Typed:
     results = [then for _, then in arms] + ([] if last is None else [last])
     tail = "" if last is None else f" ELSE {last.sql}"
     return Typed(f"(CASE{head} {whens}{tail} END)", united(*results), span=hull(*results))
+
+
+def _cut(node: exp.Expression) -> exp.Expression | None:
+    """GREATEST(LEAST(x, high), low), where it is written as a CASE: see `expressions.choices`."""
+    ifs, high = node.args["ifs"], node.args.get("default")
+    if (
+        node.args.get("this") is not None
+        or len(ifs) != 2
+        or not isinstance(ifs[0].this, exp.Between)
+    ):
+        return None
+    inside = ifs[0].this
+    x, low = inside.this, inside.args["low"]
+    least, most = _literal(low), _literal(inside.args["high"])
+    if least is None or most is None or least > most:
+        return None
+    same = (inside.args["high"], ifs[0].args["true"], ifs[1].this, ifs[1].args["true"])
+    if same != (high, x, exp.LT(this=x.copy(), expression=low.copy()), low):
+        return None
+    smaller = exp.Least(this=x.copy(), expressions=[inside.args["high"].copy()])
+    return exp.Greatest(this=smaller, expressions=[low.copy()])
+
+
+def _literal(node: exp.Expression) -> float | None:
+    """A number that is written out."""
+    match node:
+        case exp.Paren():
+            return _literal(node.this)
+        case exp.Neg():
+            found = _literal(node.this)
+            return None if found is None else -found
+        case exp.Literal(is_string=False):
+            return float(node.name)
+        case _:
+            return None
 
 
 def _coalesce(writer: Writer, node: exp.Expression) -> Typed:

@@ -24,7 +24,14 @@ from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.plan import Query
 from tacet.query.ranking import Asked, Lines, Ranking, Refined
 
-__all__ = ["Asking", "KeyedRows", "check_question", "check_statement", "tallied"]
+__all__ = [
+    "Asking",
+    "HeldRows",
+    "KeyedRows",
+    "check_question",
+    "check_statement",
+    "tallied",
+]
 
 T = TypeVar("T")
 
@@ -50,6 +57,10 @@ class Asking(Protocol):
         """The columns of a named relation, with their types."""
         ...
 
+    def forget(self, name: str) -> None:
+        """Drop a relation, of which nothing that is read is made any more."""
+        ...
+
     def close(self) -> None:
         """Forget all relations; a second call does nothing."""
         ...
@@ -72,9 +83,7 @@ def _tally(asking: Asking, statement: Statement, measures: int) -> Tallies:
     _list_keys(asking, statement.keys)
     several = bool(statement.ranked or statement.ladders)
     asking.name("bounded", statement.bounded, keep=several)
-    columns = asking.fetch(statement.counts)
-    cells = _integers(columns["cell"])
-    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    counted = _counted(asking, statement.counts, measures)
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
             asking.name(f"ranking{number}", relation, keep=True)
@@ -84,11 +93,17 @@ def _tally(asking: Asking, statement: Statement, measures: int) -> Tallies:
         cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
     return Tallies(
-        cells=cells,
-        sums=sums,
+        cells=counted.cells,
+        sums=counted.sums,
         ladders=tuple(ladders),
         deeper=_DeeperRows(asking, statement) if statement.ranked else None,
     )
+
+
+def _counted(asking: Asking, counts: str, measures: int) -> Tallies:
+    columns = asking.fetch(counts)
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    return Tallies(cells=_integers(columns["cell"]), sums=sums)
 
 
 def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
@@ -128,6 +143,46 @@ class _DeeperRows:
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
+        self._asking.close()
+
+
+class HeldRows:
+    """The bounded rows of a fit."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    @classmethod
+    def of(cls, asking: Asking, bounded: str, *, keep: bool) -> HeldRows:
+        """Name the rows; nothing is left behind where that fails."""
+        done = False
+        try:
+            asking.name("bounded", bounded, keep=keep)
+            done = True
+            return cls(asking)
+        finally:
+            if not done:
+                asking.close()
+
+    def keep(self, name: str, sql: str) -> None:
+        """Hold what is selected under a name; EngineFailed, of constant text, if anything fails."""
+        self._asking.guarded(lambda: self._kept(name, sql))
+
+    def _kept(self, name: str, sql: str) -> None:
+        self._asking.name(name, sql, keep=True)
+        # Computed now, so that what it is made of can be forgotten.
+        self._asking.fetch(f"SELECT count(*) AS n FROM {name}")
+
+    def forget(self, name: str) -> None:
+        """Hold these rows no longer; EngineFailed, of constant text, if anything fails."""
+        self._asking.guarded(lambda: self._asking.forget(name))
+
+    def run(self, counts: str, *, measures: int) -> Tallies:
+        """The exact integers of one scan; EngineFailed, of constant text, if anything fails."""
+        return self._asking.guarded(lambda: _counted(self._asking, counts, measures))
+
+    def close(self) -> None:
+        """Forget all rows; a second call does nothing."""
         self._asking.close()
 
 

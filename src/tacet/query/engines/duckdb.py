@@ -24,8 +24,15 @@ from tacet import checks
 from tacet.errors import EngineFailed, InvalidParameter, SourceUnreadable, TacetError
 from tacet.query.compile import Found, Statement
 from tacet.query.engines.frames import columns_of
-from tacet.query.engines.protocol import Keyed, Tallies
-from tacet.query.engines.reading import KeyedRows, guarded, integers, keep_keys, tally
+from tacet.query.engines.protocol import Held, Keyed, Tallies
+from tacet.query.engines.reading import (
+    HeldRows,
+    KeyedRows,
+    guarded,
+    integers,
+    keep_keys,
+    tally,
+)
 from tacet.query.engines.sources import (
     CsvFile,
     DatabaseTable,
@@ -43,6 +50,8 @@ __all__ = ["DuckDB", "size"]
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
 _LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
+_KEPT = 3
+"""Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
 
 
 class DuckDB:
@@ -68,6 +77,7 @@ class DuckDB:
         self._remove = weakref.finalize(self, _remove, self._folder, self._process)
         self._lock = threading.Lock()
         self._closed = False
+        self._room = 0.0
         self._connection = duckdb.connect(":memory:")
         self._scans: dict[str, str] = {}
         self._schema: dict[str, dict[str, str]] = {}
@@ -126,6 +136,27 @@ class DuckDB:
     def find(self, found: Found) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
         return guarded(lambda: self._keyed(found))
+
+    @property
+    def room(self) -> float:
+        """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
+        return self._room
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans; EngineFailed, as `run`."""
+        return guarded(lambda: self._held(bounded, keep))
+
+    def _held(self, bounded: str, keep: bool) -> Held:  # noqa: FBT001
+        with self._lock:
+            cursor = self._connection.cursor()
+        done = False
+        try:
+            held = HeldRows(cursor, bounded, keep=keep)
+            done = True
+            return held
+        finally:
+            if not done:
+                cursor.close()
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
@@ -198,6 +229,7 @@ class DuckDB:
         }
         if threads is not None:
             options["threads"] = str(checks.positive_integer(threads=threads))
+        self._room = _bytes(size(memory_limit)) / _KEPT / 8
         for name, value in options.items():
             # A cursor inherits what is set globally, and nothing else.
             self._connection.execute(f"SET GLOBAL {name} = {value}")
@@ -343,6 +375,12 @@ def size(memory_limit: object) -> str:
             "memory_limit", memory_limit, expected="a size such as '2GB', at least '10MB'"
         )
     return found[0]
+
+
+def _bytes(memory_limit: str) -> float:
+    found = _SIZE.fullmatch(memory_limit.strip())
+    assert found
+    return float(found[1]) * _UNITS[found[2].upper()] * 1e6
 
 
 def _csv_scan(source: CsvFile) -> str:

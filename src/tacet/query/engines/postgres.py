@@ -24,10 +24,10 @@ from tacet.extras import require
 from tacet.query.compile import Found, Statement
 from tacet.query.dialects.postgres import translate
 from tacet.query.dialects.statements import Table
-from tacet.query.engines.asking import KeyedRows, check_question, tallied
+from tacet.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
 from tacet.query.engines.postgres_asking import Asking, Connect, connected, reading
 from tacet.query.engines.postgres_sources import OpenedTable, named, opened
-from tacet.query.engines.protocol import Keyed, Tallies
+from tacet.query.engines.protocol import Held, Keyed, Tallies
 from tacet.query.engines.reading import guarded
 from tacet.query.plan import Query
 
@@ -112,6 +112,15 @@ class Postgres:
     def find(self, found: Found) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
         return guarded(lambda: KeyedRows.of(self._asking(), found))
+
+    @property
+    def room(self) -> float:
+        """0: nothing is kept on the server between scans."""
+        return 0.0
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans of one state of the tables; EngineFailed, as `run`."""
+        return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
 
     def close(self) -> None:
         """Nothing stays open between questions; a second call does nothing."""

@@ -124,6 +124,11 @@ class Asking:
         """The columns of a named relation, with their types."""
         return self._tables[name].columns
 
+    def forget(self, name: str) -> None:
+        """Name a relation no longer."""
+        view = self._tables.pop(name).view
+        self._named = [one for one in self._named if not one.startswith(f"{quoted(view)} AS ")]
+
     def close(self) -> None:
         """End the transaction; a second call does nothing."""
         self._stack.close()

@@ -16,7 +16,7 @@ from tacet.query.compile import Found, Statement
 from tacet.query.plan import Query
 from tacet.query.ranking import Asked, Lines, Refined
 
-__all__ = ["Climbed", "Deeper", "Engine", "Keyed", "Tallies"]
+__all__ = ["Climbed", "Deeper", "Engine", "Held", "Keyed", "Tallies"]
 
 Climbed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[int]]
 """Of one ladder: cells, rungs passed, people, and the sums of their numbers."""
@@ -85,6 +85,29 @@ class Keyed(Protocol):
         ...
 
 
+class Held(Protocol):
+    """The bounded rows of a fit, `bounded`, which scan after scan reads. Private.
+
+    Whatever fails leaves as EngineFailed, of constant text.
+    """
+
+    def keep(self, name: str, sql: str) -> None:
+        """Compute what is selected of rows that are there, and hold it under a name."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """Hold these rows no longer."""
+        ...
+
+    def run(self, counts: str, *, measures: int) -> Tallies:
+        """The exact integers of one scan."""
+        ...
+
+    def close(self) -> None:
+        """Forget all rows; a second call does nothing."""
+        ...
+
+
 class Engine(Protocol):
     """Tables behind SQL. Safe to use from several threads."""
 
@@ -142,6 +165,18 @@ class Engine(Protocol):
         """Bounded rows and the people behind each private key; EngineFailed, as `run`.
 
         The caller closes it.
+        """
+        ...
+
+    @property
+    def room(self) -> float:
+        """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
+        ...
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans; EngineFailed, as `run`. The caller closes it.
+
+        keep: whether they are computed once, where the engine can, or else in every scan.
         """
         ...
 

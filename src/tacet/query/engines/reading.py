@@ -17,7 +17,7 @@ from tacet.query.compile import KeyTable, Statement
 from tacet.query.engines.protocol import Tallies
 from tacet.query.ranking import Asked, Lines, Ranking, Refined
 
-__all__ = ["DeeperRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
+__all__ = ["DeeperRows", "HeldRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
 
 T = TypeVar("T")
 
@@ -48,6 +48,36 @@ class KeyedRows:
         self._cursor.close()
 
 
+class HeldRows:
+    """A cursor with the bounded rows of a fit, as tables of its own or to be computed again."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, bounded: str, *, keep: bool) -> None:
+        self._cursor, self._before = cursor, ""
+        if keep:
+            cursor.execute(f"CREATE TEMP TABLE bounded AS {bounded}")
+        else:
+            self._before = f"WITH bounded AS ({bounded}) "
+
+    def keep(self, name: str, sql: str) -> None:
+        """Hold what is selected under a name; EngineFailed if anything fails."""
+        guarded(lambda: self._cursor.execute(f"CREATE TEMP TABLE {name} AS {self._before}{sql}"))
+
+    def forget(self, name: str) -> None:
+        """Hold these rows no longer; EngineFailed if anything fails."""
+        if name == "bounded" and self._before:
+            self._before = ""
+        else:
+            guarded(lambda: self._cursor.execute(f"DROP TABLE temp.{name}"))
+
+    def run(self, counts: str, *, measures: int) -> Tallies:
+        """The exact integers of one scan; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: _counted(self._cursor, self._before + counts, measures))
+
+    def close(self) -> None:
+        """Forget all rows; a second call does nothing."""
+        self._cursor.close()
+
+
 def keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
     """Hold the listed keys of a question as a table that its statements join."""
     if keys is not None:
@@ -63,9 +93,7 @@ def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int
         first = statement.counts
     else:
         first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
-    columns = cursor.execute(first).fetchnumpy()
-    cells = integers(columns["cell"])
-    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    counted = _counted(cursor, first, measures)
     ladders = []
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
@@ -75,11 +103,17 @@ def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int
         cell, rung, people = (integers(found[name]) for name in ("cell", "bin", "n"))
         ladders.append((cell, rung, people, _wholes(found["s"])))
     return Tallies(
-        cells=cells,
-        sums=sums,
+        cells=counted.cells,
+        sums=counted.sums,
         ladders=tuple(ladders),
         deeper=DeeperRows(cursor, statement) if statement.ranked else None,
     )
+
+
+def _counted(cursor: duckdb.DuckDBPyConnection, counts: str, measures: int) -> Tallies:
+    columns = cursor.execute(counts).fetchnumpy()
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    return Tallies(cells=integers(columns["cell"]), sums=sums)
 
 
 class DeeperRows:

@@ -10,6 +10,7 @@ Everything Spark raises while it answers leaves as one `EngineFailed` of constan
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -19,8 +20,8 @@ from tacet.errors import EngineFailed, InvalidParameter
 from tacet.query.compile import Found, Statement
 from tacet.query.dialects.spark import translate
 from tacet.query.dialects.statements import Table
-from tacet.query.engines.asking import KeyedRows, check_question, tallied
-from tacet.query.engines.protocol import Keyed, Tallies
+from tacet.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
+from tacet.query.engines.protocol import Held, Keyed, Tallies
 from tacet.query.engines.sources import Csv, Fingerprint
 from tacet.query.engines.spark_asking import Asking, guarded
 from tacet.query.engines.spark_local import ended, local_spark, quietly
@@ -143,6 +144,15 @@ class Spark:
     def find(self, found: Found) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
         return guarded(lambda: KeyedRows.of(self._asking(), found))
+
+    @property
+    def room(self) -> float:
+        """No end: what is beyond the memory Spark keeps on its disks."""
+        return math.inf
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans; EngineFailed, as `run`."""
+        return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
 
     def close(self) -> None:
         """Forget the tables; a second call does nothing. A local Spark stays for the next one."""

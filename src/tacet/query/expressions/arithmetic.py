@@ -86,6 +86,8 @@ def _remainder(node: Operation, operands: tuple[Value, ...]) -> Value:
 
 
 def _nonzero(value: Value) -> str:
+    if not _may_hold_zero(value):
+        return value.sql
     return bound(value.sql, lambda x: f"(CASE WHEN {x} <> 0e0 THEN {x} END)")
 
 

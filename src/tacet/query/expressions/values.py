@@ -59,7 +59,7 @@ class Value:
 
     sql: DuckDB text that binds as tightly as an atom; kind: None for a bare NULL; range: for
     numbers; node: what it was read from; nullable: whether it may be NULL; nan: whether it may
-    be NaN.
+    be NaN; below: of LEAST(x, literal) the SQL of x, and the literal; else nothing.
     """
 
     sql: str
@@ -68,6 +68,7 @@ class Value:
     node: Node
     nullable: bool = True
     nan: bool = False
+    below: tuple[str, float] | None = None
 
 
 def number(
