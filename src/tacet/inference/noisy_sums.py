@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.inference.records import Floats
@@ -127,15 +129,22 @@ def packed(matrix: Floats) -> Floats:
     >>> packed(np.array([[3.0, 4.0], [4.0, 0.0]])).round(3).tolist()
     [3.0, 5.657, 0.0]
     """
-    upper = np.triu_indices(len(matrix))
-    numbers: Floats = matrix[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    *upper, factors = _upper(len(matrix))
+    numbers: Floats = matrix[*upper] * factors
     return numbers
 
 
 def unpacked(numbers: Floats, size: int) -> Floats:
     """The symmetric matrix of a packed vector."""
-    upper = np.triu_indices(size)
+    *upper, factors = _upper(size)
     matrix = np.zeros((size, size))
-    matrix[upper] = numbers / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    matrix[*upper] = numbers / factors
     whole: Floats = matrix + np.triu(matrix, 1).T
     return whole
+
+
+@lru_cache(maxsize=64)
+def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Places in the upper triangle, and what their numbers count: 1, or sqrt 2."""
+    lines, columns = np.triu_indices(size)
+    return lines, columns, np.where(lines == columns, 1.0, math.sqrt(2))

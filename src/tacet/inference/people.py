@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
@@ -119,9 +119,10 @@ class ArrayPeople:
 
         Source: docs/proofs/regression.md, section 4.
         """
+        found = _Predictions(rows=self.design.rows, theta=theta)
         return (
-            [self._vector(theta, one) for one in vectors],
-            [self._matrix(theta, one) for one in matrices],
+            [self._vector(found, one) for one in vectors],
+            [self._matrix(found, one) for one in matrices],
         )
 
     def residuals(
@@ -159,37 +160,38 @@ class ArrayPeople:
         Two such vectors are no farther apart than one may be long, times sqrt 2 at most; as none
         is negative, `length` is to bound that too.
         """
+        found = _Predictions(rows=self.design.rows, theta=theta)
 
         def part(rows: slice) -> Floats:
             weights = self.design.weights[rows]
-            return np.array([weights @ self._of(one, rows, theta, 0.0) for one in values])
+            return np.array([weights @ self._of(one, rows, found, 0.0) for one in values])
 
         return self.sums.mean(
             part, size=len(values), row_bound=length, sensitivity=length, share=share
         )
 
-    def _of(self, value: RowValue, rows: slice, theta: Floats, least: float) -> Floats:
+    def _of(self, value: RowValue, rows: slice, predicted: _Predictions, least: float) -> Floats:
         """A number of each row, within its bounds."""
         with np.errstate(all="ignore"):  # a warning would tell of the data
-            found = value.values(self.design.rows[rows] @ theta, self.target[rows])
+            found = value.values(predicted.of(rows), self.target[rows])
         return cut(found, least, value.bound)
 
-    def _vector(self, theta: Floats, asked: Vector) -> tuple[Floats, float]:
+    def _vector(self, predicted: _Predictions, asked: Vector) -> tuple[Floats, float]:
         longest = self.radius * Fraction(asked.of.bound)
 
         def part(rows: slice) -> Floats:
-            values = self._of(asked.of, rows, theta, -asked.of.bound)
+            values = self._of(asked.of, rows, predicted, -asked.of.bound)
             return self.design.vector_sum(rows, values * self.design.weights[rows])
 
         return self.sums.mean(
             part, size=self.size, row_bound=longest, sensitivity=2 * longest, share=asked.share
         )
 
-    def _matrix(self, theta: Floats, asked: Matrix) -> Moment:
+    def _matrix(self, predicted: _Predictions, asked: Matrix) -> Moment:
         least = -asked.of.bound if asked.signed or asked.squared else 0.0
 
         def part(rows: slice) -> Floats:
-            values = self._of(asked.of, rows, theta, least) * self.design.weights[rows]
+            values = self._of(asked.of, rows, predicted, least) * self.design.weights[rows]
             if asked.squared:
                 values = values**2
             return self.design.matrix_sum(rows, values, signed=asked.signed)
@@ -201,3 +203,18 @@ class ArrayPeople:
             share=asked.share,
             signed=asked.signed,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Predictions:
+    """Linear predictors, each computed once, when its block is first read."""
+
+    rows: Floats
+    theta: Floats
+    _known: dict[int, Floats] = field(default_factory=dict)
+
+    def of(self, rows: slice) -> Floats:
+        """Those of a block."""
+        if rows.start not in self._known:
+            self._known[rows.start] = self.rows[rows] @ self.theta
+        return self._known[rows.start]

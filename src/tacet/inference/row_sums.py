@@ -39,6 +39,9 @@ _OPERATIONS: Final = 16
 
 _REACH: Final = 900
 
+_BLOCKS: Final = 1 << 9
+"""So many blocks' sums, of 2^53 steps at most, add up within 64 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RowSum:
@@ -73,13 +76,14 @@ def row_sum(
     45.0
     """
     unit_log2 = _unit_log2(row_bound)
-    totals = [0] * size
+    totals, some = [0] * size, np.zeros(size, dtype=np.int64)
     most = float(1 << 53)
-    for start in range(0, rows, BLOCK):
+    for number, start in enumerate(range(0, rows, BLOCK), start=1):
         scaled = np.ldexp(part(slice(start, min(start + BLOCK, rows))).reshape(-1), -unit_log2)
-        steps = np.clip(np.rint(np.nan_to_num(scaled, nan=0.0)), -most, most).astype(np.int64)
-        for index, step in enumerate(steps.tolist()):
-            totals[index] += step
+        some += np.clip(np.rint(np.nan_to_num(scaled, nan=0.0)), -most, most).astype(np.int64)
+        if number % _BLOCKS == 0 or start + BLOCK >= rows:
+            totals = [total + step for total, step in zip(totals, some.tolist(), strict=True)]
+            some[:] = 0
     return RowSum(steps=totals, unit_log2=unit_log2)
 
 
