@@ -211,10 +211,12 @@ class _Predictions:
 
     rows: Floats
     theta: Floats
-    _known: dict[int, Floats] = field(default_factory=dict)
+    _known: dict[tuple[int, int], Floats] = field(default_factory=dict)
 
     def of(self, rows: slice) -> Floats:
         """Those of a block."""
-        if rows.start not in self._known:
-            self._known[rows.start] = self.rows[rows] @ self.theta
-        return self._known[rows.start]
+        key = rows.start, rows.stop
+        if key not in self._known:
+            with np.errstate(all="ignore"):  # a warning would tell of the data
+                self._known[key] = self.rows[rows] @ self.theta
+        return self._known[key]

@@ -163,6 +163,6 @@ def curvature_of(loss: Loss) -> RowValue:
 
 def cut(values: Floats, least: float, most: float) -> Floats:
     """Within bounds; what is no number is 0."""
-    found: Floats = np.clip(values, least, most)  # NaN stays
+    found: Floats = np.asarray(np.clip(values, least, most))  # NaN stays
     found[np.isnan(found)] = 0.0
     return found
