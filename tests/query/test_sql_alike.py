@@ -54,6 +54,10 @@ PAIRS: dict[str, tuple[str, Callable[[Query], Query]]] = {
         PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age) AS c FROM t""",
         agg(a=tacet.median("age"), b=tacet.quantile("age", 0.9), c=tacet.quantile("age", "1/4")),
     ),
+    "ends of a range": (
+        "SELECT QUANTILE(age, 0) AS a, PERCENTILE_CONT(1) WITHIN GROUP (ORDER BY age) AS b FROM t",
+        agg(a=tacet.quantile("age", 0), b=tacet.quantile("age", 1)),
+    ),
     "a condition": (
         "SELECT COUNT(*) AS n FROM t WHERE age BETWEEN 18 AND 65 AND county IN ('A', 'B')",
         lambda t: t.where("age BETWEEN 18 AND 65 AND county IN ('A', 'B')").agg(n=tacet.count()),

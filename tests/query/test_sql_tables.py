@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "on another person": ("SELECT COUNT(*) FROM visits JOIN labs USING (pid)", "the person's id"),
     "a name of both": (
         "SELECT COUNT(x) FROM visits v JOIN labs l ON v.pid = l.patient",
-        "several of its tables have a column 'x'",
+        "Write the table before it: v.x or l.x",
     ),
     "a column that is compared": (
         "SELECT COUNT(z.zip) FROM visits v JOIN zips z USING (zip)",

@@ -17,6 +17,8 @@ from tacet.query.together import Together, by_name, naming
 
 __all__ = ["Target", "Wish", "budgets_of", "targets_of", "wishes_of"]
 
+_SMALLEST, _LARGEST = Fraction(1, 10**300), Fraction(10**300)
+
 Wish = Number | Mapping[str, Number | Mapping[str, Number]]
 """Standard errors of one question as a caller writes them: one, by aggregate, or by level too."""
 
@@ -55,7 +57,7 @@ def targets_of(errors: object, query: Query, *, argument: str = "error") -> Targ
 def _by_level(argument: str, wished: Any, levels: Sequence[str]) -> dict[int, float]:
     """The error of the finest level, or by the names of levels; levels: empty if there are none."""
     if not isinstance(wished, Mapping):
-        return {max(len(levels) - 1, 0): float(checks.positive(**{argument: wished}))}
+        return {max(len(levels) - 1, 0): _error(argument, wished)}
     if not levels:
         raise InvalidParameter(argument, dict(wished), expected="a number: there are no margins")
     if not wished or not set(wished) <= set(levels):
@@ -63,9 +65,17 @@ def _by_level(argument: str, wished: Any, levels: Sequence[str]) -> dict[int, fl
             argument, sorted(map(str, wished)), expected=f"levels: {'; '.join(levels)}"
         )
     return {
-        levels.index(level): float(checks.positive(**{f"{argument}[{level!r}]": value}))
+        levels.index(level): _error(f"{argument}[{level!r}]", value)
         for level, value in wished.items()
     }
+
+
+def _error(argument: str, wished: Any) -> float:
+    """A standard error that can be wished: a number above 0, also in a double."""
+    error = checks.exact(argument, wished)
+    if not _SMALLEST <= error <= _LARGEST:
+        raise InvalidParameter(argument, wished, expected="a number above 0, from 1e-300 to 1e300")
+    return float(error)
 
 
 def wishes_of(errors: object, together: Together, *, listed: bool) -> list[Target]:

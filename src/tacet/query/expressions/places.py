@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError, SqlglotError
 __all__ = ["of_error", "of_node"]
 
 _HEAD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\s*\(\s*$")  # of a function that sqlglot did not note
+_SELECT = re.compile(r"\(\s*(?:SELECT|WITH)\b", re.IGNORECASE)  # of a sub-select, likewise
 
 
 def of_node(text: str, node: object) -> tuple[int, int] | None:
@@ -30,6 +31,9 @@ def of_node(text: str, node: object) -> tuple[int, int] | None:
     end = max(meta["end"] for meta in noted) + 1
     if not 0 <= start < end <= len(text):
         return None
+    if isinstance(node, exp.Query | exp.SubqueryPredicate):
+        heads = [head.start() for head in _SELECT.finditer(text, 0, start)]
+        start = heads[-1] if heads else start
     if isinstance(node, exp.Func) and (head := _HEAD.search(text[:start])) is not None:
         start = head.start()
     return start, _closed(text, start, end)

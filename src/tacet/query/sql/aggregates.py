@@ -274,13 +274,13 @@ class Aggregates:
         return value
 
     def fraction(self, node: object) -> Fraction:
-        """A literal strictly between 0 and 1."""
+        """A literal from 0 to 1."""
         found = self.source.read(node)
         value = found.value if isinstance(found, Literal) else None
-        if not isinstance(value, int | float) or not 0 < value < 1:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise self.fault(
-                f"its quantile {text_of(found)[:60]} is no number between 0 and 1",
-                "Write one literal strictly between 0 and 1, as in QUANTILE(x, 0.9).",
+                f"its quantile {text_of(found)[:60]} is no number from 0 to 1",
+                "Write one literal from 0 to 1, as in QUANTILE(x, 0.9).",
                 node,
             )
         return checks.exact("quantile", value)

@@ -117,10 +117,14 @@ class Source:
                 return found
             name = f"{table}.{name}"
         elif name.casefold() in self.ambiguous:
+            tables = [t for t, column in self.qualified if column == name.casefold()]
+            written = (
+                " or ".join(f"{table}.{name}"[:60] for table in tables[:2]) or f"a.{name}"[:60]
+            )
             raise UnsafeExpression(
                 self.text,
                 reason=f"several of its tables have a column {name[:60]!r}",
-                mend=f"Write the table before it: a.{name[:60]}.",
+                mend=f"Write the table before it: {written}.",
                 place=_place_of_name(self.text, at, name),
             )
         elif known is not None:

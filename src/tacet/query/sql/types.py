@@ -72,7 +72,7 @@ class Item:
     alias: its name in the output. argument: the text of its expression in the input language, the
     plain column name for COUNT_DISTINCT, None for COUNT_ROWS. second: the other expression of a
     covariance or correlation; of COUNT_DISTINCT one that a person must have a value of; of TOP the
-    column. quantiles: strictly between 0 and 1, one for QUANTILE, several for QUANTILES. edges: of
+    column. quantiles: from 0 to 1, one for QUANTILE, several for QUANTILES. edges: of
     a HISTOGRAM; size: how many bins or values are told. parts: what follows the alias in the names
     of its columns.
     """
