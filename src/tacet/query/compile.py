@@ -176,24 +176,43 @@ def _bounded(
     once: bool,
 ) -> str:
     """SELECT of the rows that count; cell: the columns that tell cells apart."""
-    rows = _rows(query, unit=unit, scan=scan, salt=salt, once=once)
     if not isinstance(unit, Person):
-        return rows
-    values = [f"v{index}" for index in range(len(query.inputs))]
-    return bound_rows(
-        rows,
+        return _rows(query, query.inputs, unit=unit, scan=scan, salt=salt, once=once)
+    carried = _carried(query)
+    bounded = bound_rows(
+        _rows(query, carried, unit=unit, scan=scan, salt=salt, once=once),
         unit=unit,
         cells=query.cells,
         cell=cell,
-        values=values,
+        values=[f"v{index}" for index in range(len(carried))],
         salt=salt,
         narrow=narrow,
         once=once,
     )
+    if carried == query.inputs:
+        return bounded
+    ids = [f"u{index}" for index in range(len(unit.id))]
+    columns = [f"v{index} AS {column}" for index, column in enumerate(carried)]
+    values = [f"{sql} AS v{index}" for index, sql in enumerate(query.inputs)]
+    return (
+        f"SELECT {', '.join([*cell, *values, *ids])} FROM "
+        f"(SELECT {', '.join([*cell, *columns, *ids])} FROM ({bounded}) AS kept) AS columns"
+    )
 
 
-def _rows(query: Query, *, unit: Unit, scan: Located, salt: int, once: bool) -> str:
-    """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound."""
+def _carried(query: Query) -> tuple[str, ...]:
+    """SQL of what a row is bound with: its columns where these are fewer than the aggregated
+    expressions, which are then computed of the rows that stay. Fewer are sooner put in order.
+    """
+    names = {name for a in query.aggregates.values() for x in a.expressions for name in x.columns}
+    inputs = query.inputs
+    return tuple(map(identifier, sorted(names))) if 0 < len(names) < len(inputs) else inputs
+
+
+def _rows(
+    query: Query, values: Sequence[str], *, unit: Unit, scan: Located, salt: int, once: bool
+) -> str:
+    """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound, with values."""
     text = relation(
         query.rows,
         query.names,
@@ -207,7 +226,7 @@ def _rows(query: Query, *, unit: Unit, scan: Located, salt: int, once: bool) -> 
     parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]
     private = zip(query.private_groups, _private_names(query), strict=True)
     parts += [f"{group.found} AS {name}" for group, name in private]
-    parts += [f"{sql} AS v{index}" for index, sql in enumerate(query.inputs)]
+    parts += [f"{sql} AS v{index}" for index, sql in enumerate(values)]
     text = f"SELECT {', '.join(parts)} FROM ({text}) AS steps{_join_keys(query)}"
     if isinstance(unit, Person):
         present = " AND ".join(f"{sql} IS NOT NULL" for sql in ids)
