@@ -131,7 +131,7 @@ def counted(session: Session, query: Query, *, salt: int = 7) -> dict[str, Any]:
 
 def plain(tallies: Tallies, query: Query) -> dict[str, Any]:
     cells, deeper = tallies.cells.tolist(), tallies.deeper
-    first = [deeper.first(number, None) for number in range(len(query.rankings))] if deeper else []
+    first = deeper.first(range(len(query.rankings)), None) if deeper else []
     return {
         "sums": dict(sorted(zip(cells, zip(*tallies.sums, strict=True), strict=True)))
         if tallies.sums

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -74,9 +76,11 @@ def test_parts_are_read_when_they_are_needed_and_give_all_cells(
     asked: list[tuple[int, int] | None] = []
     right = DeeperRows.first
 
-    def watched(deeper: DeeperRows, number: int, cells: tuple[int, int] | None) -> Lines:
+    def watched(
+        deeper: DeeperRows, numbers: Sequence[int], cells: tuple[int, int] | None
+    ) -> list[Lines]:
         asked.append(cells)
-        return right(deeper, number, cells)
+        return right(deeper, numbers, cells)
 
     monkeypatch.setattr(DeeperRows, "first", watched)
     with tacet.Session(
@@ -94,7 +98,7 @@ def test_parts_are_read_when_they_are_needed_and_give_all_cells(
         whole = counts()
         assert asked == [None, None]
         width = whole[0].shape[1]
-        monkeypatch.setattr(reading, "_MOST_LINES", 15 * width)
+        monkeypatch.setattr(reading, "MOST_LINES", 15 * width)
         some = counts()
         assert asked[2:] == [(0, 15), (15, 30), (30, 40)] * 2
         release = session.evaluate(query, budget=tacet.PureDP(1))

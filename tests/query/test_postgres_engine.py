@@ -325,7 +325,7 @@ def test_a_question_of_several_reads_sees_one_state(there: psycopg.Connection) -
         assert tallies.deeper is not None
         there.execute("INSERT INTO t SELECT 5 FROM generate_series(1, 1000)")
         asked = Asked(cells=[0], lows=[385], highs=[512], shifts=[20], points=[1])  # 4 and 5
-        found = tallies.deeper.count(0, asked)
+        found = tallies.deeper.count({0: asked})[0]
         assert found.counts.tolist() == [2]
         tallies.close()
         tallies.close()

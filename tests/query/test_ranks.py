@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -29,7 +29,7 @@ from tacet.query.aggregates.extremes import Extreme
 from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.engines.duckdb import DuckDB
 from tacet.query.engines.reading import DeeperRows
-from tacet.query.ranking import Asked, Ranking
+from tacet.query.ranking import Asked, Ranking, first_counts
 from tacet.query.sensitivity import of_totals
 from tacet.query.units import Person, Reach
 
@@ -155,8 +155,8 @@ def test_the_bins_of_a_ranking_are_a_partition_and_its_first_counts_are_right() 
         connection = duckdb.connect()
         connection.execute("CREATE TABLE bounded (cell INT, v BIGINT)")
         connection.executemany("INSERT INTO bounded VALUES (0, ?)", [[int(p)] for p in places])
-        query = ranking.first(f"({ranking.relation(tacet.Row())})")
-        found = dict(row[1:] for row in connection.execute(query).fetchall())
+        query = first_counts({0: f"({ranking.relation(tacet.Row())})"})
+        found = dict(row[2:] for row in connection.execute(query).fetchall())
         assert found == {b: int((expected == b).sum()) for b in expected.tolist()}
 
 
@@ -189,11 +189,11 @@ def test_counts_within_bins_are_right() -> None:
         query = query.agg(m=tacet.median("x", 0, 10**6, steps=10**6))
         tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
         assert tallies.deeper is not None
-        found = tallies.deeper.count(0, asked)
+        found = tallies.deeper.count({0: asked})[0]
         tallies.close()
         tallies.close()
         with pytest.raises(EngineFailed):
-            tallies.deeper.count(0, asked)
+            tallies.deeper.count({0: asked})
     assert "424242" not in repr(found)
     for line in range(4):
         low, high, shift = asked.lows[line], asked.highs[line], asked.shifts[line]
@@ -212,9 +212,9 @@ def test_counts_within_bins_are_right() -> None:
 def test_the_engine_is_asked_a_few_times_whatever_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     right, times = DeeperRows.count, itertools.count()
 
-    def counted(deeper: DeeperRows, number: int, asked: Asked) -> Any:
+    def counted(deeper: DeeperRows, asked: Mapping[int, Asked]) -> Any:
         next(times)
-        return right(deeper, number, asked)
+        return right(deeper, asked)
 
     monkeypatch.setattr(DeeperRows, "count", counted)
     source = np.random.default_rng(2)
@@ -235,7 +235,7 @@ def test_the_engine_is_asked_a_few_times_whatever_the_grid(monkeypatch: pytest.M
 def test_a_failure_while_drawing_leaves_no_trace_and_the_charge_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fails(cursor: Any, query: str, asked: Asked) -> Any:
+    def fails(cursor: Any, query: str, asked: Any) -> Any:
         raise RuntimeError("Smith HIV+")
 
     closed = []

@@ -67,16 +67,14 @@ def refined(deeper: Any, query: Query) -> list[tuple[int, int]]:
     (ranking,) = query.rankings
     lows, highs = ranking.lows, ranking.lows + ranking.sizes - 1
     cells = len(query.keys)
-    found = deeper.count(
-        0,
-        Asked(
-            cells=np.repeat(np.arange(cells), len(lows)).tolist(),
-            lows=np.tile(lows, cells).tolist(),
-            highs=np.tile(highs, cells).tolist(),
-            shifts=[0] * cells * len(lows),
-            points=np.tile(lows, cells).tolist(),
-        ),
+    asked = Asked(
+        cells=np.repeat(np.arange(cells), len(lows)).tolist(),
+        lows=np.tile(lows, cells).tolist(),
+        highs=np.tile(highs, cells).tolist(),
+        shifts=[0] * cells * len(lows),
+        points=np.tile(lows, cells).tolist(),
     )
+    found = deeper.count({0: asked})[0]
     lines = zip(found.lines.tolist(), found.children.tolist(), found.counts.tolist(), strict=True)
     return sorted((line * 1_000_000 + child, count) for line, child, count in lines)
 

@@ -85,6 +85,15 @@ class Priced:
             rule = self.allocations[scan.members[0]].rule
             whole, tallies = finished(scan.query, begun, rule=rule, bits=bits)
             given = Given.of(whole, tallies)
+            given.sharpen(
+                {
+                    scanned: aggregate.aims(self.allocations[place].noises[name])
+                    for place in scan.members
+                    for name in self.together.queries[place].aggregates
+                    for scanned in [Scan.name_of(place, name)]
+                    for aggregate in [whole.aggregates[scanned]]
+                }
+            )
             for place in scan.members:
                 query = self.together.queries[place].with_keys(whole.keys)
 

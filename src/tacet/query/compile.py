@@ -55,8 +55,8 @@ class Statement:
     count, with the points of those that are ranked. counts: the SELECT of one line of integers a
     cell, reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of which the k-th
     is kept as `ranking<k>`; None where it is read off the rows. ranked: what to call the k-th.
-    finer: of each ranking what counts within bins, with lists as parameters; None where first
-    counts say everything.
+    finer: of each ranking the SELECT that counts within bins, a part of `finer_counts`; None where
+    first counts say everything.
     ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
     integers that may pass 64 bits leave as text.
     """
@@ -144,8 +144,8 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
         rankings=tuple(r.relation(unit) if r.of_people(unit) else None for r in rankings),
         ranked=ranked,
         finer=tuple(
-            ranking.finer(relation) if ranking.shift else None
-            for ranking, relation in zip(rankings, ranked, strict=True)
+            ranking.finer(number, relation) if ranking.shift else None
+            for number, (ranking, relation) in enumerate(zip(rankings, ranked, strict=True))
         ),
         ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
     )
@@ -201,8 +201,10 @@ def _bounded(
 
 
 def _carried(query: Query) -> tuple[str, ...]:
-    """SQL of what a row is bound with: its columns where these are fewer than the aggregated
-    expressions, which are then computed of the rows that stay. Fewer are sooner put in order.
+    """SQL of what a row is bound with: fewer values are sooner put in order.
+
+    Its columns, where they are fewer than the aggregated expressions, which are then computed of
+    the rows that stay.
     """
     names = {name for a in query.aggregates.values() for x in a.expressions for name in x.columns}
     inputs = query.inputs

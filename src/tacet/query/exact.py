@@ -4,20 +4,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
 from tacet.bits import RandomBits
 from tacet.query.aggregates.answers import Answer, Exact
-from tacet.query.aggregates.counted import Counted
+from tacet.query.aggregates.counted import MOST_LINES, Counted
 from tacet.query.allocation import Allocation
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.ladders import Climbers, Ladder
 from tacet.query.plan import Query, Reads
-from tacet.query.ranking import Lines, Ranking
+from tacet.query.ranking import Aim, Asked, Lines, Ranking, Refined
 
 __all__ = ["Given", "answers_of", "exact_of"]
 
@@ -52,6 +51,7 @@ class Given:
     ladders: Mapping[Ladder, int]
     tallies: Tallies
     _known: dict[Ranking, Counted] = field(default_factory=dict, init=False)
+    _lines: dict[Ranking, Lines] = field(default_factory=dict, init=False)
 
     @staticmethod
     def of(query: Query, tallies: Tallies) -> Given:
@@ -64,6 +64,23 @@ class Given:
             ladders={ladder: number for number, ladder in enumerate(query.ladders)},
             tallies=tallies,
         )
+
+    def sharpen(self, aims: Mapping[str, Sequence[Aim]]) -> None:
+        """Ask at once for what draws would ask one by one; aims: where, by aggregate."""
+        wished: dict[Ranking, list[Aim]] = {}
+        for name, listed in aims.items():
+            for ranking in self.reads[name].rankings if listed else ():
+                wished.setdefault(ranking, []).extend(listed)
+        near = {ranking: self._counted(ranking).near(listed) for ranking, listed in wished.items()}
+        asked = {self.rankings[key]: one for key, one in near.items() if one is not None}
+        if not asked:
+            return
+        assert self.tallies.deeper is not None
+        found = self.tallies.deeper.count(asked)
+        for ranking in near:
+            number = self.rankings[ranking]
+            if number in asked:
+                self._counted(ranking).sharpen(asked[number], found[number])
 
     def exact(self, name: str) -> Exact:
         """By cell, in the order of the public keys; no rows count as 0."""
@@ -84,15 +101,35 @@ class Given:
             assert deeper is not None
 
             def read(first: int, end: int) -> Lines:
-                return deeper.first(number, None if (first, end) == whole else (first, end))
+                if (first, end) == whole:
+                    return self._whole(ranking)
+                return deeper.first([number], (first, end))[0]
+
+            def finer(asked: Asked) -> Refined:
+                return deeper.count({number: asked})[number]
 
             self._known[ranking] = Counted(
                 ranking=ranking,
                 cells=self.cells,
                 read=read,
-                finer=partial(deeper.count, number) if ranking.shift else None,
+                finer=finer if ranking.shift else None,
             )
         return self._known[ranking]
+
+    def _whole(self, ranking: Ranking) -> Lines:
+        """The counts of one ranking in all cells, read with those of others that are still due."""
+        if ranking not in self._lines:
+            assert self.tallies.deeper is not None
+            together, lines = [ranking], ranking.bins * self.cells
+            for other in self.rankings:
+                lines += other.bins * self.cells
+                due = other != ranking and other not in self._known and other not in self._lines
+                if due and lines <= MOST_LINES:
+                    together.append(other)
+            numbers = [self.rankings[one] for one in together]
+            found = self.tallies.deeper.first(numbers, None)
+            self._lines.update(zip(together, found, strict=True))
+        return self._lines.pop(ranking)
 
     def _summed(self, number: int) -> list[int]:
         column = [0] * self.cells

@@ -10,8 +10,9 @@ are counts, as ever, and only of the bins that were asked about. See `aggregates
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,20 @@ from numpy.typing import NDArray
 
 from tacet.query.units import Person, Unit
 
-__all__ = ["CHILD_BINS_LOG2", "Asked", "Finer", "Lines", "Ranking", "Refined"]
+__all__ = [
+    "CHILD_BINS_LOG2",
+    "Aim",
+    "Asked",
+    "Finer",
+    "Lines",
+    "Ranking",
+    "Refined",
+    "finer_counts",
+    "first_counts",
+    "first_lines",
+    "listed",
+    "refined",
+]
 
 Integers = NDArray[np.int64]
 
@@ -30,6 +44,15 @@ CHILD_BINS_LOG2 = 10
 """The logarithm of how many bins a bin is cut into."""
 
 _MOST_POINTS = 5_000  # up to so many steps every point is a bin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """Where draws will look: about rank q n + shift; scale: of how far off they are, in ranks."""
+
+    q: Fraction
+    scale: float
+    shift: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +69,10 @@ class Asked:
     points: Sequence[int] | Integers
 
     @property
-    def columns(self) -> list[list[int]]:
-        """The lines as the columns of `Ranking.finer`, their numbers first."""
-        lines = (range(len(self.cells)), self.cells, self.lows, self.highs, self.shifts)
-        return [np.asarray(column, dtype=np.int64).tolist() for column in (*lines, self.points)]
+    def columns(self) -> list[Sequence[int] | Integers]:
+        """The lines as columns, their numbers first."""
+        lines = [range(len(self.cells)), self.cells, self.lows, self.highs, self.shifts]
+        return [*lines, self.points]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -120,26 +143,15 @@ class Ranking:
             )
         return f"SELECT cell, {self._bin('g')} AS bin, g FROM ({points}) WHERE g IS NOT NULL"
 
-    @staticmethod
-    def first(relation: str, *, cells: tuple[int, int] | None = None) -> str:
-        """SELECT (cell, bin, n) over a relation of (cell, bin, g).
-
-        cells: the first, and the one after the last; None for all.
-        """
-        some = "" if cells is None else f" WHERE cell >= {cells[0]} AND cell < {cells[1]}"
-        return f"SELECT cell, bin, count(*) AS n FROM {relation}{some} GROUP BY cell, bin"
-
-    def finer(self, relation: str) -> str:
-        """SELECT (i, child, n, below, level), with the columns of `Asked` as parameters."""
-        names = ("i", "cell", "low", "high", "shift", "point")
-        lists = ", ".join(f"unnest(${k}::BIGINT[]) AS {name}" for k, name in enumerate(names, 1))
+    def finer(self, number: int, relation: str) -> str:
+        """One SELECT of `finer_counts`, of the lines of `asked` with this number."""
         # Joined on the bin too, so that few rows are compared with what is asked.
         return (
-            "SELECT asked.i AS i, (ranked.g - asked.low) >> asked.shift AS child, count(*) AS n, "
-            "count(*) FILTER (WHERE ranked.g < asked.point) AS below, "
+            f"SELECT {number} AS r, asked.i AS i, (ranked.g - asked.low) >> asked.shift AS child, "
+            "count(*) AS n, count(*) FILTER (WHERE ranked.g < asked.point) AS below, "
             "count(*) FILTER (WHERE ranked.g = asked.point) AS level "
-            f"FROM {relation} AS ranked JOIN (SELECT *, {self._bin('low')} AS bin FROM "
-            f"(SELECT {lists})) AS asked ON ranked.cell = asked.cell AND ranked.bin = asked.bin "
+            f"FROM {relation} AS ranked JOIN (SELECT *, {self._bin('low')} AS bin FROM listed "
+            f"WHERE r = {number}) AS asked ON ranked.cell = asked.cell AND ranked.bin = asked.bin "
             "AND ranked.g BETWEEN asked.low AND asked.high GROUP BY asked.i, child"
         )
 
@@ -150,3 +162,59 @@ class Ranking:
             f"CAST(CASE WHEN {point} <= 0 THEN 0 WHEN {point} >= {self.steps} THEN "
             f"{self.bins - 1} ELSE {inner} END AS SMALLINT)"
         )
+
+
+def first_counts(ranked: Mapping[int, str], *, cells: tuple[int, int] | None = None) -> str:
+    """SELECT (r, cell, bin, n) over relations of (cell, bin, g), by number.
+
+    cells: the first, and the one after the last; None for all.
+    """
+    some = "" if cells is None else f" WHERE cell >= {cells[0]} AND cell < {cells[1]}"
+    return " UNION ALL ".join(
+        f"SELECT {number} AS r, cell, bin, count(*) AS n FROM {relation}{some} GROUP BY cell, bin"
+        for number, relation in ranked.items()
+    )
+
+
+def finer_counts(parts: Sequence[str]) -> str:
+    """SELECT (r, i, child, n, below, level); parts: made by `Ranking.finer`.
+
+    Its parameters are the columns of all that is asked one after the other, and before them the
+    number of the ranking that each line is about.
+    """
+    names = ("r", "i", "cell", "low", "high", "shift", "point")
+    lists = ", ".join(f"unnest(${k}::BIGINT[]) AS {name}" for k, name in enumerate(names, 1))
+    return f"WITH listed AS MATERIALIZED (SELECT {lists}) {' UNION ALL '.join(parts)}"
+
+
+def listed(asked: Mapping[int, Asked]) -> list[list[int]]:
+    """The parameters of `finer_counts`."""
+    numbers = [np.full(len(one.cells), number) for number, one in asked.items()]
+    columns = zip(*(one.columns for one in asked.values()), strict=True)
+    return [np.concatenate(parts).astype(np.int64).tolist() for parts in (numbers, *columns)]
+
+
+def first_lines(
+    rankings: Sequence[int], of: Integers, cells: Integers, bins: Integers, rows: Integers
+) -> list[Lines]:
+    """What `first_counts` gave, ranking by ranking."""
+    found = []
+    for number in rankings:
+        own = of == number if len(rankings) > 1 else slice(None)
+        found.append((cells[own], bins[own], rows[own]))
+    return found
+
+
+def refined(asked: Mapping[int, Asked], columns: Mapping[str, Integers]) -> dict[int, Refined]:
+    """What `finer_counts` gave, ranking by ranking."""
+    found = {}
+    for number in asked:
+        own = columns["r"] == number if len(asked) > 1 else slice(None)
+        found[number] = Refined(
+            lines=columns["i"][own],
+            children=columns["child"][own],
+            counts=columns["n"][own],
+            below=columns["below"][own],
+            level=columns["level"][own],
+        )
+    return found

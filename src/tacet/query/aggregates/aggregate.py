@@ -21,7 +21,7 @@ from tacet.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from tacet.query.expressions.types import Expression
 from tacet.query.ladders import Ladder
 from tacet.query.noise import Noise, Share
-from tacet.query.ranking import Ranking
+from tacet.query.ranking import Aim, Ranking
 from tacet.query.scope import Scope
 from tacet.query.units import Reach, Unit
 
@@ -93,6 +93,11 @@ class Aggregate(ABC):
     def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
         """What people are counted by."""
         del values, unit
+        return ()
+
+    def aims(self, noise: Any) -> tuple[Aim, ...]:
+        """Where its draws from what is ranked will look; noise: what `noise` returned."""
+        del noise
         return ()
 
     @abstractmethod

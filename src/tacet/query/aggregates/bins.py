@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bins", "Runs", "bit_lengths", "counted_up", "spans"]
+from tacet.query.ranking import Asked, Refined
+
+__all__ = ["Bins", "Runs", "bit_lengths", "counted_up", "smaller", "spans"]
 
 Integers = NDArray[np.int64]
 
@@ -101,6 +103,23 @@ def counted_up(lengths: Integers) -> Integers:
 def bit_lengths(values: Integers) -> Integers:
     """How many binary digits whole numbers of at most 2^52 have, 0 or above."""
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
+
+
+def smaller(asked: Asked, found: Refined | None) -> tuple[Integers, Integers, Integers, Integers]:
+    """Runs that fill what was asked about, in points: number, first point, points, rows."""
+    firsts, lasts, shifts = (
+        np.asarray(column, dtype=np.int64) for column in (asked.lows, asked.highs, asked.shifts)
+    )
+    nothing = np.zeros(0, np.int64)
+    lines, children, counts = (
+        (nothing,) * 3 if found is None else (found.lines, found.children, found.counts)
+    )
+    lines, children, lengths, counts = spans(
+        lines, children, counts, ((lasts - firsts) >> shifts) + 1
+    )
+    lows = firsts[lines] + (children << shifts[lines])
+    sizes = np.minimum(lows + (lengths << shifts[lines]), lasts[lines] + 1) - lows
+    return lines, lows, sizes, counts
 
 
 def spans(

@@ -51,6 +51,7 @@ from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import PLACES_LOG2
 from tacet.query.draws import Draws, draws_for
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
+from tacet.query.ranking import Aim
 from tacet.query.sensitivity import Sensitivity, of_counts, of_vectors
 from tacet.query.units import Reach
 
@@ -125,6 +126,11 @@ class Chain:
             )
             for place, q in enumerate(self.wanted, start=1)
         }
+
+    @property
+    def aims(self) -> tuple[Aim, ...]:
+        """Where all cuts look."""
+        return tuple(Aim(q=q, scale=deviation) for q, deviation in self.deviations.items())
 
     @property
     def _sizes(self) -> list[float]:

@@ -4,21 +4,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet.query.aggregates.bins import Bins, Runs
-from tacet.query.ranking import Finer, Lines, Ranking
+from tacet.query.aggregates.bins import Bins, Runs, bit_lengths, smaller
+from tacet.query.ranking import CHILD_BINS_LOG2, Aim, Asked, Finer, Lines, Ranking, Refined
 
-__all__ = ["Batch", "Counted", "Part"]
+__all__ = ["MOST_LINES", "Batch", "Counted", "Part"]
 
 Integers = NDArray[np.int64]
 
-_MOST_LINES = 1 << 22  # cells times bins that are read at once
+MOST_LINES = 1 << 22
+"""Cells times bins that are read at once."""
+
 _MOST_ENTRIES = 1_000_000  # cells times bins, padded, that are drawn from at once
+_MOST_SMALLER = 1_000_000  # bins that are asked for beforehand
+_LEAST = 2.0**-14  # what is less likely is not asked for beforehand
+_BESIDE = 3.0  # further away than that, in scales, since a scale is a rough one
+_EACH = 2.0**-18  # or so much for each cell, where there are many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -26,7 +34,8 @@ class Batch:
     """Some cells, and their bins side by side. Private.
 
     Between the ends of the grid, which are bins by themselves, empty bins that are neighbours are
-    one. Where a cell has fewer bins than others, those that it lacks follow, without places.
+    one, of those that were counted at once. Where a cell has fewer bins than others, those that it
+    lacks follow, without places.
     """
 
     cells: Integers
@@ -40,7 +49,8 @@ class Batch:
 class Part:
     """Counts of cells that follow each other: where there are rows, by cell and bin. Private.
 
-    first: the first cell; size: how many there are; cells: counted from the first.
+    first: the first cell; size: how many there are; cells: counted from the first. finer: what
+    the engine told of smaller bins, and what it was asked.
     """
 
     ranking: Ranking
@@ -49,6 +59,7 @@ class Part:
     cells: Integers
     bins: Integers
     rows: Integers
+    finer: tuple[Asked, Refined] | None = None
 
     def batches(self) -> Iterator[Batch]:
         """All cells, those with about as many bins together."""
@@ -90,9 +101,30 @@ class Part:
         lines, first = np.divmod(marks[:-1], width)
         begins, rows = lows[first], counts[marks[:-1]]
         ends = np.append(lows, self.ranking.steps + 1)[first + np.diff(marks)]
+        sizes = ends - begins
+        if self.finer is not None:
+            lines, begins, sizes, rows = self._sharpened(lines, begins, sizes, rows)
         before = np.cumsum(rows) - rows
-        before -= before[np.searchsorted(marks, starts[:-1])][lines]
-        return Runs(lines=lines, lows=begins, sizes=ends - begins, weights=rows, before=before)
+        before -= before[np.searchsorted(lines, np.arange(self.size))][lines]
+        return Runs(lines=lines, lows=begins, sizes=sizes, weights=rows, before=before)
+
+    def _sharpened(
+        self, lines: Integers, lows: Integers, sizes: Integers, rows: Integers
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        """With smaller bins in place of those that were asked about."""
+        assert self.finer is not None
+        asked, found = self.finer
+        span = self.ranking.steps + 1
+        of = np.asarray(asked.cells, dtype=np.int64) - self.first
+        stay = ~np.isin(lines * span + lows, of * span + np.asarray(asked.lows, dtype=np.int64))
+        numbers, *columns = smaller(asked, found)
+        joined = [
+            np.concatenate([old[stay], new])
+            for old, new in zip((lines, lows, sizes, rows), (of[numbers], *columns), strict=True)
+        ]
+        order = np.argsort(joined[0] * span + joined[1], kind="stable")
+        lines, lows, sizes, rows = (column[order] for column in joined)
+        return lines, lows, sizes, rows
 
     def __repr__(self) -> str:
         return "Part(...)"
@@ -124,7 +156,7 @@ class Counted:
 
     def parts(self) -> Iterator[Part]:
         """All cells, in their order, so few at a time that their counts can be held."""
-        size = max(_MOST_LINES // self.ranking.bins, 1)
+        size = self._at_once
         for first in range(0, self.cells, size):
             count = min(size, self.cells - first)
             part = self._known.get(first)
@@ -146,6 +178,51 @@ class Counted:
         """All cells, those with about as many bins together."""
         for part in self.parts():
             yield from part.batches()
+
+    def near(self, aims: Sequence[Aim]) -> Asked | None:
+        """What is best asked before draws that look there, so that they need not ask one by one.
+
+        None where that is nothing, or too much.
+        """
+        spread = -math.log(max(_LEAST, self.cells * _EACH))
+        if self.finer is None or self.cells > self._at_once or spread <= 0:
+            return None
+        spread += _BESIDE
+        (part,) = self.parts()
+        lows, sizes = self.ranking.lows, self.ranking.sizes
+        order = np.argsort(part.cells * self.ranking.bins + part.bins)
+        cells, bins, rows = part.cells[order], part.bins[order], part.rows[order]
+        totals = np.bincount(cells, weights=rows, minlength=self.cells)
+        before = np.cumsum(rows) - rows
+        before = before - (np.cumsum(totals) - totals)[cells]
+        open_ = np.zeros(len(rows), dtype=np.bool_)
+        for aim in aims:
+            at = (float(aim.q) * totals + aim.shift)[cells]
+            open_ |= (before + rows >= at - spread * aim.scale) & (
+                before <= at + spread * aim.scale
+            )
+        open_ &= sizes[bins] > 1
+        pieces = np.minimum(2 * rows[open_], 1 << CHILD_BINS_LOG2) + 1
+        if not open_.any() or pieces.sum() > _MOST_SMALLER:
+            return None
+        firsts, lasts = lows[bins[open_]], (lows + sizes - 1)[bins[open_]]
+        return Asked(
+            cells=cells[open_],
+            lows=firsts,
+            highs=lasts,
+            shifts=np.maximum(bit_lengths(lasts - firsts) - CHILD_BINS_LOG2, 0),
+            points=firsts,
+        )
+
+    def sharpen(self, asked: Asked, found: Refined) -> None:
+        """Have smaller bins where the engine was asked, as `near` said, for all draws from here."""
+        (part,) = self.parts()
+        self._known[0] = dataclasses.replace(part, finer=(asked, found))
+
+    @property
+    def _at_once(self) -> int:
+        """How many cells are read at once."""
+        return max(MOST_LINES // self.ranking.bins, 1)
 
     @property
     def totals(self) -> Integers:

@@ -24,6 +24,7 @@ from tacet.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
 from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
 from tacet.query.draws import Draws, draws_for
 from tacet.query.noise import Share
+from tacet.query.ranking import Aim
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
@@ -75,6 +76,15 @@ class Cutting:
             q: math.sqrt(2 * math.fsum((c / self._rates[at]) ** 2 for at, c in shares.items()))
             for q, shares in self.plan.errors.items()
         }
+
+    @property
+    def aims(self) -> tuple[Aim, ...]:
+        """Where all cuts look."""
+        wanted = self.deviations
+        return tuple(
+            Aim(q=at, scale=wanted[at] / math.sqrt(2) if at in wanted else 1 / rate)
+            for at, rate in self._rates.items()
+        )
 
     def rank_error(self, *, points: int) -> float:
         """By so many ranks at most every wanted quantile is off, with 95% probability.

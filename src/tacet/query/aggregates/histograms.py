@@ -44,7 +44,7 @@ from tacet.query.aggregates.graded import given
 from tacet.query.aggregates.places import place_between
 from tacet.query.aggregates.several import Cut
 from tacet.query.noise import AdditiveNoise, Share, additive_noise
-from tacet.query.ranking import Asked, Ranking
+from tacet.query.ranking import Aim, Asked, Ranking
 from tacet.query.scope import Scope
 from tacet.query.sensitivity import of_counts
 from tacet.query.sqltext import double
@@ -127,6 +127,11 @@ class FoundBins:
     def loudness(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return self.cutting.loudness + self.counts.loudness
+
+    @property
+    def aims(self) -> tuple[Aim, ...]:
+        """Where all edges are sought."""
+        return self.cutting.aims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

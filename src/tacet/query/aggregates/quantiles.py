@@ -49,11 +49,13 @@ from tacet.query.aggregates.graded import Graded, given, interval_share, without
 from tacet.query.aggregates.ranks import draw_points, rank_losses
 from tacet.query.draws import draws_for
 from tacet.query.noise import Share
+from tacet.query.ranking import Aim
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
-__all__ = ["Quantile", "Selection", "ends_about", "median", "quantile", "rank_error"]
+__all__ = ["Quantile", "Selection", "end_aims", "ends_about", "median", "quantile", "rank_error"]
 
+_MISS = 0.025  # of either end of an interval
 _MOST_RANKS = 2**40  # more than any table has rows
 _MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
 
@@ -107,6 +109,13 @@ class Quantile(Graded, Single):
             point=point.mechanism, end=end.mechanism, event=point.event + end.event * 2
         )
 
+    def aims(self, noise: Selection) -> tuple[Aim, ...]:
+        """About its rank, and where the ends of its interval are sought."""
+        found = [Aim(q=self.q, scale=_scale(noise.point, self.q))]
+        if noise.end is not None:
+            found += end_aims(self, self.q, noise.end, miss=_MISS)
+        return tuple(found)
+
     def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
         """One grid point a cell, and the interval's ends where they were bought."""
         (counted,) = exact.rankings
@@ -114,7 +123,7 @@ class Quantile(Graded, Single):
         found = without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
         if noise.end is None:
             return found
-        lower, upper = ends_about(self, counted, self.q, noise.end, miss=0.025, bits=bits)
+        lower, upper = ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
         return dataclasses.replace(found, lower=lower.tolist(), upper=upper.tolist())
 
     def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:
@@ -159,6 +168,20 @@ def rank_error(made: Graded, q: Fraction, mechanism: Exponential, *, miss: float
     """
     _, _, steps = made.grid
     return math.log((steps + 1) / miss) / float(mechanism.factor) / q.denominator
+
+
+def end_aims(made: Graded, q: Fraction, end: Exponential, *, miss: float) -> list[Aim]:
+    """Where `ends_about` looks."""
+    error = rank_error(made, q, end, miss=miss)
+    if error >= _MOST_RANKS:
+        return []
+    reach, scale = math.floor(error) + 1, _scale(end, q)
+    return [Aim(q=q, scale=scale, shift=shift) for shift in (-reach, reach)]
+
+
+def _scale(mechanism: Exponential, q: Fraction) -> float:
+    """By so many ranks a draw may well be off."""
+    return 1 / (float(mechanism.factor) * q.denominator)
 
 
 def ends_about(

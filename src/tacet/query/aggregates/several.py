@@ -31,6 +31,7 @@ from tacet.query.aggregates.cutting import Cutting, finding
 from tacet.query.aggregates.graded import Graded, given, interval_share, without_errors
 from tacet.query.aggregates.quantiles import ends_about
 from tacet.query.noise import Noise, Share
+from tacet.query.ranking import Aim
 from tacet.query.sensitivity import of_ranks
 from tacet.query.units import Reach
 
@@ -58,6 +59,11 @@ class Cut(Graded):
     def noise(self, share: Share, reach: Reach) -> Noise:
         """The cuts within the share."""
         return finding(share, reach, self.wanted)
+
+    def aims(self, noise: Any) -> tuple[Aim, ...]:
+        """About all cuts."""
+        found: tuple[Aim, ...] = noise.aims
+        return found
 
     def points(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> NDArray[np.int64]:
         """The points of the grid, quantiles by cells; in every cell they rise."""

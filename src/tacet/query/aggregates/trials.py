@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.mechanisms.selection.exponential import choose
-from tacet.query.aggregates.bins import Bins, Runs, bit_lengths, counted_up, spans
+from tacet.query.aggregates.bins import Bins, Runs, bit_lengths, counted_up, smaller
 from tacet.query.aggregates.coins import accepts, below_each
 from tacet.query.ranking import CHILD_BINS_LOG2, Asked, Finer
 
@@ -37,6 +37,7 @@ _FINE = 0.25  # by how much those may differ that they are cut into
 _LIKELY = 2.0**-8  # if they have at least so much of the weight of their line
 _LEAST = 2.0**-14  # at first, or so much for each line
 _EACH = 2.0**-18
+_RARE = 0.1  # and fewer proposals than so many are left to their chance
 _MOST_CUT = 4_000_000  # bins of all lines, about, that they are cut into
 
 
@@ -150,9 +151,14 @@ class Draws:
         with np.errstate(under="ignore", divide="ignore"):
             likely = np.log(bins.sizes) - float(self.factor) * losses
             likely = np.exp(likely - likely.max(axis=1, keepdims=True))
+        likely = (likely / likely.sum(axis=1, keepdims=True))[:, new]
         least = _LIKELY if after else max(_LEAST, len(some) * _EACH)
-        least = least * likely.sum(axis=1, keepdims=True)
-        chosen, columns = np.nonzero(open_[some] & (likely[:, new] >= least))
+        chosen, columns = np.nonzero(open_[some] & (likely >= least))
+        if not after:  # the engine is not asked about what is hardly ever proposed
+            at = chosen, columns
+            far = _across(bins.lows[at], bins.sizes[at], self.point_log2)
+            if likely[at][far].sum() < _RARE:
+                chosen, columns = chosen[~far], columns[~far]
         columns += after
         # So many that memory stays bounded, of each line the first.
         rows = np.asarray(bins.weights[chosen, columns], dtype=np.float64) / 2**self.point_log2
@@ -351,20 +357,15 @@ def _counted(
         for parts in zip(*(_question(one, pairs, note=note) for one, pairs in asked), strict=True)
     )
     shifts = np.maximum(bit_lengths(lasts - firsts) - CHILD_BINS_LOG2, 0)
+    question = Asked(cells=cells, lows=firsts, highs=lasts, shifts=shifts, points=points)
+    below, level = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+    found = None
     if len(cells):
         assert finer is not None
-        found = finer(Asked(cells=cells, lows=firsts, highs=lasts, shifts=shifts, points=points))
-        below, level = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+        found = finer(question)
         np.add.at(below, found.lines, found.below)
         np.add.at(level, found.lines, found.level)
-        lines, children, counts = found.lines, found.children, found.counts
-    else:
-        below = level = lines = children = counts = np.zeros(0, np.int64)
-    lines, children, lengths, counts = spans(
-        lines, children, counts, ((lasts - firsts) >> shifts) + 1
-    )
-    lows = firsts[lines] + (children << shifts[lines])
-    sizes = np.minimum(lows + (lengths << shifts[lines]), lasts[lines] + 1) - lows
+    lines, lows, sizes, counts = smaller(question, found)
     runs, line = [], 0
     for one, (own, columns) in asked:
         part, log2 = slice(line, line + len(own)), one.point_log2

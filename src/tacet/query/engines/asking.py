@@ -22,7 +22,16 @@ from tacet.query.dialects.typed import Untranslatable
 from tacet.query.dialects.unequal import UNEQUAL
 from tacet.query.engines.protocol import Climbed, Tallies
 from tacet.query.plan import Query
-from tacet.query.ranking import Asked, Lines, Ranking, Refined
+from tacet.query.ranking import (
+    Asked,
+    Lines,
+    Refined,
+    finer_counts,
+    first_counts,
+    first_lines,
+    listed,
+    refined,
+)
 
 __all__ = [
     "Asking",
@@ -118,28 +127,24 @@ class _DeeperRows:
     def __init__(self, asking: Asking, statement: Statement) -> None:
         self._asking, self._statement = asking, statement
 
-    def first(self, ranking: int, cells: tuple[int, int] | None) -> Lines:
+    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
         """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
-        query = Ranking.first(self._statement.ranked[ranking], cells=cells)
-        return self._asking.guarded(lambda: self._lines(query))
+        query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
+        return self._asking.guarded(lambda: self._lines(query, rankings))
 
-    def count(self, ranking: int, asked: Asked) -> Refined:
-        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
-        query = self._statement.finer[ranking]
-        assert query is not None
-        return self._asking.guarded(lambda: self._refined(query, asked))
+    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
+        parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
+        return self._asking.guarded(lambda: self._refined(finer_counts(parts), asked))
 
-    def _lines(self, query: str) -> Lines:
+    def _lines(self, query: str, rankings: Sequence[int]) -> list[Lines]:
         found = self._asking.fetch(query)
-        cells, bins, rows = (_integers(found[name]) for name in ("cell", "bin", "n"))
-        return cells, bins, rows
+        columns = (_integers(found[name]) for name in ("r", "cell", "bin", "n"))
+        return first_lines(rankings, *columns)
 
-    def _refined(self, query: str, asked: Asked) -> Refined:
-        found = self._asking.fetch(query, asked.columns)
-        line, child, count, below, level = (
-            _integers(found[name]) for name in ("i", "child", "n", "below", "level")
-        )
-        return Refined(lines=line, children=child, counts=count, below=below, level=level)
+    def _refined(self, query: str, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        found = self._asking.fetch(query, listed(asked))
+        return refined(asked, {name: _integers(column) for name, column in found.items()})
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
@@ -281,10 +286,14 @@ def check_statement(
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
             named(f"ranking{number}", relation)
-    first = (Ranking.first(relation, cells=(0, 1)) for relation in statement.ranked)
-    for query in (*statement.finer, *first, *statement.ladders):
-        if query is not None:
-            translate(query, tables=known)
+    further = list(statement.ladders)
+    if statement.ranked:
+        further.append(first_counts(dict(enumerate(statement.ranked)), cells=(0, 1)))
+    parts = [part for part in statement.finer if part is not None]
+    if parts:
+        further.append(finer_counts(parts))
+    for query in further:
+        translate(query, tables=known)
     return known
 
 

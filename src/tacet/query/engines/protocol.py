@@ -51,12 +51,12 @@ class Deeper(Protocol):
     Whatever fails leaves as EngineFailed, of constant text.
     """
 
-    def first(self, ranking: int, cells: tuple[int, int] | None) -> Lines:
-        """Counts by bin of a ranking; cells: a first one, and the one after the last; None: all."""
+    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
+        """Counts by bin of rankings; cells: a first one, and the one after the last; None: all."""
         ...
 
-    def count(self, ranking: int, asked: Asked) -> Refined:
-        """Counts within bins of a ranking."""
+    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        """Counts within bins, by ranking."""
         ...
 
     def close(self) -> None:

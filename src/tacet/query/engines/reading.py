@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import duckdb
@@ -15,7 +15,16 @@ from tacet.errors import EngineFailed
 from tacet.query.columns import Key
 from tacet.query.compile import KeyTable, Statement
 from tacet.query.engines.protocol import Tallies
-from tacet.query.ranking import Asked, Lines, Ranking, Refined
+from tacet.query.ranking import (
+    Asked,
+    Lines,
+    Refined,
+    finer_counts,
+    first_counts,
+    first_lines,
+    listed,
+    refined,
+)
 
 __all__ = ["DeeperRows", "HeldRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
 
@@ -122,33 +131,31 @@ class DeeperRows:
     def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Statement) -> None:
         self._cursor, self._statement = cursor, statement
 
-    def first(self, ranking: int, cells: tuple[int, int] | None) -> Lines:
+    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
         """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
-        query = Ranking.first(self._statement.ranked[ranking], cells=cells)
-        return guarded(lambda: _lines(self._cursor, query))
+        query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
+        return guarded(lambda: _lines(self._cursor, query, rankings))
 
-    def count(self, ranking: int, asked: Asked) -> Refined:
-        """Counts within bins of a ranking; EngineFailed, of constant text, if anything fails."""
-        query = self._statement.finer[ranking]
-        assert query is not None
-        return guarded(lambda: _refined(self._cursor, query, asked))
+    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
+        parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
+        return guarded(lambda: _refined(self._cursor, finer_counts(parts), asked))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
         self._cursor.close()
 
 
-def _lines(cursor: duckdb.DuckDBPyConnection, query: str) -> Lines:
+def _lines(cursor: duckdb.DuckDBPyConnection, query: str, rankings: Sequence[int]) -> list[Lines]:
     found = cursor.execute(query).fetchnumpy()
-    return integers(found["cell"]), integers(found["bin"]), integers(found["n"])
+    return first_lines(rankings, *(integers(found[name]) for name in ("r", "cell", "bin", "n")))
 
 
-def _refined(cursor: duckdb.DuckDBPyConnection, query: str, asked: Asked) -> Refined:
-    found = cursor.execute(query, asked.columns).fetchnumpy()
-    line, child, count, below, level = (
-        integers(found[name]) for name in ("i", "child", "n", "below", "level")
-    )
-    return Refined(lines=line, children=child, counts=count, below=below, level=level)
+def _refined(
+    cursor: duckdb.DuckDBPyConnection, query: str, asked: Mapping[int, Asked]
+) -> dict[int, Refined]:
+    found = cursor.execute(query, listed(asked)).fetchnumpy()
+    return refined(asked, {name: integers(column) for name, column in found.items()})
 
 
 def guarded(work: Callable[[], T]) -> T:
