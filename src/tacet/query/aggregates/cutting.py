@@ -72,8 +72,9 @@ class Cutting:
     @property
     def deviations(self) -> dict[Fraction, float]:
         """By wanted quantile the standard deviation of its rank, where values hardly repeat."""
+        rates = self._rates
         return {
-            q: math.sqrt(2 * math.fsum((c / self._rates[at]) ** 2 for at, c in shares.items()))
+            q: math.sqrt(2 * math.fsum((c / rates[at]) ** 2 for at, c in shares.items()))
             for q, shares in self.plan.errors.items()
         }
 
@@ -94,8 +95,9 @@ class Cutting:
         """
         misses = len(self.mechanisms) / (1 - float(CONFIDENCE))
         reach = math.log(points * misses) + PLACES_LOG2 * math.log(2)
+        rates = self._rates
         return max(
-            math.fsum(c * reach / self._rates[at] for at, c in shares.items())
+            math.fsum(c * reach / rates[at] for at, c in shares.items())
             for shares in self.plan.errors.values()
         )
 
