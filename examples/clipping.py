@@ -73,7 +73,8 @@ def picture(clipped: Floats, weighted: Floats, intervals: Floats, path: Path) ->
     """Both slopes against the clip, beside the weighted ones with their intervals."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for place, colour in ((1, "C0"), (2, "C3")):
-        axes.axhline(TRUTH[place], color="0.6", linewidth=0.8)
+        truth = "truth" if place == 1 else None
+        axes.axhline(TRUTH[place], color="0.6", linewidth=0.8, label=truth)
         name = f"x{place - 1}"
         axes.plot(CLIPS, clipped[:, place], "o-", color=colour, label=f"{name}, clipped")
         low, high = intervals[place]

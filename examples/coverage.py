@@ -93,7 +93,7 @@ def picture(found: dict[str, list[Covered]], path: Path) -> Any:
     """Coverage against the number of people, a panel a model."""
     figure, panels = plt.subplots(1, len(found), figsize=(9, 4), sharey=True, layout="constrained")
     for axes, (model, line) in zip(np.atleast_1d(panels), found.items(), strict=True):
-        axes.axhspan(0.93, 0.97, color="0.9")
+        axes.axhspan(0.93, 0.97, color="0.9", label="95 %, give or take 2")
         axes.axhline(0.95, color="0.6", linewidth=0.8)
         axes.plot(SIZES, [each.both for each in line], "o-", label="sample and noise")
         axes.plot(SIZES, [each.sampling for each in line], "s--", label="sample alone")

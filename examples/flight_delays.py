@@ -59,8 +59,8 @@ def picture(private: Any, clear: Any, path: Path) -> Any:
     figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
     at = np.arange(len(FEATURES))
     for model, label, marker, shift in (
-        (clear, "next to no noise", "o", 0.15),
-        (private, "private", "s", -0.15),
+        (clear, "next to no noise", "o", -0.15),
+        (private, "private", "s", 0.15),
     ):
         low, high = model.conf_int()[1:].T
         half = (high - low) / 2

@@ -103,12 +103,21 @@ def picture(paths: dict[str, list[Floats]], path: Path) -> Any:
     levels = loss.min() + 0.2 * np.linspace(0.01, 1, 12) ** 2
     for axes, (name, ways) in zip(panels, paths.items(), strict=True):
         axes.contour(first, second, loss, levels, colors="0.8", linewidths=0.8)
-        for way in ways:
-            axes.plot(*way.T, "-", marker=".", markersize=4, linewidth=0.8, alpha=0.6)
-            axes.plot(*way[-1], "ko", markersize=4)
-        axes.plot(*best, "r*", markersize=14)
+        for number, way in enumerate(ways):
+            first_of = "" if number == 0 else "_"  # one of a kind stands in the legend
+            axes.plot(
+                *way.T,
+                marker=".",
+                markersize=4,
+                linewidth=0.8,
+                alpha=0.6,
+                label=f"{first_of}a private fit, step by step",
+            )
+            axes.plot(*way[-1], "ko", markersize=4, label=f"{first_of}its last step")
+        axes.plot(*best, "r*", markersize=14, label="without noise")
         axes.set(title=name, xlabel="first coefficient", xlim=(-0.4, 3.2), ylim=(-2.6, 0.8))
     panels[0].set_ylabel("second coefficient")
+    panels[0].legend(loc="lower left")
     figure.savefig(path)
     return figure
 

@@ -79,15 +79,15 @@ def picture(model: LinearRegression, clear: tuple[Floats, Floats], path: Path) -
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
     at = np.arange(len(NAMES))
     axes.errorbar(
-        clear[0][1:], at + 0.15, xerr=1.96 * clear[1][1:], fmt="o", capsize=3, label="in the clear"
+        clear[0][1:], at - 0.15, xerr=1.96 * clear[1][1:], fmt="o", capsize=3, label="in the clear"
     )
     whole = np.hypot(model.sampling_error_, model.privacy_error_)[1:]
     private = axes.errorbar(
-        model.coef_, at - 0.15, xerr=1.96 * whole, fmt="s", capsize=3, label="private"
+        model.coef_, at + 0.15, xerr=1.96 * whole, fmt="s", capsize=3, label="private"
     )
     axes.errorbar(
         model.coef_,
-        at - 0.15,
+        at + 0.15,
         xerr=1.96 * model.sampling_error_[1:],
         fmt="none",
         elinewidth=4,

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from tacet import plots
 from tacet.attacks import Attack
@@ -17,40 +20,82 @@ from tacet.errors import InvalidParameter
 GRID = np.linspace(0, 1, 5)
 
 
-def shown(axes: Any) -> list[tuple[list[float], list[float]]]:
+def shown(axes: Any) -> list[tuple[list[Any], list[Any]]]:
     return [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines]
 
 
+def names(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def corners(axes: Any) -> set[tuple[float, float]]:
+    """Of all that is filled."""
+    paths = [path for found in axes.collections for path in found.get_paths()]
+    return {(float(x), float(y)) for path in paths for x, y in path.vertices}
+
+
 def test_tradeoff_curves_and_what_was_audited() -> None:
-    axes = plots.tradeoff({"mu": (GRID, (1 - GRID) ** 2)}, audited=([0.1], [0.3]))
+    seen = ([0.3, 0.1], [0.2, 0.3])  # in any order
+    axes = plots.tradeoff({"mu": (GRID, (1 - GRID) ** 2)}, audited=seen, confidence=0.95)
     assert (list(GRID), list((1 - GRID) ** 2)) in shown(axes)
-    assert ([0.1], [0.3]) in shown(axes)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["mu", "audited"]
+    assert ([0.1, 0.3], [0.3, 0.2]) in shown(axes)
+    assert names(axes) == ["mu", "audited, 0.95 sure", "ruled out by it"]
+    assert {(0.1, 0.3), (0.3, 0.3), (0.3, 0.2), (1.0, 0.2), (1.0, 1.0)} <= corners(axes)
+    assert (0.1, 0.2) not in corners(axes)  # a step is not cut
 
 
 def test_profiles_have_their_bands() -> None:
     lower, upper = np.array([0.1, 0.01]), np.array([0.2, 0.02])
     axes = plots.profile({"one": ([0.0, 1.0], lower, upper)})
     assert ([0.0, 1.0], list(upper)) in shown(axes)
-    corners = {tuple(place) for place in axes.collections[0].get_paths()[0].vertices.tolist()}
-    assert {(0.0, 0.1), (1.0, 0.01), (0.0, 0.2), (1.0, 0.02)} <= corners
+    assert {(0.0, 0.1), (1.0, 0.01), (0.0, 0.2), (1.0, 0.02)} <= corners(axes)
 
 
-def test_losses_ratios_budgets_and_coverage() -> None:
-    assert ([-1.0, 1.0], [0.3, 0.7]) in shown(plots.weights_of_loss([-1, 1], [0.3, 0.7]))
-    assert ([0.1, 0.2], [1.1, 1.5]) in shown(plots.amplification([0.1, 0.2], {"a": [1.1, 1.5]}))
-    spent = plots.budget([1, 2, 3], [0.1, 0.3, 0.4], limit=2.0)
+def test_losses_with_the_epsilon_of_a_delta() -> None:
+    axes = plots.privacy_loss({"remove": ([-1, 1], [0.3, 0.7])}, epsilon=0.8)
+    assert ([-1.0, 1.0], [0.3, 0.7]) in shown(axes)
+    assert ([0.8, 0.8], [0, 1]) in shown(axes)
+    assert names(axes) == ["remove", "epsilon = 0.8"]
+    assert axes.get_ylim()[0] == 0
+
+
+def test_ratios_of_samples_and_the_line_where_they_are_free() -> None:
+    axes = plots.amplification([0.1, 0.2], {"a": [1.1, 1.5], "b": [1, 1]})
+    assert ([0.1, 0.2], [1.1, 1.5]) in shown(axes)
+    assert ([0, 1], [1, 1]) in shown(axes)
+    assert names(axes) == ["its share, no more", "a", "b"]
+
+
+def test_budgets_over_numbers_and_over_instants() -> None:
+    spent = plots.budget([1, 2, 3], {"rho": [0.1, 0.3, 0.4]}, limit=2.0)
     assert ([1, 2, 3], [0.1, 0.3, 0.4]) in shown(spent)
+    assert ([0, 1], [2.0, 2.0]) in shown(spent)
     assert spent.get_ylim()[1] > 2
-    assert ([10.0, 100.0], [0.9, 0.95]) in shown(plots.coverage([10, 100], {"a": [0.9, 0.95]}))
+    days = [dt.datetime(2026, 1, day, tzinfo=dt.UTC) for day in (1, 5, 9)]
+    axes = plots.budget(days, {"epsilon": [0, 1, 3], "delta": [0, 0, 1e-6]}, limit=2.0)
+    assert (days, [0, 1, 3]) in shown(axes)
+    assert axes.get_ylim()[1] > 3
+    axes.figure.canvas.draw()
+    assert axes.get_xticklabels()[-1].get_text() in ("09", "9")
+
+
+def test_coverage_beside_what_was_promised() -> None:
+    axes = plots.coverage([10, 100], {"a": [0.9, 0.95]})
+    assert ([10.0, 100.0], [0.9, 0.95]) in shown(axes)
+    assert names(axes) == ["promised: 0.95", "a"]
+    coin = plots.coverage([10, 100], {"a": [0.9, 0.95]}, nominal=0.5, nominal_name="a coin")
+    assert names(coin)[0] == "a coin: 0.5"
 
 
 def test_errors_of_a_release() -> None:
-    axes = plots.errors(["a", "b"], [3.0, 5.0], [1.0, 0.5])
+    nan = float("nan")
+    axes = plots.errors(["a", "b", "c"], [3, 5, 6], [2, 4.5, nan], [4, 5.5, nan], possible=(0, 9))
     (bars,) = axes.collections
-    ends = sorted(tuple(segment[:, 0]) for segment in bars.get_segments())
+    ends = [tuple(segment[:, 0]) for segment in bars.get_segments()]
     assert ends == [(2.0, 4.0), (4.5, 5.5)]
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+    assert ([3.0, 5.0, 6.0], [0, 1, 2]) in shown(axes)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b", "c"]
+    assert names(axes) == ["known beforehand"]
 
 
 def test_an_attack_on_log_axes(tmp_path: Path) -> None:
@@ -58,6 +103,10 @@ def test_an_attack_on_log_axes(tmp_path: Path) -> None:
     axes = plots.roc({"attack": attack.roc()}, least=0.01)
     alarms, hits = attack.roc()
     assert (list(np.maximum(alarms, 0.01)), list(np.maximum(hits, 0.01))) in shown(axes)
+    limits = {"promise": ([0.001, 0.5], [0.002, 1.0])}
+    limited = plots.roc({"attack": attack.roc()}, limits=limits, least=0.01)
+    assert ([0.01, 0.5], [0.01, 1.0]) in shown(limited)
+    assert names(limited) == ["chance", "promise", "attack"]
     axes.figure.savefig(tmp_path / "roc.svg")
     assert (tmp_path / "roc.svg").stat().st_size > 1000
 
@@ -65,7 +114,7 @@ def test_an_attack_on_log_axes(tmp_path: Path) -> None:
 def test_given_axes_are_drawn_on() -> None:
     axes = plots.coverage([10, 100], {"a": [0.9, 0.95]})
     assert plots.coverage([10, 100], {"b": [0.8, 0.85]}, axes=axes) is axes
-    assert len(axes.get_legend().get_texts()) == 2
+    assert [name for name in names(axes) if name in "ab"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -73,13 +122,35 @@ def test_given_axes_are_drawn_on() -> None:
     [
         (lambda: plots.tradeoff({"mu": (GRID, GRID[:2])}), "mu"),
         (lambda: plots.profile({"one": ([0.0], [0.0, 1.0], [0.0])}), "one"),
-        (lambda: plots.weights_of_loss([], []), "masses"),
-        (lambda: plots.budget([1], [0.1, 0.2], limit=1), "spent"),
-        (lambda: plots.errors(["a"], [1.0, 2.0], [1.0, 2.0]), "names"),
+        (lambda: plots.privacy_loss({"add": ([], [])}), "add"),
+        (lambda: plots.budget([1], {"rho": [0.1, 0.2]}, limit=1), "rho"),
+        (lambda: plots.errors(["a"], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0]), "names"),
+        (lambda: plots.errors(["a"], [1.0], [1.0], [1.0, 2.0]), "upper"),
+        (lambda: plots.coverage(["many"], {"a": [1.0]}), "a"),
+        (lambda: plots.amplification([0.1], {"a": [[1.0]]}), "a"),
         (lambda: plots.roc({"attack": ([[0.0]], [[1.0]])}), "attack"),
     ],
-    ids=["tradeoff", "profile", "loss", "budget", "errors", "roc"],
+    ids=["tradeoff", "profile", "loss", "budget", "errors", "ends", "text", "ratios", "roc"],
 )
 def test_values_that_do_not_fit_are_named(draw: Any, name: str) -> None:
     with pytest.raises(InvalidParameter, match=name):
         draw()
+
+
+def test_new_axes_have_colours_that_all_tell_apart() -> None:
+    """Distances in the eyes of people without red or green cones, by the matrices of Viénot."""
+    curves = {str(k): (GRID, GRID) for k in range(6)}
+    drawn = [line for line in plots.tradeoff(curves).lines if len(line.get_xdata()) == GRID.size]
+    colours = [np.array(to_rgb(line.get_color())) ** 2.2 for line in drawn]
+    assert len(colours) == 6
+    blind = {
+        "protan": np.array([[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]]),
+        "deutan": np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]]),
+        "nobody": np.eye(3),
+    }
+    for name, seen in blind.items():
+        for one, other in itertools.combinations(colours, 2):
+            gap = np.linalg.norm(
+                np.clip(seen @ one, 0, 1) ** 0.45 - np.clip(seen @ other, 0, 1) ** 0.45
+            )
+            assert gap > 0.1, name

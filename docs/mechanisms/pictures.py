@@ -36,7 +36,13 @@ STYLE = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.3,
-    "legend.frameon": False,
+    "legend.framealpha": 0.9,
+    "legend.edgecolor": "white",
+    # As in tacet.plots: told apart by all, and by their strokes where they lie on each other.
+    "axes.prop_cycle": mpl.cycler(
+        color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"],
+        linestyle=["-", "-", "--", "-", "-.", ":"],
+    ),
 }
 DELTA = 1e-6
 

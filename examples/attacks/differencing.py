@@ -68,8 +68,9 @@ def main() -> None:
         names += [f"{name}, exact sums", f"{name}, noisy sums"]
         values += [exact, said]
         halves += [0.0, 2 * deviation]
-    axes = plots.errors(names, values, halves)
-    axes.set_xlabel("salary in thousands, with 95 % intervals")
+    ends = np.array(values) - halves, np.array(values) + halves
+    axes = plots.errors(names, values, *ends, possible=(0, LARGEST))
+    axes.set_xlabel("salary in thousands, with intervals of two deviations")
     axes.figure.savefig(options.picture)
     print(f"drawn: {options.picture}")
 

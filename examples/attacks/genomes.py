@@ -26,6 +26,7 @@ from tacet import ApproxDP, plots
 from tacet.attacks import Attack, membership
 from tacet.bits import RandomBits, SecureBits
 from tacet.mechanisms.additive.real import Gaussian
+from tacet.privacy.tradeoff import TradeoffCurve
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +71,18 @@ def attacks(*, bits: RandomBits) -> dict[str, Attack]:
     return found
 
 
+def allowed() -> tuple[Floats, Floats]:
+    """False-positive rates, and the most that the promise lets any attack find at these."""
+    curve = TradeoffCurve.of_guarantee(ApproxDP(PROMISED, DELTA))
+    rates = np.geomspace(2 / PEOPLE, 1, 100)
+    return rates, np.array([curve.true_positive_rate(fpr=float(rate)) for rate in rates])
+
+
+def _told(name: str, attack: Attack) -> str:
+    proved = "" if attack.bound is None else f": epsilon ≥ {attack.bound.epsilon:.2g}"
+    return f"{name}{proved}"
+
+
 def main() -> None:
     """Attack, print what each attack found, and draw it."""
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -78,7 +91,11 @@ def main() -> None:
     found = attacks(bits=SecureBits())
     for name, attack in found.items():
         print(f"{name}: {attack}")
-    axes = plots.roc({name: attack.roc() for name, attack in found.items()}, least=1 / PEOPLE)
+    axes = plots.roc(
+        {_told(name, attack): attack.roc() for name, attack in found.items()},
+        limits={f"most that epsilon {PROMISED:g} allows": allowed()},
+        least=2 / PEOPLE,
+    )
     axes.set_title("who was in the study")
     axes.figure.savefig(options.picture)
     print(f"drawn: {options.picture}")

@@ -70,7 +70,7 @@ def main() -> None:
             f"{share:.0%} by {known}" for share, known in zip(line, KNOWN, strict=True)
         )
         print(f"{name}: found {told}")
-    axes = plots.coverage(KNOWN, shares, nominal=1.0)
+    axes = plots.coverage(KNOWN, shares, nominal=1.0, nominal_name="everybody")
     axes.set(xscale="linear", xlabel="films known", ylabel="share of people found")
     axes.figure.savefig(options.picture)
     print(f"drawn: {options.picture}")

@@ -53,7 +53,7 @@ def main() -> None:
     found = [share_right(epsilon, bits=bits) for epsilon in EPSILONS]
     for epsilon, share in zip(EPSILONS, found, strict=True):
         print(f"epsilon {epsilon} for {QUESTIONS} questions: {share:.0%} of {PEOPLE} bits found")
-    axes = plots.coverage(EPSILONS, {"found": found}, nominal=0.5)
+    axes = plots.coverage(EPSILONS, {"least squares": found}, nominal=0.5, nominal_name="a coin")
     axes.set(xlabel="epsilon of all questions together", ylabel="share of bits found")
     axes.figure.savefig(options.picture)
     print(f"drawn: {options.picture}")

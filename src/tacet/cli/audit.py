@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +13,7 @@ import typer
 from tacet.cli import show
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.options import read_text
+from tacet.cli.scores import read_scores
 from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -45,9 +44,6 @@ Examples:
 The code is 1 if --promised is refuted, 2 if FILE cannot be used.
 
 {EXIT_CODES}"""
-
-_TRUE = frozenset({"1", "1.0", "true", "yes", "in"})
-_FALSE = frozenset({"0", "0.0", "false", "no", "out"})
 
 
 def audit(
@@ -80,7 +76,7 @@ def audit(
     with reporting():
         if method not in METHODS:
             raise InvalidParameter("--method", method, expected=f"one of {', '.join(METHODS)}")
-        scores, included = _columns(read_text("FILE", file))
+        scores, included = read_scores(read_text("FILE", file))
         bound = _bound(method, scores, included, delta=delta, confidence=confidence)
         refuted = promised is not None and bound.contradicts(promised)
         if as_json:
@@ -90,29 +86,6 @@ def audit(
             _print(bound, promised, refuted=refuted)
         if refuted:
             raise typer.Exit(ExitCode.FAILED)
-
-
-def _columns(text: str) -> tuple[list[float], list[bool]]:
-    lines = csv.DictReader(io.StringIO(text))
-    if not {"score", "included"} <= set(lines.fieldnames or ()):
-        raise InvalidParameter(
-            "FILE", ", ".join(lines.fieldnames or ()), expected="columns score and included"
-        )
-    scores, included = [], []
-    for number, line in enumerate(lines, start=2):
-        said = (line["included"] or "").strip().lower()
-        try:
-            scores.append(float(line["score"]))
-        except (TypeError, ValueError):
-            raise InvalidParameter(
-                f"score in line {number}", line["score"], expected="a number"
-            ) from None
-        if said not in _TRUE | _FALSE:
-            raise InvalidParameter(
-                f"included in line {number}", line["included"], expected="1 or 0"
-            )
-        included.append(said in _TRUE)
-    return scores, included
 
 
 def _bound(

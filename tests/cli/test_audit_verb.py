@@ -1,4 +1,4 @@
-"""`tacet audit` and `tacet plot`: what they print and draw, their codes, and what they refuse."""
+"""`tacet audit`: what it prints, its codes, and what it refuses."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -12,8 +12,6 @@ import pytest
 from tests.cli.conftest import Run
 
 from tacet import audit
-
-EVENTS = "gaussian(noise_multiplier=2) * 4"
 
 
 @pytest.fixture
@@ -85,36 +83,3 @@ def test_what_cannot_be_used_is_named(
     ran = run("audit", str(path), *options)
     assert ran.code == 2
     assert named in ran.err
-
-
-@pytest.mark.parametrize(("kind", "ending"), [("tradeoff", "svg"), ("profile", "png")])
-def test_pictures_are_drawn(run: Run, tmp_path: Path, kind: str, ending: str) -> None:
-    path = tmp_path / f"curve.{ending}"
-    ran = run("plot", kind, "--output", str(path), "--json", EVENTS)
-    assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
-    assert told["output"] == str(path)
-    first = "beta" if kind == "tradeoff" else "delta"
-    pairs = zip(told[f"{first}_lower"], told[f"{first}_upper"], strict=True)
-    assert all(lower <= upper for lower, upper in pairs)
-    head = path.read_bytes()[:60]
-    assert (b"<?xml" in head) if ending == "svg" else head.startswith(b"\x89PNG")
-    assert run("plot", kind, "--output", str(path), EVENTS).out.startswith("Drawn: ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["circle", EVENTS, "--output", "a.svg"], "KIND"),
-        (["profile", EVENTS, "--output", "a.gif"], "--output"),
-        (["profile", EVENTS, "--output", "nowhere/a.svg"], "--output"),
-        (["profile", "gaussian(", "--output", "a.svg"], "EVENTS"),
-        (["profile", "pure(epsilon=0)", "--output", "a.svg"], "EVENTS"),
-        (["profile", EVENTS, "--output", "a.svg", "--neighbors", "none"], "--neighbors"),
-    ],
-)
-def test_what_cannot_be_drawn_is_named(run: Run, arguments: list[str], named: str) -> None:
-    ran = run("plot", *arguments)
-    assert ran.code == 2
-    assert named in ran.err
-    assert not Path("a.svg").exists()
