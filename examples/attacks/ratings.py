@@ -71,7 +71,8 @@ def main() -> None:
         )
         print(f"{name}: found {told}")
     axes = plots.coverage(KNOWN, shares, nominal=1.0, nominal_name="everybody")
-    axes.set(xscale="linear", xlabel="films known", ylabel="share of people found")
+    axes.set(xscale="linear", xlabel="films known", ylabel="share of people found", ylim=(0, 1.35))
+    axes.legend(loc="upper left", ncols=2)
     axes.figure.savefig(options.picture)
     print(f"drawn: {options.picture}")
 
