@@ -183,3 +183,9 @@ def test_arguments_that_cannot_be_used_are_named(given: dict[str, object], named
 def test_a_bound_that_is_left_out_is_asked_for() -> None:
     with pytest.raises(MissingBound, match="public bound"):
         inference.iqr([1.0], lower=0, upper=None, budget=GDP(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("budget", [PureDP(1e-300), GDP(1e-200), ZCDP(1e-200)], ids=repr)
+def test_a_budget_that_no_choice_can_use_is_named(budget: Guarantee) -> None:
+    with pytest.raises(InvalidParameter, match=r"^budget="):
+        inference.median([1.0, 2.0], lower=0, upper=10, budget=budget)

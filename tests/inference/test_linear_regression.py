@@ -198,6 +198,9 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(kind: str) -> None
         # No curvature in some direction, as released: no interval rather than a wrong one.
         assert np.isinf(model.conf_int()).all()
         assert model.diagnostics_["signal"] < 2
+        table = model.summary()
+        assert "noise hides the curvature" in str(table)
+        assert all(row["P>|z|"] == 1 for row in table.to_dicts())
     if kind == "missing":
         assert np.abs(model.coef_ - SLOPES).max() < 0.2
 
@@ -213,7 +216,11 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(kind: str) -> None
         ({"feature_bounds": (0, math.inf)}, "feature_bounds"),
         ({"feature_bounds": ([0, 0], [1, 1])}, "feature_bounds"),
         ({"feature_bounds": "wide"}, "feature_bounds"),
-        ({"target_bounds": (2, 1)}, "upper"),
+        ({"target_bounds": (2, 1)}, "target_bounds"),
+        ({"target_bounds": 5}, "target_bounds"),
+        ({"target_bounds": (1, 2, 3)}, "target_bounds"),
+        ({"target_bounds": "ab"}, "target_bounds"),
+        ({"target_bounds": (0, None)}, "target_bounds"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_named(change: dict[str, Any], named: str) -> None:

@@ -238,6 +238,8 @@ def test_other_labels_report_nothing_and_text_is_read() -> None:
         budget=GDP(3), feature_bounds=(-2.5, 2.5), classes=("no", "yes"), bits=SeededBits(10)
     ).fit(x, named)
     assert np.abs(model.coef_[0] - TRUTH[1:]).max() < 0.25
+    assert [row["name"] for row in model.summary().to_dicts()] == ["intercept", "x0", "x1"]
+    assert "noise hides" not in str(model.summary())
     assert set(model.predict(x[:50])) == {"no", "yes"}
     assert np.allclose(model.predict_proba(x[:4]).sum(axis=1), 1)
 
@@ -250,7 +252,12 @@ def test_constant_features_get_no_interval() -> None:
     ).fit(x, y)
     assert model.diagnostics_["signal"] < 2
     assert np.isinf(model.conf_int()).all()
+    assert np.isinf(model.sampling_error_).all()
+    assert np.isinf(model.privacy_error_).all()
     assert np.isfinite(model.coef_).all()
+    told = str(model.summary())
+    assert "each report, its row replaced" in told
+    assert "noise hides the curvature" in told
 
 
 @pytest.mark.filterwarnings("error")

@@ -245,7 +245,7 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(
         (ridge, {"residual_bound": 0.0}, "residual_bound"),
         (middle, {"quantile": 1.0}, "quantile"),
         (middle, {"quantile": "half"}, "quantile"),
-        (middle, {"target_bounds": (1, 1)}, "upper"),
+        (middle, {"target_bounds": (1, 1)}, "target_bounds"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_named(

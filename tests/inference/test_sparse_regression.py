@@ -277,7 +277,7 @@ def test_a_fit_that_fails_says_what_was_spent_and_is_no_fit(
         (line(), {"n_features": 1.0}, "n_features"),
         (line(), {"selection_rows": 0.0}, "selection_rows"),
         (line(), {"selection_rows": 1.0}, "selection_rows"),
-        (line(), {"target_bounds": (3, 2)}, "upper"),
+        (line(), {"target_bounds": (3, 2)}, "target_bounds"),
         (line(budget=PureDP(1)), {}, "budget"),
         (line(budget=1.0), {}, "budget"),
         (line(budget=GDP(0.001)), {}, "budget"),

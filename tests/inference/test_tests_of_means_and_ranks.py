@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,3 +148,9 @@ def test_arguments_that_cannot_be_used_are_named(ask: Callable[[], object], name
 def test_a_bound_that_is_left_out_is_asked_for() -> None:
     with pytest.raises(MissingBound, match="public bound"):
         inference.anova([[1, 2], [1, 2]], lower=0, upper=None, budget=GDP(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("test", [3, lambda effect, rng: 1.0])
+def test_a_power_curve_names_what_is_no_test(test: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"^test="):
+        inference.power_curve(test, [0.0], repetitions=1)

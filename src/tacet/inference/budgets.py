@@ -11,6 +11,7 @@ implies it; squares of mu add, so shares of it add up to the whole without loss 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Final
 
 from tacet.errors import InvalidParameter
 from tacet.privacy.conversions import bounded_range_from_gdp, bounded_range_from_zcdp
@@ -18,6 +19,10 @@ from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, Ren
 from tacet.privacy.rounding import root_down
 
 __all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable"]
+
+
+_LEAST: Final = Fraction(1, 2**200)
+"""Of an epsilon with which something is chosen; less would not be told from none in floats."""
 
 
 def check_budget(budget: object) -> Guarantee:
@@ -83,14 +88,24 @@ def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
     """The largest epsilon of each of so many exponential mechanisms within the budget.
 
     Their range is bounded: in zCDP each costs epsilon^2 / 8, in Gaussian DP less than a pure
-    mechanism does. Under ApproxDP pure composition is better for a few.
+    mechanism does. Under ApproxDP pure composition is better for a few. InvalidParameter for a
+    budget so small that the choice would be one in name only.
     Source: docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
 
     >>> [round(float(selection_epsilon(budget)), 3) for budget in (GDP(1), ZCDP(0.5))]
     [1.614, 2.0]
     """
     checked = check_budget(budget)
-    match checked:
+    epsilon = _selection_epsilon(checked, releases=releases)
+    if not epsilon > _LEAST:
+        raise InvalidParameter(
+            "budget", budget, expected="a larger one: no choice could make use of this"
+        )
+    return epsilon
+
+
+def _selection_epsilon(budget: Guarantee, *, releases: int) -> Fraction:
+    match budget:
         case PureDP(epsilon):
             return epsilon / releases
         case ZCDP(rho):
@@ -103,5 +118,5 @@ def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
             if not delta:
                 return epsilon / releases
             return max(
-                epsilon / releases, selection_epsilon(gdp_budget(checked), releases=releases)
+                epsilon / releases, _selection_epsilon(gdp_budget(budget), releases=releases)
             )

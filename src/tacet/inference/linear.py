@@ -30,7 +30,7 @@ from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting, Steps, rest
 from tacet.inference.predictors import LinearPredictor
-from tacet.inference.records import Floats, public_range
+from tacet.inference.records import Floats, public_pair
 from tacet.inference.row_values import Matrix, People, RowValue, Source
 from tacet.inference.sandwich import Errors, Step, standard_errors
 from tacet.inference.tables import Table, open_table, table_range, table_scaling
@@ -105,7 +105,7 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
         tuning = checks.positive(tuning=self.tuning)
         x, target, present = paired(self, X, y)
         scales = scaling(self.feature_bounds, features=x.shape[1])
-        low, high = public_range(*(self.target_bounds or (None, None)), of="y")
+        low, high = public_pair("target_bounds", self.target_bounds, of="y")
         half = (high - low) / 2
         with np.errstate(over="ignore", invalid="ignore"):
             target = np.nan_to_num((target - (low + half)) / half)
@@ -119,7 +119,7 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         tuning = checks.positive(tuning=self.tuning)
         scales = table_scaling(self.feature_bounds, table)
-        low, high = public_range(*table_range(self.target_bounds, table), of="y")
+        low, high = public_pair("target_bounds", table_range(self.target_bounds, table), of="y")
         half = (high - low) / 2
         target = f"(y - {number(low + half)}) / {number(half)}"
         source = open_table(self, table, budget=budget, target=cut_text(target, -FAR, FAR))

@@ -51,11 +51,14 @@ class _Local(Intervals):
         back = scales.back()
         total, sampling = (back @ one @ back.T for one in (errors.total, errors.sampling))
         if errors.signal < _SIGNAL:
-            total, sampling = np.full_like(total, math.inf), np.zeros_like(total)
+            total = sampling = np.full_like(total, math.inf)
         self.covariance_ = total
         self.sampling_error_ = np.sqrt(np.diag(sampling))
-        self.privacy_error_ = np.sqrt(np.maximum(np.diag(total) - np.diag(sampling), 0.0))
+        with np.errstate(invalid="ignore"):
+            rest = np.diag(total) - np.diag(sampling)
+        self.privacy_error_ = np.sqrt(np.maximum(np.nan_to_num(rest, nan=math.inf), 0.0))
         self.event_, self.guarantee_ = device.event, asked
+        self.protects_ = "each report, its row replaced"
         self.diagnostics_ = {"rows": float(len(x)), "signal": errors.signal}
         self.n_iter_ = len(parts) - 2
         parameters: Floats = back @ theta

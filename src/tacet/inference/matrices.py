@@ -26,7 +26,7 @@ from tacet.errors import InvalidParameter
 from tacet.extras import require
 from tacet.inference.budgets import shareable
 from tacet.inference.means import additive_noise
-from tacet.inference.records import Floats, matrix, public_range, unit_values
+from tacet.inference.records import Floats, matrix, public_pair, unit_values
 from tacet.inference.row_sums import ROUNDED, row_sum, slack
 from tacet.privacy.guarantees import Guarantee
 from tacet.privacy.rounding import root_up
@@ -214,9 +214,12 @@ def _moments(
 
 
 def _ranges(bounds: Sequence[tuple[float, float]], *, columns: int) -> list[tuple[float, float]]:
-    given = list(bounds)
-    if len(given) != columns or any(len(pair) != 2 for pair in given):
+    try:
+        given = list(bounds)
+    except TypeError:
+        given = []
+    if len(given) != columns:
         raise InvalidParameter(
             "bounds", bounds, expected=f"a pair (lower, upper) for each of {columns} columns"
         )
-    return [public_range(low, high, of=f"column {j}") for j, (low, high) in enumerate(given)]
+    return [public_pair(f"bounds[{j}]", pair, of=f"column {j}") for j, pair in enumerate(given)]

@@ -75,6 +75,7 @@ def power_curve(
 
     test: draws a sample with the effect from the generator, asks the test and hands back its
     result. It speaks of made-up data only, so that it costs nothing and can be asked beforehand.
+    Raises InvalidParameter for arguments that cannot be used.
 
     >>> from tacet import GDP
     >>> from tacet.inference import t_test
@@ -85,10 +86,20 @@ def power_curve(
     1.0
     """
     level, times = checks.probability(alpha=alpha), checks.positive_integer(repetitions=repetitions)
+    if not callable(test):
+        raise InvalidParameter("test", test, expected="a function of an effect and a generator")
+
+    def refuses(effect: float, rng: np.random.Generator) -> bool:
+        result = test(effect, rng)
+        if not hasattr(result, "rejects"):
+            kind = type(result).__name__
+            raise InvalidParameter("test", kind, expected="one that returns a TestResult")
+        return result.rejects(level)
+
     powers = []
     for place, effect in enumerate(effects):
         rng = np.random.default_rng([seed, place])
-        rate = sum(test(effect, rng).rejects(level) for _ in range(times)) / times
+        rate = sum(refuses(effect, rng) for _ in range(times)) / times
         # Agresti and Coull: never 0, also where all or none were refused.
         shrunk = (rate * times + 2) / (times + 4)
         error = math.sqrt(shrunk * (1 - shrunk) / (times + 4))

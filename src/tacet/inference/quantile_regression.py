@@ -28,7 +28,7 @@ from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
-from tacet.inference.records import Floats, public_range
+from tacet.inference.records import Floats, public_pair
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["QuantileRegression"]
@@ -115,7 +115,7 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
             raise InvalidParameter("quantile", self.quantile, expected="strictly between 0 and 1")
         x, target, present = paired(self, X, y)
         scales = scaling(self.feature_bounds, features=x.shape[1])
-        low, high = public_range(*(self.target_bounds or (None, None)), of="y")
+        low, high = public_pair("target_bounds", self.target_bounds, of="y")
         half = (high - low) / 2
         with np.errstate(over="ignore", invalid="ignore"):
             target = np.nan_to_num((target - (low + half)) / half)

@@ -8,7 +8,7 @@ one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is 
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from tacet import checks
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.mechanisms.arrays import array_of
 
-__all__ = ["Floats", "column", "matrix", "public_range", "unit_values"]
+__all__ = ["Floats", "column", "matrix", "public_pair", "public_range", "unit_values"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -75,6 +75,29 @@ def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[
     if high - low < 1 / _FARTHEST:
         raise InvalidParameter("upper", upper, expected=f"1e-100 above lower, {lower}, or more")
     return low, high
+
+
+def public_pair(argument: str, given: object, *, of: str) -> tuple[float, float]:
+    """The public bounds that one argument holds, as `public_range`; errors name this argument.
+
+    >>> public_pair("target_bounds", (0, 10), of="y")
+    (0.0, 10.0)
+    """
+    if given is None:
+        raise MissingBound(
+            argument, expected=f"public bounds (lower, upper) of {of}, known without its values"
+        )
+    ends: Any = given
+    try:
+        lower, upper = ends
+        return public_range(lower, upper, of=of)
+    except (TypeError, ValueError):  # InvalidParameter is one of the latter
+        raise InvalidParameter(
+            argument,
+            given,
+            expected=f"a pair (lower, upper) of numbers within -1e100 and 1e100, bounds of {of}, "
+            "the first below the second",
+        ) from None
 
 
 def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:

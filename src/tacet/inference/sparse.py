@@ -22,7 +22,7 @@ from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import check_is_fitted, clone, get_tags
 from tacet.inference.designs import SPREAD, bounds_of
 from tacet.inference.inputs import features, how_many, labels, paired
-from tacet.inference.records import Floats, public_range
+from tacet.inference.records import Floats, public_pair
 from tacet.inference.summaries import Summary
 from tacet.inference.wrappers import Wrapper, parts_of, rehearse, size_of
 from tacet.privacy import events
@@ -176,7 +176,7 @@ class SparseRegression(Wrapper):
                 "target_bounds",
                 expected="public bounds (lower, upper) within which most targets lie",
             )
-        return public_range(*given, of="y")
+        return public_pair("target_bounds", given, of="y")
 
 
 def _checked(estimator: Any) -> Any:

@@ -17,6 +17,10 @@ from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["Summary"]
 
+_WHY = (
+    "inf: the signal is below 2, noise hides the curvature in some direction. Features that are\n"
+    "constant or follow from others, separated classes or too few people do that."
+)
 _COLUMNS = ("coef", "std err", "sampling", "privacy", "z", "P>|z|")
 
 
@@ -26,7 +30,7 @@ class Summary:
 
     values, sampling_errors, privacy_errors: one number a parameter, the intercept first;
     intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too; protects:
-    whom the noise hides.
+    whom the noise hides. Where intervals are infinite the text says why.
 
     >>> import tacet
     >>> table = Summary(
@@ -117,7 +121,8 @@ class Summary:
             )
         ]
         told = [f"{name:<{left}}  {text}" for name, text in facts.items()]
-        return "\n".join([self.title, *told, line, " " * wide + head, *body, line])
+        why = [] if np.isfinite(self.intervals).all() else [_WHY]
+        return "\n".join([self.title, *told, line, " " * wide + head, *body, line, *why])
 
     __repr__ = __str__
 

@@ -353,13 +353,11 @@ def table_scaling(given: tuple[ArrayLike, ArrayLike] | None, table: Table) -> Sc
     return scaling(given, features=len(table.features))
 
 
-def table_range(
-    given: tuple[float, float] | None, table: Table
-) -> tuple[float | None, float | None]:
+def table_range(given: tuple[float, float] | None, table: Table) -> tuple[float, float] | None:
     """Public bounds of the target, or else those that its column was declared with."""
     if given is None and all(map(math.isfinite, table.target_bounds)):
         return table.target_bounds
-    return given or (None, None)
+    return given
 
 
 _BESIDE: Final = Fraction(1031, 1000)
