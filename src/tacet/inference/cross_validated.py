@@ -49,8 +49,8 @@ class CrossValidatedSearch(Wrapper):
     estimator is that of the whole search. folds: into how many parts rows are dealt out, blindly,
     2 or more. A run draws a candidate; for each fold it is fitted to the rows outside and judged by
     those inside. Each fit, and the score, has the root of 1 / folds of the mu of a run: two folds
-    mean the least noise. The best of K runs tells the parameters. share: of the budget, for the last
-    fit, of the best parameters to all rows; the rest is for the choice.
+    mean the least noise. The best of K runs tells the parameters. share: of the budget, for the
+    last fit, of the best parameters to all rows; the rest is for the choice.
 
     It fits everybody, and the last fit pays nothing for the number of runs; but the fits that are
     compared have more noise than the last one has, so that a penalty may be chosen too large.
