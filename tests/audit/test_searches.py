@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from tests.audit.planted import FAULTS, SOUND
 from tests.tiers import mostly_slow
 
@@ -67,6 +68,24 @@ def test_evolution_leaves_a_bad_start() -> None:
     assert found.violated
     assert found.tried == 1 + 3 + 5 * 9
     assert found.pair[0] == 6
+
+
+def test_a_column_that_is_never_a_number_hides_nothing() -> None:
+    drawn = np.random.default_rng(5)
+
+    def sample(x: float, n: int) -> Any:
+        return np.column_stack([np.full(n, np.nan), x + drawn.laplace(scale=0.2, size=n)])
+
+    assert search(sample, [(0.0, 1.0)], claim=PureDP(1)).violated
+    assert not search(sample, [(0.0, 0.0)], claim=PureDP(1)).violated
+
+
+def test_every_run_of_the_verdict_counts() -> None:
+    # 400 runs of each input, none of which is mistaken: no smaller bound would do.
+    found = search(lambda x, n: [x] * n, [(0, 1)], claim=PureDP(1), explore=400, confirm=400)
+    assert found.bound.guesses == 800 == found.bound.right
+    none = stats.binomtest(0, 400).proportion_ci(1 - 1e-6, "exact").high
+    assert found.bound.epsilon == pytest.approx(np.log((1 - none) / none), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ not be the best score: whatever it is, the verdict on fresh samples holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +26,7 @@ _SMOOTHED: Final = 2.0
 _WIDEST: Final = 64
 _ALONE: Final = 6
 _JOINT: Final = 6
+_BULK: Final = 20
 
 
 def is_numeric(outputs: Sequence[Any]) -> bool:
@@ -62,7 +64,7 @@ def features_of(outputs: Sequence[Any], *, numeric: bool) -> list[NDArray[Any]]:
 class Score:
     """The sum over some features of the logarithms of their ratios; higher for the first input."""
 
-    parts: list[_Part]
+    parts: Sequence[_Part | _Slope]
     numeric: bool
 
     @classmethod
@@ -78,7 +80,17 @@ class Score:
         pairs = enumerate(zip(*features, strict=True))
         parts = [_Part.learned(index, one, other) for index, (one, other) in pairs]
         alone = [cls([part], numeric) for part in (*parts[:_ALONE], *parts[_WIDEST:])]
-        return [*alone, cls(parts, numeric)] if len(parts) > 1 else alone
+        return [*alone, cls(parts, numeric), *cls._lines(first, second)] if parts[1:] else alone
+
+    @classmethod
+    def _lines(cls, first: Sequence[Any], second: Sequence[Any]) -> list[Score]:
+        """One straight line through all columns, which few samples of many columns can teach."""
+        tables = [_table(outputs) for outputs in (first, second)]
+        if any(table is None or table.ndim != 2 or table.shape[1] < 2 for table in tables):
+            return []
+        one, other = (table[:, :_WIDEST] for table in tables if table is not None)
+        slopes = [_Slope.learned(k, one[:, k], other[:, k]) for k in range(one.shape[1])]
+        return [cls(slopes, numeric=True)]
 
     def __call__(self, outputs: Sequence[Any]) -> Floats:
         """One score an output."""
@@ -123,9 +135,44 @@ class _Part:
         return found
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _Slope:
+    """A column taken to be normal with one variance: its part of the logarithm is a line.
+
+    What is not finite or beyond the bulk of what was seen counts as its nearest end, NaN as 0.
+    """
+
+    index: int
+    low: float
+    high: float
+    slope: float
+
+    @classmethod
+    def learned(cls, index: int, first: Floats, second: Floats) -> _Slope:
+        both = np.concatenate([first, second])
+        known = both[np.isfinite(both)]
+        if known.size < _BULK:
+            return cls(index, 0.0, 0.0, 0.0)
+        low, high = (float(end) for end in np.quantile(known, (0.02, 0.98)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            one, other = (np.clip(np.nan_to_num(part), low, high) for part in (first, second))
+            deviation = math.sqrt((float(np.var(one)) + float(np.var(other))) / 2)
+            gap = float(np.mean(one) - np.mean(other))
+            spread = max(deviation, abs(gap) * 1e-6)
+            slope = gap / spread**2 if spread else 0.0
+        return cls(index, low, high, slope if math.isfinite(slope) else 0.0)
+
+    def __call__(self, values: NDArray[Any]) -> Floats:
+        centred = np.clip(np.nan_to_num(values), self.low, self.high) - (self.low + self.high) / 2
+        found: Floats = self.slope * centred
+        return found
+
+
 def _codes(values: NDArray[Any], places: NDArray[Any], *, binned: bool) -> NDArray[np.intp]:
     """Which place or bin each value is; the last code is for NaN and for what is not known."""
     codes = np.searchsorted(places, values)
+    if not places.size:  # everything that was seen is NaN
+        return np.ones_like(codes)
     if not binned:
         known = np.append(places, places[:1])[np.minimum(codes, places.size)] == values
         return np.where(known & (codes < places.size), codes, places.size + 1)

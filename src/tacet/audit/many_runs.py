@@ -18,7 +18,7 @@ from tacet.audit.bounds import Bound, Floats, canaries, delta_of
 from tacet.errors import InvalidParameter
 from tacet.privacy.conversions import approx_dp_from_gdp
 
-__all__ = ["many_runs"]
+__all__ = ["clearest", "many_runs"]
 
 _FEWEST: Final = 8
 _MARGIN: Final = 1e-9
@@ -70,7 +70,8 @@ def many_runs(
         )
     error = (1 - sure) / 2
     if threshold is None:
-        cut = _clearest(with_it[::2], without[::2], delta=loss, error=error, gaussian=gaussian)
+        one, other = with_it[::2], without[::2]
+        cut = clearest(one, other, delta=loss, confidence=sure, gaussian=gaussian)
         with_it, without = with_it[1::2], without[1::2]
     elif math.isnan(threshold):
         raise InvalidParameter("threshold", threshold, expected="a number, or None to choose one")
@@ -123,23 +124,37 @@ class _Seen:
         return max(0.0, float(-ndtri(alarms) - ndtri(missed)) - _MARGIN)
 
 
-def _clearest(
-    with_it: Floats, without: Floats, *, delta: float, error: float, gaussian: bool
+def clearest(
+    with_it: Floats,
+    without: Floats,
+    *,
+    delta: float,
+    confidence: float,
+    runs: int | None = None,
+    gaussian: bool = False,
 ) -> float:
-    """The threshold whose bound would be the largest if the other runs were like these."""
+    """The threshold whose bound would be the largest if other runs were like these.
+
+    with_it, without: scores of runs of either kind; runs: how many of a kind the others are, by
+    default as many as these. Where they are more, half a run is added to what was seen, so that
+    what these runs never did is not taken for what none does.
+    """
     cuts = np.unique(np.concatenate([with_it, without]))
     if cuts.size > 400:
         cuts = np.unique(np.quantile(cuts, np.linspace(0, 1, 400), method="nearest"))
     below = np.sort(with_it).searchsorted(cuts, side="left")
     above = without.size - np.sort(without).searchsorted(cuts, side="left")
+    error = (1 - confidence) / 2
+
+    def foreseen(seen: int, of: int) -> tuple[int, int]:
+        if runs is None or runs <= of:
+            return seen, of
+        return min(runs, math.ceil((seen + 0.5) * runs / of)), runs
 
     def worth(place: int) -> float:
-        seen = _Seen(
-            missed=int(below[place]),
-            with_it=with_it.size,
-            alarms=int(above[place]),
-            without=without.size,
-        )
+        missed, of_with = foreseen(int(below[place]), with_it.size)
+        alarms, of_without = foreseen(int(above[place]), without.size)
+        seen = _Seen(missed=missed, with_it=of_with, alarms=alarms, without=of_without)
         return seen.mu(error) if gaussian else seen.epsilon(delta, error)
 
     return float(cuts[max(range(cuts.size), key=worth)])

@@ -14,7 +14,7 @@ import numpy as np
 from tacet import checks
 from tacet.audit.bounds import Bound
 from tacet.audit.learned import Score
-from tacet.audit.many_runs import many_runs
+from tacet.audit.many_runs import clearest, many_runs
 from tacet.errors import InvalidParameter
 from tacet.privacy.conversions import approx_dp_delta_from_gdp
 from tacet.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
@@ -111,10 +111,14 @@ def search(
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Tried:
-    """A pair, its learned score, the (epsilon, delta) to hold it against, and how far above."""
+    """A pair, its learned score, the (epsilon, delta) to hold it against, and how far above.
+
+    seen: what the score says of samples of both inputs that it was not learned from.
+    """
 
     pair: Pair
     score: Score
+    seen: tuple[np.ndarray, np.ndarray]
     epsilon: float
     delta: float
     excess: float
@@ -122,7 +126,8 @@ class _Tried:
     def judged(self, sample: Sample, count: int, *, confidence: float) -> Bound:
         told = [_outputs(sample, x, count) for x in self.pair]
         values, inside = _scored(told, self.score)
-        return many_runs(values, inside, delta=self.delta, confidence=confidence)
+        cut = clearest(*self.seen, delta=self.delta, confidence=confidence, runs=count)
+        return many_runs(values, inside, delta=self.delta, confidence=confidence, threshold=cut)
 
 
 def _tried(sample: Sample, pair: Pair, claim: Guarantee, count: int) -> _Tried:
@@ -134,9 +139,10 @@ def _tried(sample: Sample, pair: Pair, claim: Guarantee, count: int) -> _Tried:
         values, inside = _scored(told, score)
         for epsilon, delta in _points(claim):
             bound = many_runs(values, inside, delta=delta, confidence=0.8)
-            found.append((bound.epsilon - epsilon, epsilon, delta, score))
-    excess, epsilon, delta, score = max(found, key=lambda one: one[0])
-    return _Tried(pair=pair, score=score, epsilon=epsilon, delta=delta, excess=excess)
+            seen = values[inside], values[~inside]
+            found.append((bound.epsilon - epsilon, epsilon, delta, score, seen))
+    excess, epsilon, delta, score, seen = max(found, key=lambda one: one[0])
+    return _Tried(pair=pair, score=score, seen=seen, epsilon=epsilon, delta=delta, excess=excess)
 
 
 def _points(claim: Guarantee) -> list[tuple[float, float]]:
