@@ -9,7 +9,6 @@ Never convert to (epsilon, delta), amplify, and then compose: it costs a factor;
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from typing import Any
 
 from tacet.checks import positive
 from tacet.errors import InvalidParameter
-from tacet.privacy.conversions.arguments import Real, non_negative, share
+from tacet.privacy.conversions.arguments import Real, non_negative, share, whole
 from tacet.privacy.conversions.group import approx_dp_of_group
 from tacet.privacy.enclosure import context, float_down, float_up, mpf
 
@@ -137,8 +136,7 @@ def approx_dp_of_sample_with_replacement(
     """
     non_negative(epsilon=epsilon)
     share(delta=delta)
-    _whole(size=size)
-    _whole(population=population)
+    size, population = whole(size=size), whole(population=population)
     mp = context()
     once = 1 / mpf(Fraction(population))
     missed = mp.log1p(-once) if population > 1 else -mp.inf
@@ -264,9 +262,3 @@ def sampling_worth(epsilon: float, *, rate: float) -> SamplingWorth:
     return SamplingWorth(
         epsilon=float(epsilon), rate=float(rate), base_epsilon=base, noise_ratio=ratio
     )
-
-
-def _whole(**arguments: int) -> None:
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not 1 <= value < math.inf or int(value) != value:
-            raise InvalidParameter(name, value, expected="a whole number, 1 or above")

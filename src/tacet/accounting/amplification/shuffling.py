@@ -17,15 +17,13 @@ attacker), hence runs of c are bounded by their first member. The pair is symmet
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from tacet.errors import InvalidParameter
-from tacet.privacy.conversions.arguments import Real, cached, non_negative, share
+from tacet.privacy.conversions.arguments import Real, cached, non_negative, share, whole
 from tacet.privacy.enclosure import context, float_down, float_up, mpf
 
 __all__ = [
@@ -60,7 +58,7 @@ def approx_dp_of_shuffled(epsilon: Real, *, count: int, delta: Real) -> float:
     """
     non_negative(epsilon=epsilon)
     share(delta=delta)
-    n, mp = _count(count), context()
+    n, mp = whole(count=count), context()
     if not 0 < delta < 1:
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
     grown = mp.exp(mpf(epsilon))
@@ -88,7 +86,9 @@ def delta_of_shuffled(local_epsilon: Real, *, count: int, epsilon: Real) -> floa
     """
     non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
     clones = float_down(context().exp(-mpf(local_epsilon)))
-    return _delta(float_up(mpf(local_epsilon)), _count(count), clones, float_down(mpf(epsilon)))
+    return _delta(
+        float_up(mpf(local_epsilon)), whole(count=count), clones, float_down(mpf(epsilon))
+    )
 
 
 def delta_of_shuffled_response(
@@ -107,18 +107,18 @@ def delta_of_shuffled_response(
                 McMillan, Talwar 2021, Section 5.
     """
     non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
-    if isinstance(categories, bool) or not 2 <= categories < math.inf:
+    if whole(categories=categories) < 2:
         raise InvalidParameter("categories", categories, expected="a whole number, 2 or above")
     mp = context()
     grown = mp.exp(mpf(local_epsilon))
-    whole = grown + categories - 1
+    total = grown + categories - 1
     found = _delta(
         float_up(mpf(local_epsilon)),
-        _count(count),
-        float_down(2 / whole),
+        whole(count=count),
+        float_down(2 / total),
         float_down(mpf(epsilon)),
     )
-    bound = min(1.0, float_up(mpf(found) * (grown + 1) / whole))
+    bound = min(1.0, float_up(mpf(found) * (grown + 1) / total))
     if categories == 2 and count <= _ENUMERATED and local_epsilon <= 30:
         bound = min(bound, _delta_of_counts(float(local_epsilon), int(count), float(epsilon)))
     return bound
@@ -134,7 +134,7 @@ def lower_delta_of_shuffled_response(local_epsilon: Real, *, count: int, epsilon
     Source      the definition of delta, for one pair of tables.
     """
     non_negative(local_epsilon=local_epsilon, epsilon=epsilon)
-    n = _count(count)
+    n = whole(count=count)
     at, e0 = float_up(mpf(epsilon)), float_down(mpf(local_epsilon))
     if at >= e0 or n > 10**7 or e0 > 30:
         return 0.0
@@ -321,9 +321,3 @@ def _stirling(x: _Array) -> _Array:
     exact = special.gammaln(x + 1) - (x * np.log(x) - x + 0.5 * np.log(2 * np.pi * x))
     value: _Array = np.where(x < 16, exact, series)
     return value
-
-
-def _count(count: Any) -> int:
-    if isinstance(count, bool) or not 1 <= count < math.inf or int(count) != count:
-        raise InvalidParameter("count", count, expected="a whole number, 1 or above")
-    return int(Fraction(count))

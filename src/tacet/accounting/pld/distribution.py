@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
+from tacet.accounting.amplification.relations import check_relation
+from tacet.accounting.arguments import Events, priceable
 from tacet.accounting.inversion import falling_below
 from tacet.accounting.pld import sources
 from tacet.accounting.pld.parts import parts_of
@@ -24,8 +27,8 @@ from tacet.accounting.profiles.bounds import Direction
 from tacet.accounting.profiles.boxes import Array, box
 from tacet.accounting.tradeoffs import check_points, sampled_curve
 from tacet.errors import InvalidParameter
+from tacet.privacy.conversions.arguments import share
 from tacet.privacy.estimates import Interval
-from tacet.privacy.events import Event
 from tacet.privacy.neighbors import AddRemove, Neighbors
 from tacet.privacy.tradeoff import TradeoffCurve
 
@@ -77,7 +80,8 @@ class PrivacyLossDistribution:
     confidence: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.grid, bool) or not 256 <= self.grid <= LARGEST // 2:
+        whole = isinstance(self.grid, numbers.Integral) and not isinstance(self.grid, bool)
+        if not whole or not 256 <= self.grid <= LARGEST // 2:
             raise InvalidParameter("grid", self.grid, expected="a whole number, 2^8 to 2^21")
         if not self.parts:
             raise InvalidParameter("parts", self.parts, expected="at least one pair")
@@ -85,14 +89,18 @@ class PrivacyLossDistribution:
     @classmethod
     def from_event(
         cls,
-        event: Event,
+        event: Events,
         *,
         direction: Direction = "remove",
         neighbors: Neighbors = AddRemove,
         grid: int = 1 << 17,
     ) -> PrivacyLossDistribution:
         """The loss of an event, compositions included; see profile_bounds for which are known."""
-        return cls(parts=parts_of(event, direction=direction, neighbors=neighbors), grid=grid)
+        whole = priceable(event)
+        if direction not in ("remove", "add"):
+            raise InvalidParameter("direction", direction, expected="'remove' or 'add'")
+        check_relation(whole, neighbors)
+        return cls(parts=parts_of(whole, direction=direction, neighbors=neighbors), grid=grid)
 
     @classmethod
     def from_pmfs(
@@ -124,7 +132,12 @@ class PrivacyLossDistribution:
         if callable(profile):
             curve = sources.from_function(profile, error=checks.non_negative(error=error))
             return cls(parts=(Part(curve, curve, 1),), grid=grid)
-        above, below = sources.sampled(*profile)
+        try:
+            epsilons, deltas = profile
+        except (TypeError, ValueError):
+            expected = "a function of epsilon, or a pair (epsilons, deltas)"
+            raise InvalidParameter("profile", profile, expected=expected) from None
+        above, below = sources.sampled(epsilons, deltas)
         return cls(parts=(Part(above, below, 1),), grid=grid)
 
     @classmethod
@@ -137,7 +150,10 @@ class PrivacyLossDistribution:
         neighbours; left out, quantiles of both are taken, which is fine enough for unimodal laws.
         Discrete laws on whole numbers need none. SciPy's numbers are believed to 1e-12.
         """
-        if hasattr(p.dist, "pmf"):
+        kind = _kind_of_law("p", p)
+        if _kind_of_law("q", q) != kind:
+            raise InvalidParameter("q", q, expected=f"a {kind} law, as p is")
+        if kind == "discrete":
             above, below = sources.lattice_laws(p, q)
         else:
             above, below = sources.cells(p, q, points=sources.quantiles(p, q, points))
@@ -152,15 +168,17 @@ class PrivacyLossDistribution:
         Both ends of every interval hold together with this confidence, over the draws; with n of
         them delta is known to about sqrt(ln(2/(1 - confidence))/(2 n)) only, times the count.
         """
-        share = checks.probability(confidence=confidence)
-        above, below = sources.empirical(losses, confidence=share)
-        return cls(parts=(Part(above, below, 1),), grid=grid, confidence=share)
+        sure = checks.probability(confidence=confidence)
+        above, below = sources.empirical(losses, confidence=sure)
+        return cls(parts=(Part(above, below, 1),), grid=grid, confidence=sure)
 
     def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
         """The loss of both on the same data: of one direction, and fixed beforehand.
 
         The finer grid serves; confidences fail at most together.
         """
+        if not isinstance(other, PrivacyLossDistribution):
+            raise InvalidParameter("other", other, expected="a PrivacyLossDistribution")
         confidence = max(0.0, self.confidence + other.confidence - 1.0)
         return PrivacyLossDistribution(
             parts=self.parts + other.parts,
@@ -179,7 +197,8 @@ class PrivacyLossDistribution:
 
         enough: once delta is known to be below this, the grid is made no finer.
         """
-        checks.finite(epsilon=float(epsilon))
+        if not isinstance(epsilon, Fraction):
+            checks.finite(epsilon=epsilon)
         ends = box(epsilon)
         asked, last = float(ends.lower), float(ends.upper)
         least = -math.expm1(last) * (1 - 1e-15) if last < 0 else 0.0
@@ -205,8 +224,7 @@ class PrivacyLossDistribution:
         delta: from 0 to 1. At delta = 0 the lower end is 0 wherever the grid cannot tell.
         enough: once epsilon is known to be below this, the grid is made no finer.
         """
-        if isinstance(delta, bool) or not 0 <= delta <= 1:
-            raise InvalidParameter("delta", delta, expected="a number from 0 to 1")
+        share(delta=delta)
         ends = box(delta)
         least, most = float(ends.lower), float(ends.upper)
         sums = Sums(self.parts, Question(log_delta=math.log(max(least, 1e-320))))
@@ -275,6 +293,24 @@ class PrivacyLossDistribution:
             grid, last = min(self.grid, grid * more), grid
 
 
+def _kind_of_law(name: str, law: Any) -> str:
+    """Discrete or continuous, by what SciPy's frozen law can do."""
+    kind = getattr(law, "dist", None)
+    for method, word in (("pmf", "discrete"), ("pdf", "continuous")):
+        if callable(getattr(kind, method, None)):
+            return word
+    expected = "a frozen law of one number of scipy.stats, such as scipy.stats.norm(0, 1)"
+    raise InvalidParameter(name, law, expected=expected)
+
+
+def _directions(losses: Any) -> Sequence[PrivacyLossDistribution]:
+    expected = "a list of PrivacyLossDistribution, one for each direction"
+    several = list(losses) if isinstance(losses, list | tuple) else []
+    if several and all(isinstance(one, PrivacyLossDistribution) for one in several):
+        return several
+    raise InvalidParameter("losses", losses, expected=expected)
+
+
 def worst_delta(
     losses: Sequence[PrivacyLossDistribution], *, epsilon: float | Fraction
 ) -> Interval:
@@ -283,7 +319,7 @@ def worst_delta(
     Bound       both: the larger of the lower ends, the larger of the upper ends.
     """
     low = high = 0.0
-    for loss in losses:
+    for loss in _directions(losses):
         found = loss.delta_interval(epsilon, enough=low)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low, high)
@@ -297,7 +333,7 @@ def worst_epsilon(
     Bound       both: the larger of the lower ends, the larger of the upper ends.
     """
     low = high = 0.0
-    for loss in losses:
+    for loss in _directions(losses):
         found = loss.epsilon_interval(delta, enough=low)
         low, high = max(low, found.lower), max(high, found.upper)
     return Interval(low, high)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -135,10 +136,11 @@ def sampled(epsilons: ArrayLike, deltas: ArrayLike) -> tuple[Curve, Curve]:
     Above: chords in e^epsilon, (0, 1) before the first point, constant after the last. Below: the
     lines through neighbouring points, prolonged, and 1 - e^epsilon.
     """
-    places = np.asarray(epsilons, dtype=np.float64)
-    values = np.asarray(deltas, dtype=np.float64)
+    expected = "two arrays of one length, 2 or more"
+    places = _numbers("profile", epsilons, expected=expected)
+    values = _numbers("profile", deltas, expected=expected)
     if places.ndim != 1 or places.shape != values.shape or len(places) < 2:
-        raise InvalidParameter("profile", epsilons, expected="two arrays of one length, 2 or more")
+        raise InvalidParameter("profile", epsilons, expected=expected)
     if not (np.all(np.diff(places) > 0) and np.all(np.abs(places) < 700)):
         raise InvalidParameter("profile", epsilons, expected="epsilons ascending, within +-700")
     x = np.append(0.0, np.exp(places))
@@ -206,9 +208,10 @@ def empirical(losses: ArrayLike, *, confidence: float) -> tuple[Curve, Curve]:
 
     Source      Massart 1990 (the constant of the inequality of Dvoretzky, Kiefer, Wolfowitz).
     """
-    drawn = np.asarray(losses, dtype=np.float64)
+    expected = "a list of losses, none NaN or -inf"
+    drawn = _numbers("losses", losses, expected=expected)
     if drawn.ndim != 1 or not len(drawn) or np.isnan(drawn).any() or np.any(drawn == -math.inf):
-        raise InvalidParameter("losses", None, expected="a list of losses, none NaN or -inf")
+        raise InvalidParameter("losses", None, expected=expected)
     count = len(drawn)
     band = math.sqrt(math.log(2 / (1 - confidence)) / (2 * count)) * (1 + 8 * _U)
     ordered = np.sort(drawn[drawn < math.inf])
@@ -266,7 +269,11 @@ def cells(first: Any, second: Any, *, points: Array) -> tuple[Curve, Curve]:
 def quantiles(first: Any, second: Any, points: ArrayLike | None) -> Array:
     """The caller's points, or quantiles of both laws, dense in the tails."""
     if points is not None:
-        return np.asarray(points, dtype=np.float64)
+        expected = "two or more numbers, ascending"
+        given = _numbers("points", points, expected=expected)
+        if given.ndim != 1 or len(given) < 2 or not np.all(np.diff(given) > 0):
+            raise InvalidParameter("points", points, expected=expected)
+        return given
     logs = np.geomspace(1e-16, 0.5, 4000)
     found = [law.ppf(logs) for law in (first, second)] + [law.isf(logs) for law in (first, second)]
     everything: Array = np.unique(np.concatenate(found))
@@ -339,8 +346,17 @@ def _cell_masses(law: Any, edges: Array) -> Array:
 
 
 def _masses(name: str, value: ArrayLike) -> Array:
-    masses = np.asarray(value, dtype=np.float64)
+    expected = "a list of masses, 0 or above, with sum 1"
+    masses = _numbers(name, value, expected=expected)
     good = masses.ndim == 1 and len(masses) > 0 and bool(np.all(masses >= 0))
     if not good or not abs(math.fsum(masses) - 1) <= 1e-9:
-        raise InvalidParameter(name, None, expected="a list of masses, 0 or above, with sum 1")
+        raise InvalidParameter(name, None, expected=expected)
     return masses
+
+
+def _numbers(name: str, value: ArrayLike, *, expected: str) -> Array:
+    """The numbers that a caller lists, as floats; text is none."""
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if np.asarray(value).dtype.kind not in "USc":
+            return np.asarray(value, dtype=np.float64)
+    raise InvalidParameter(name, None, expected=expected)
