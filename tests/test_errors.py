@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ import pytest
 
 from tacet import errors
 from tacet.extras import require
+from tacet.privacy.events import Gaussian, Pure, compose
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
@@ -52,6 +54,31 @@ def test_a_long_value_is_cut_in_the_message() -> None:
     assert len(message) < 400
     assert "keys=" in message
     assert "less" in message
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Fraction(1, 10**400), "1e-400"),
+        (Fraction(-2, 3 * 10**400), "-6.67e-401"),
+        (25 * 10**5000, "2.5e5001"),
+        (10**30, str(10**30)),
+        (Fraction(1, 3), "Fraction(1, 3)"),
+        ([10**5000], "<list with numbers too long to write>"),
+    ],
+    ids=["tiny", "below 0", "vast", "whole", "third", "list"],
+)
+def test_long_numbers_are_written_by_their_size(value: object, written: str) -> None:
+    error = errors.InvalidParameter("delta", value, expected="less")
+    assert str(error) == f"delta={written} cannot be used: expected less."
+    assert error.value is value
+
+
+def test_an_event_that_has_no_price_is_written_in_short() -> None:
+    many = compose([Gaussian(noise_multiplier=1 + k) for k in range(500)])
+    assert len(str(errors.UnsupportedEvent(many, kind="PureDP", try_instead="Use ZCDP."))) < 300
+    long = Pure(epsilon=Fraction(1, 10**5000))
+    assert "too long" in str(errors.UnsupportedEvent(long, kind="GDP", try_instead="Use ZCDP."))
 
 
 def test_no_message_shows_rows_that_were_given_for_something_else() -> None:

@@ -32,6 +32,8 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ __all__ = [
 ]
 
 _TABLES = {"pandas", "polars", "pyarrow", "ibis", "pyspark"}  # whose values may be private
+_LONG_NUMBER = 128  # bits
 _SHOWN = 200  # characters of a value, and more than enough of its items
 
 
@@ -140,7 +143,8 @@ class UnsupportedEvent(TacetError):
 
     def __init__(self, event: object, *, kind: str, try_instead: str) -> None:
         self.event, self.kind, self.try_instead = event, kind, try_instead
-        super().__init__(f"{event} has no price in {kind}. {try_instead}")
+        written = event if isinstance(event, str) else _show(event)
+        super().__init__(f"{written} has no price in {kind}. {try_instead}")
 
 
 class BudgetExceeded(TacetError):
@@ -243,8 +247,24 @@ def _rebuilt(kind: type[TacetError], args: tuple[object, ...], fields: dict[str,
 
 
 def _show(value: object, *, limit: int = _SHOWN) -> str:
-    text = repr(_without_tables(value))
+    if isinstance(value, int | Fraction) and max(_bits(value)) > _LONG_NUMBER:
+        return _magnitude(value)
+    try:
+        text = repr(_without_tables(value))
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        text = f"<{type(value).__name__} with numbers too long to write>"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _bits(number: int | Fraction) -> tuple[int, int]:
+    return number.numerator.bit_length(), number.denominator.bit_length()
+
+
+def _magnitude(number: int | Fraction) -> str:
+    """The first digits and the power of ten: 1e-400, of a number of hundreds of digits."""
+    size = math.log10(abs(number.numerator)) - math.log10(number.denominator)
+    power = math.floor(size + 1e-9)
+    return f"{'-' if number < 0 else ''}{10 ** (size - power):.3g}e{power}"
 
 
 def _without_tables(value: object, *, depth: int = 3) -> object:

@@ -119,7 +119,29 @@ def test_numbers_out_of_range_are_refused_by_name_and_value(face: str, value: An
 def test_a_vast_value_is_not_written_out() -> None:
     with pytest.raises(InvalidParameter) as refused:
         FACE.delta(ONE, epsilon=10**4000)
+    assert "epsilon=1e4000 cannot" in str(refused.value)
     assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("digits", [300, 400, 5000])  # Python writes no whole number beyond 4300
+def test_numbers_of_any_length_are_refused_in_short(digits: int) -> None:
+    vast, tiny = 10**digits * 1000, Fraction(1, 10**digits * 1000)
+    asked: list[tuple[str, Callable[[], Any]]] = [
+        ("delta", lambda: FACE.epsilon(ONE, delta=tiny)),
+        ("delta", lambda: FACE.epsilon(ONE, delta=-vast)),
+        ("epsilon", lambda: FACE.delta(ONE, epsilon=vast)),
+        ("alpha", lambda: FACE.renyi(ONE, alpha=vast)),
+        ("noise_multiplier", lambda: FACE.epsilon(Gaussian(noise_multiplier=tiny), delta=0.1)),
+        ("epsilon", lambda: FACE.delta(Pure(epsilon=vast), epsilon=1)),
+        ("count", lambda: FACE.epsilon(ONE * vast, delta=0.1)),
+        ("within", lambda: FACE.calibrate(_noise, target=ZCDP(1), within=(tiny, 1))),
+        ("within", lambda: FACE.calibrate(_noise, target=ZCDP(1), within=(1, vast))),
+    ]
+    for argument, ask in asked:
+        with pytest.raises(InvalidParameter) as refused:
+            ask()
+        assert refused.value.argument == argument
+        assert len(str(refused.value)) < 400
 
 
 @pytest.mark.parametrize(

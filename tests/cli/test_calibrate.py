@@ -201,6 +201,8 @@ def test_options_of_the_search(run: Run) -> None:
         (("--epsilon", "1", "--alpha", "2", "--delta", "1e-6", SAMPLED), "one target"),
         (("--epsilon", "1", "--delta", "1", SAMPLED), "--delta"),
         (("--epsilon", "1", "--delta", "nan", SAMPLED), "--delta"),
+        (("--epsilon", "1", "--delta", "1e-400", SAMPLED), "0, or a number from 1e-300"),
+        (("--rho", "1", "--within", "1e-400:5", SAMPLED), "1e-300 <= LOW"),
         (("--epsilon=-1", "--delta", "1e-6", SAMPLED), "--epsilon"),
         (("--epsilon", "1", "--alpha", "1", SAMPLED), "--alpha"),
         (("--rho", "x", SAMPLED), "--rho"),

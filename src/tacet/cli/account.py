@@ -189,24 +189,32 @@ def exact_option(
     text: str,
     *,
     least: float = 0,
+    tiny: float = 0,
     most: float = 1e300,
     below: float | None = None,
     above: float | None = None,
 ) -> Fraction:
     """The number of an option, in its range: from `least`, or beyond `above`, to before `below`.
 
-    most: the largest there is, and in the message where it says something.
+    tiny: of numbers that are not 0, the least; most: the largest there is. Both are in the message
+    where they say something.
     """
     from tacet.checks import exact
 
     number = exact(option, text)
     expected = f"a number above {above:g}" if above is not None else f"a number, {least:g} or above"
     expected += "" if below is None else f", below {below:g}"
-    expected += "" if most == 1e300 else f", at most {most:g}"
+    expected += "" if most == 1e300 and number <= most else f", at most {_short(most)}"
     fits = number >= least if above is None else number > above
+    if fits and 0 < number < tiny:
+        expected, fits = f"0, or a number from {_short(tiny)}", False
     if not fits or (below is not None and number >= below) or number > most:
         raise InvalidParameter(option, text, expected=expected)
     return number
+
+
+def _short(number: float) -> str:
+    return f"{number:g}".replace("e+", "e")
 
 
 @contextlib.contextmanager
@@ -235,9 +243,9 @@ def _asked(
             "--rho, --mu and --tradeoff as well",
         )
     return Asked(
-        deltas=[exact_option("--delta", text, below=1) for text in deltas or ()],
+        deltas=[exact_option("--delta", text, below=1, tiny=1e-300) for text in deltas or ()],
         epsilons=[exact_option("--epsilon", text) for text in epsilons or ()],
-        alphas=[exact_option("--alpha", text, above=1) for text in alphas or ()],
+        alphas=[exact_option("--alpha", text, above=1, most=1e100) for text in alphas or ()],
         rho=rho,
         mu=mu,
         advantage=tradeoff,

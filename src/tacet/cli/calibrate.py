@@ -146,8 +146,8 @@ def calibrate(
         relation = neighbors_of(neighbors)
         given = {
             "epsilon": _number("--epsilon", epsilon),
-            "delta": _number("--delta", delta, below=1),
-            "alpha": _number("--alpha", alpha, above=1),
+            "delta": _number("--delta", delta, below=1, tiny=1e-300),
+            "alpha": _number("--alpha", alpha, above=1, most=1e100),
             "rho": _number("--rho", rho),
             "mu": _number("--mu", mu),
             "advantage": _number("--advantage", advantage, most=1),
@@ -172,11 +172,14 @@ def _number(
     option: str,
     text: str | None,
     *,
+    tiny: float = 0,
     most: float = 1e300,
     below: float | None = None,
     above: float | None = None,
 ) -> Fraction | None:
-    return None if text is None else exact_option(option, text, most=most, below=below, above=above)
+    if text is None:
+        return None
+    return exact_option(option, text, tiny=tiny, most=most, below=below, above=above)
 
 
 def _search(
@@ -226,10 +229,12 @@ def _search(
 
 def _within(text: str, *, whole: bool) -> tuple[float, float]:
     low, colon, high = text.partition(":")
-    expected = "LOW:HIGH, with 0 < LOW <= HIGH" + (", whole numbers" if whole else "")
+    expected = "LOW:HIGH, with 1e-300 <= LOW <= HIGH" + (", whole numbers" if whole else "")
     if colon:
         ends = [exact_option("--within", end.strip(), above=0) for end in (low, high)]
-        if ends[0] <= ends[1] and (not whole or all(end.denominator == 1 for end in ends)):
+        if Fraction("1e-300") <= ends[0] <= ends[1] and (
+            not whole or all(end.denominator == 1 for end in ends)
+        ):
             return (int(ends[0]), int(ends[1])) if whole else (float(ends[0]), float(ends[1]))
     raise InvalidParameter("--within", text, expected=expected)
 

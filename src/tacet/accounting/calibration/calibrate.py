@@ -299,10 +299,12 @@ def _real(cost: Cost) -> Cost:
 def _range(within: tuple[float, float] | None, *, whole: bool) -> tuple[float, float]:
     if within is None:
         return _WHOLE if whole else _REALS
-    expected = "(low, high) with 0 < low <= high" + (", whole numbers" if whole else "")
+    expected = "(low, high) with 1e-300 <= low <= high <= 1e300" + (
+        ", whole numbers" if whole else ""
+    )
     try:
         low, high = (exact("within", end) for end in within)
-        fits = 0 < low <= high <= _FARTHEST and (
+        fits = 1 / Fraction(_FARTHEST) <= low <= high <= _FARTHEST and (
             not whole or low.denominator == high.denominator == 1
         )
     except (TypeError, ValueError):
