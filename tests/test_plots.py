@@ -39,7 +39,7 @@ def test_tradeoff_curves_and_what_was_audited() -> None:
     axes = plots.tradeoff({"mu": (GRID, (1 - GRID) ** 2)}, audited=seen, confidence=0.95)
     assert (list(GRID), list((1 - GRID) ** 2)) in shown(axes)
     assert ([0.1, 0.3], [0.3, 0.2]) in shown(axes)
-    assert names(axes) == ["mu", "audited, 0.95 sure", "ruled out by it"]
+    assert names(axes) == ["mu", "audited (0.95 confidence)", "ruled out by it"]
     assert {(0.1, 0.3), (0.3, 0.3), (0.3, 0.2), (1.0, 0.2), (1.0, 1.0)} <= corners(axes)
     assert (0.1, 0.2) not in corners(axes)  # a step is not cut
 

@@ -66,7 +66,7 @@ def tradeoff(
         x, y = _lines("audited", *audited)
         order = np.argsort(x, kind="stable")
         x, y = x[order], np.minimum.accumulate(y[order])
-        sure = "" if confidence is None else f", {confidence:.4g} sure"
+        sure = "" if confidence is None else f" ({confidence:.4g} confidence)"
         axes.plot(x, y, "k.", label=f"audited{sure}", **_EDGE)
         x, y = np.append(x, 1.0), np.append(y, y[-1])
         axes.fill_between(x, y, 1, step="post", color="0.5", label="ruled out by it", **_BAND)
@@ -92,7 +92,7 @@ def profile(
         _, high = _lines(name, epsilon, upper)
         (line,) = axes.plot(x, high, label=name)
         axes.fill_between(x, low, high, color=line.get_color(), **_BAND)
-    axes.legend()
+    axes.legend(loc="upper right")  # curves fall
     return axes
 
 
@@ -102,22 +102,23 @@ def privacy_loss(
     epsilon: float | None = None,
     axes: Any = None,
 ) -> Any:
-    """Privacy loss distributions: by name the losses on a grid and their masses.
+    """Privacy loss distributions: by name the losses on a grid and the density at each.
 
-    epsilon: a loss to mark; what lies to its right is paid for by delta.
+    The density is the mass over the step of the grid, so that distributions on several grids stand
+    beside each other. epsilon: a loss to mark; what lies to its right is paid for by delta.
 
     >>> privacy_loss({"coin": ([-1.0, 1.0], [0.27, 0.73])}).get_xlabel()
     'privacy loss'
     """
     axes = _axes(axes)
-    for name, (losses, masses) in laws.items():
-        x, y = _lines(name, losses, masses)
+    for name, (losses, densities) in laws.items():
+        x, y = _lines(name, losses, densities)
         (line,) = axes.plot(x, y, drawstyle="steps-mid", label=name)
         axes.fill_between(x, 0, y, step="mid", color=line.get_color(), **_BAND)
     axes.axvline(0, **_FAINT)
     if epsilon is not None:
         axes.axvline(epsilon, color="black", linestyle=":", label=f"epsilon = {epsilon:.4g}")
-    axes.set(xlabel="privacy loss", ylabel="mass of each step of the grid")
+    axes.set(xlabel="privacy loss", ylabel="density")
     axes.set_ylim(bottom=0)
     axes.legend()
     return axes
@@ -139,7 +140,7 @@ def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: An
     axes.set(
         xscale="log",
         xlabel="sampling rate",
-        ylabel="epsilon of the sample / (rate × epsilon of the whole)",
+        ylabel="epsilon / (rate × epsilon of the whole)",
     )
     axes.legend()
     return axes

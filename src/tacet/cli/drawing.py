@@ -108,7 +108,8 @@ def loss(event: Event, relation: Neighbors, *, delta: float | None) -> Drawn:
             raise InvalidParameter("EVENTS", "an infinite loss", expected="some that is finite")
         low, high = seen.argmax(), seen.size - seen[::-1].argmax()
         kept = slice(max(0, int(low) - 1), int(high) + 1)
-        laws[name] = law.losses[kept], law.masses[kept]
+        step = float(law.losses[1] - law.losses[0]) if law.losses.size > 1 else 1.0
+        laws[name] = law.losses[kept], law.masses[kept] / step
         numbers[direction] = {
             "losses": law.losses[kept].tolist(),
             "masses": law.masses[kept].tolist(),

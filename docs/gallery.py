@@ -1,0 +1,200 @@
+"""Draws every picture of the gallery anew, from numbers that are computed here.
+
+    python docs/gallery.py [--folder docs/gallery] [NAME ...]
+
+Needs matplotlib (`pip install 'tacet[plots]'`). Writes NAME.svg. The bits of all noise come from
+fixed seeds, so that the same numbers make the same picture.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+import tacet
+from tacet import ZCDP, ApproxDP, PureDP, SeededBits, accounting, events, plots
+from tacet.accounting.pld.distribution import PrivacyLossDistribution
+from tacet.attacks import error_region, membership
+from tacet.mechanisms import Gaussian
+from tacet.privacy.tradeoff import TradeoffCurve
+
+HERE = Path(__file__).parent
+STYLE = {"svg.hashsalt": "tacet", "svg.fonttype": "none"}  # the same picture is the same file
+DELTA = 1e-5
+
+
+def tradeoff() -> Any:
+    """Normal noise of multiplier 1, promised and audited by 4,000 runs; and a promise too good."""
+    rates = np.linspace(0, 1, 101)
+    curves = {}
+    for name, noise in (("promised: multiplier 1", 1.0), ("refuted: multiplier 2", 2.0)):
+        curve = accounting.tradeoff(events.Gaussian(noise_multiplier=noise))
+        curves[name] = rates, [curve.beta(alpha=float(rate)) for rate in rates]
+    kind = np.arange(4_000) % 2 == 1
+    runs = Gaussian(sigma=1.0, l2_sensitivity=1.0)
+    scores = [float(runs.release(float(one), bits=BITS)) for one in kind]
+    seen = error_region(scores, kind)
+    return plots.tradeoff(
+        curves, audited=(seen.false_alarms, seen.misses), confidence=seen.confidence
+    )
+
+
+def profile() -> Any:
+    """A thousand steps on samples of one in a hundred, and the same loss in one step on all."""
+    steps = {
+        "1,000 steps, rate 0.01, multiplier 1": (
+            events.Gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 1_000
+        ),
+        "one step on everybody, multiplier 1": events.Gaussian(noise_multiplier=1),
+        "Laplace, multiplier 2, four times": events.Laplace(noise_multiplier=2) * 4,
+    }
+    curves = {}
+    for name, event in steps.items():
+        epsilons = np.linspace(0, 6, 61)
+        ends = [accounting.delta_interval(event, epsilon=float(e)) for e in epsilons]
+        lower, upper = [end.lower for end in ends], [end.upper for end in ends]
+        curves[name] = epsilons, lower, upper
+    axes = plots.profile(curves)
+    axes.set_ylim(bottom=1e-12)
+    return axes
+
+
+def privacy_loss() -> Any:
+    """Of a sampled mechanism the directions differ; right of epsilon is what delta pays for."""
+    event = events.Gaussian(noise_multiplier=1).poisson_sampled(rate=0.05) * 200
+    laws = {}
+    for direction, name in (("remove", "one left out"), ("add", "one put in")):
+        law = PrivacyLossDistribution.from_event(
+            event, direction="remove" if direction == "remove" else "add", grid=1 << 9
+        ).pmf
+        seen = law.masses > 1e-4 * law.masses.max()
+        laws[name] = law.losses[seen], law.masses[seen] / (law.losses[1] - law.losses[0])
+    return plots.privacy_loss(laws, epsilon=accounting.epsilon(event, delta=DELTA))
+
+
+def amplification() -> Any:
+    """When is subsampling free? A hundred steps with little, some and much noise."""
+    rates = np.geomspace(0.01, 1, 9)
+    ratios = {}
+    for noise in (0.7, 2.0, 8.0):
+        step = events.Gaussian(noise_multiplier=noise)
+        whole = accounting.epsilon(step * 100, delta=DELTA)
+        costs = [
+            accounting.epsilon(step.poisson_sampled(rate=float(rate)) * 100, delta=DELTA)
+            for rate in rates
+        ]
+        ratios[f"noise multiplier {noise:g}"] = np.array(costs) / rates / whole
+    return plots.amplification(rates, ratios)
+
+
+def budget() -> Any:
+    """Twelve questions of a year, each chosen after the last, in zero-concentrated DP."""
+    limit, spent = ZCDP(0.5), ZCDP(0)
+    times, sums = [dt.datetime(2026, 1, 1, tzinfo=dt.UTC)], [0.0]
+    for month in range(1, 13):
+        spent = spent + (limit * (0.15 if month in (3, 9) else 0.05))
+        times.append(dt.datetime(2026, month, 20, tzinfo=dt.UTC))
+        sums.append(float(spent.rho))
+    times.append(dt.datetime(2026, 12, 31, tzinfo=dt.UTC))
+    return plots.budget(times, {"rho": [*sums, sums[-1]]}, limit=float(limit.rho))
+
+
+def errors() -> Any:
+    """Visits of six towns, counted at epsilon 1, with the intervals of the release."""
+    towns = ["Ash", "Birch", "Cedar", "Dogwood", "Elm", "Fir"]
+    visits = pd.DataFrame(
+        {"id": range(210), "town": [t for k, t in enumerate(towns, 1) for _ in range(10 * k)]}
+    )
+    unit = tacet.Person("id", max_rows=1)
+    with tacet.Session({"visits": visits}, unit=unit, budget=PureDP(1), bits=BITS) as session:
+        query = session.table("visits").group_by("town", keys=towns).agg(n=tacet.count())
+        rows = session.evaluate(query, budget=PureDP("0.3")).to_dicts()
+    values, low, high = ([row[name] for row in rows] for name in ("n", "n_low", "n_high"))
+    axes = plots.errors(towns, values, low, high)
+    axes.set_xlabel("visits, with 95 % intervals")
+    return axes
+
+
+def coverage() -> Any:
+    """Intervals of a private mean, with and without the noise in them, 2,000 rounds a size."""
+    drawn = np.random.default_rng(5)
+    sizes, rounds, noise = (20, 50, 100, 200, 500, 1_000), 2_000, 0.15
+    shares: dict[str, list[float]] = {"noise counted": [], "noise forgotten": []}
+    for size in sizes:
+        means = drawn.random((rounds, size)).mean(axis=1)
+        private = means + noise * math.sqrt(20) / size * drawn.normal(size=rounds)
+        sampling, added = math.sqrt(1 / 12 / size), noise * math.sqrt(20) / size
+        for name, error in zip(shares, (math.hypot(sampling, added), sampling), strict=True):
+            shares[name].append(float(np.mean(np.abs(private - 0.5) <= 1.96 * error)))
+    return plots.coverage(sizes, shares)
+
+
+def roc() -> Any:
+    """Who was in the table? 1,000 people, averages of 4,000 traits, exact and for epsilon 1."""
+    people, traits, promised = 1_000, 4_000, 1.0
+    drawn = np.random.default_rng(7)
+    frequency = np.clip(drawn.beta(0.5, 2.0, size=traits), 0.02, 0.5)
+    rows = (drawn.random((people, traits)) < frequency).astype(float)
+    noise = Gaussian.for_guarantee(ApproxDP(promised, DELTA), l2_sensitivity=math.sqrt(traits))
+
+    def defended(inside: Any) -> Any:
+        return np.asarray(noise.release(inside.sum(axis=0), bits=BITS)) / (people / 2)
+
+    given: dict[str, Any] = {"population": frequency, "bits": BITS}
+    found = {
+        "exact averages": membership(rows, **given),
+        "with noise for epsilon 1": membership(
+            rows, defended=defended, promised=promised, delta=DELTA, **given
+        ),
+    }
+    curve = TradeoffCurve.of_guarantee(ApproxDP(promised, DELTA))
+    rates = np.geomspace(0.01, 1, 60)
+    most = [curve.true_positive_rate(fpr=float(rate)) for rate in rates]
+    return plots.roc(
+        {name: attack.roc() for name, attack in found.items()},
+        limits={"the most that epsilon 1 allows": (rates, most)},
+        least=0.01,
+    )
+
+
+BITS = SeededBits(2026)
+PICTURES: dict[str, Callable[[], Any]] = {
+    one.__name__: one
+    for one in (tradeoff, profile, privacy_loss, amplification, budget, errors, coverage, roc)
+}
+
+
+def draw(name: str, folder: Path) -> Path:
+    """Draw one picture and return its file."""
+    global BITS  # noqa: PLW0603  # anew for each, so that no picture hangs on those before it
+    BITS = SeededBits(2026)
+    with mpl.rc_context(STYLE):
+        figure = PICTURES[name]().figure
+        path = folder / f"{name}.svg"
+        figure.savefig(path, metadata={"Date": None})
+    return path
+
+
+def main() -> None:
+    """Draw the pictures of these names, or all."""
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
+    ask.add_argument("--folder", type=Path, default=HERE / "gallery")
+    options = ask.parse_args()
+    options.folder.mkdir(exist_ok=True)
+    for name in options.names or PICTURES:
+        print(f"drawn: {draw(name, options.folder)}")
+
+
+if __name__ == "__main__":
+    main()
