@@ -327,6 +327,7 @@ def test_extreme_deltas_are_finite_and_ordered(at: float) -> None:
         assert 0 <= found.lower <= found.upper < math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", mostly_slow([0.05, 1e6]))
 def test_extreme_noise(noise: float) -> None:
     for event in (

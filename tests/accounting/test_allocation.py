@@ -113,7 +113,9 @@ def test_two_gaussian_steps_by_quadrature(sigma: float) -> None:
         assert delta(event, epsilon=at) >= max(truth, turned) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("own", "steps"), [(0.5, 2), (1.0, 5), (2.0, 50), (0.5, 200), (4.0, 1000)])
+@pytest.mark.parametrize(
+    ("own", "steps"), mostly_slow([(0.5, 2), (1.0, 5), (2.0, 50), (0.5, 200), (4.0, 1000)])
+)
 def test_coins_by_counting_heads(own: float, steps: int) -> None:
     """Binary randomised response at one of t steps: the ratio depends on the number of ones."""
     event = RandomizedResponse(epsilon=own, categories=2).randomly_allocated(steps=steps)
@@ -150,7 +152,7 @@ def test_coins_by_counting_heads(own: float, steps: int) -> None:
                 assert found <= truth * mpmath.mpf("1.01")
 
 
-@pytest.mark.parametrize(("steps", "uses"), [(4, 2), (5, 3)])
+@pytest.mark.parametrize(("steps", "uses"), mostly_slow([(4, 2), (5, 3)]))
 def test_several_uses_by_every_allocation(steps: int, uses: int) -> None:
     """Coins at every set of steps, all outputs enumerated."""
     own = 0.8
@@ -218,7 +220,7 @@ def test_moments_by_enumeration() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.8, 2.0])
-@pytest.mark.parametrize("power", [0.25, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("power", mostly_slow([0.25, 1.0, 3.0, 8.0]))
 def test_negative_moments_by_quadrature(sigma: float, power: float) -> None:
     # the trapezoid rule on normal noise, to 12 deviations beyond where the moment sits
     mu = 1 / sigma

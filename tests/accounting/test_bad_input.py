@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.accounting.calibration import TruePositiveRate
@@ -368,7 +369,10 @@ LONG = {"many samples", "many pairs", "least noise", "many of two kinds"}
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.slow if kind in LONG else ()) for kind in LARGE],
+    mostly_slow(
+        [pytest.param(kind, marks=pytest.mark.slow if kind in LONG else ()) for kind in LARGE],
+        quick=3,
+    ),
 )
 def test_large_and_small_numbers_have_answers_that_hold_together(kind: str) -> None:
     event = LARGE[kind]

@@ -189,7 +189,7 @@ def test_a_place_to_begin_at_is_that_of_one_loss() -> None:
     assert abs(100 * mass / mp.mpf("1e-40") - 1) < 1e-6
 
 
-@pytest.mark.parametrize("delta", [1e-260, 1e-299, Fraction(1, 10**300)])
+@pytest.mark.parametrize("delta", mostly_slow([1e-260, 1e-299, Fraction(1, 10**300)], quick=2))
 def test_the_smallest_deltas_are_served(delta: float | Fraction) -> None:
     found = capped.epsilon_interval(steps(0.01, 0.3, 4), delta=delta)
     assert relative_width(found) < 2e-5

@@ -51,6 +51,7 @@ def test_near_what_contours_find_of_many_steps(rate: float, noise: float, count:
     assert delta_below([(step, count)], epsilon=known.upper) <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     mostly_slow(

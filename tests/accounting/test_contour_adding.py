@@ -13,6 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.parts import Direction, flatten, parts_of
 from tacet.accounting.contour.sampled_gaussian import SampledGaussian
@@ -44,7 +45,7 @@ def moment(q: float, sigma: float, s: Any, ends: tuple[float, float], *, remove:
 CASES = [(0.02, 0.7, 40, 4.0), (0.5, 3.0, 10, 9.0)]
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 @pytest.mark.parametrize(("q", "sigma", "count", "c"), CASES)
 def test_nodes_are_within_their_errors(
     q: float, sigma: float, count: int, c: float, direction: Direction
@@ -65,7 +66,7 @@ def test_nodes_are_within_their_errors(
             assert abs(told - (one / whole) ** count) <= math.expm1(float(slip)) * abs(told) + 1e-15
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 @pytest.mark.parametrize(("q", "sigma", "count", "c"), CASES)
 def test_the_tail_is_above_what_plain_sums_tell_of_all_later_nodes(
     q: float, sigma: float, count: int, c: float, direction: Direction

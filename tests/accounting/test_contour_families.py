@@ -124,7 +124,7 @@ def test_pure_and_randomised_response_beside_a_gaussian_against_enumeration() ->
         assert found.upper - found.lower < 1e-10 * found.upper
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", mostly_slow(["remove", "add"]))
 def test_sampled_pure_beside_a_gaussian_against_enumeration(direction: Directions) -> None:
     events = [PoissonSampled(event=event, rate=0.1) for event, _, _ in PURE_LAWS]
     laws = [
@@ -205,12 +205,14 @@ def laplace_reference(
 
 @pytest.mark.parametrize(
     ("scales", "sigma", "delta"),
-    [
-        ([(1.0, 10), (3.0, 7)], 10.0, 1e-6),
-        ([(2.0, 40)], 4.0, 1e-12),
-        ([(5.0, 900)], None, 1e-8),
-        ([(20.0, 5000), (35.0, 800)], None, 1e-20),
-    ],
+    mostly_slow(
+        [
+            ([(1.0, 10), (3.0, 7)], 10.0, 1e-6),
+            ([(2.0, 40)], 4.0, 1e-12),
+            ([(5.0, 900)], None, 1e-8),
+            ([(20.0, 5000), (35.0, 800)], None, 1e-20),
+        ]
+    ),
 )
 def test_laplace_compositions_hold_long_arithmetic(
     scales: list[tuple[float, int]], sigma: float | None, delta: float

@@ -136,11 +136,13 @@ def test_holds_the_truth_near_the_phase_transition(
 
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
-    [
-        (1.468e-8, 0.8967, 5762, 3.175e-112),  # nothing can be split at one place
-        (2.833e-8, 0.8832, 318_483_808, 4.753e-169),
-        pytest.param(6.127e-9, 0.6348, 1_234_539_595, 1.773e-8, marks=pytest.mark.slow),
-    ],
+    mostly_slow(
+        [
+            (1.468e-8, 0.8967, 5762, 3.175e-112),  # nothing can be split at one place
+            (2.833e-8, 0.8832, 318_483_808, 4.753e-169),
+            pytest.param(6.127e-9, 0.6348, 1_234_539_595, 1.773e-8, marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_more_places_are_tried_where_one_does_not_serve(
     q: float, sigma: float, count: int, delta: float
@@ -187,11 +189,13 @@ def test_the_pieces_of_a_step_make_the_step() -> None:
 
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta", "epsilon"),
-    [
-        (0.003012, 24440.0, 31_142_254_190, 0.0087, 5.17713e-05),
-        (1.086e-5, 1.541, 5_701_823_258, 2.9e-26, 6.264432),
-        (0.01, 1.0, 1000, 1e-9, 3.0),
-    ],
+    mostly_slow(
+        [
+            (0.003012, 24440.0, 31_142_254_190, 0.0087, 5.17713e-05),
+            (1.086e-5, 1.541, 5_701_823_258, 2.9e-26, 6.264432),
+            (0.01, 1.0, 1000, 1e-9, 3.0),
+        ]
+    ),
 )
 def test_a_rare_jump_leaves_the_rest_its_mass_times_many_steps(
     q: float, sigma: float, count: int, delta: float, epsilon: float
@@ -281,6 +285,7 @@ def test_weights_of_a_cut_are_right_within_their_error() -> None:
             assert abs(truth - value) <= slip + mp.mpf(10) ** -36
 
 
+@pytest.mark.slow
 def test_other_places_of_the_cut_tell_the_same_delta() -> None:
     law = sampled(0.0031, 1.45, 521, 1.5e-9)
     log_delta = math.log(1.5e-9)
@@ -342,10 +347,12 @@ def draws(number: int, seed: int) -> list[tuple[float, float, int, float]]:
 
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
-    [
-        case if place < 5 else pytest.param(*case, marks=pytest.mark.slow)
-        for place, case in enumerate(draws(12, 78))
-    ],
+    mostly_slow(
+        [
+            case if place < 5 else pytest.param(*case, marks=pytest.mark.slow)
+            for place, case in enumerate(draws(12, 78))
+        ]
+    ),
 )
 def test_holds_the_truth_in_the_box(q: float, sigma: float, count: int, delta: float) -> None:
     found = epsilon_interval(steps(q, sigma, count), delta=delta, directions="remove")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.accounting.long_contours import MP, Points, boole, convolved, holds, mixed, own
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
 from tacet.accounting.contour.laws import Edged, Finite, law_of, three_points
@@ -130,7 +131,7 @@ def test_finite_laws_beside_a_gaussian_against_enumeration(
         assert found.upper - found.lower < 1e-9 * found.upper
 
 
-@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("direction", mostly_slow(BOTH, quick=7))
 @pytest.mark.parametrize(("event", "pairs"), ENUMERATED, ids=NAMES)
 def test_sampled_finite_laws_beside_a_gaussian_against_enumeration(
     event: Event, pairs: list[tuple[Any, Any]], direction: Directions
@@ -238,7 +239,7 @@ def test_the_law_of_truncated_laplace_noise(scale: float, bound: float) -> None:
 
 
 @pytest.mark.parametrize("direction", BOTH)
-@pytest.mark.parametrize("bound", [0.9375, 30.0])
+@pytest.mark.parametrize("bound", mostly_slow([0.9375, 30.0]))
 def test_truncated_laplace_on_samples_holds_long_sums(bound: float, direction: Directions) -> None:
     scale, rate, count = 2.0, 0.0625, 1000
     pairs, infinite = cut_pairs(scale, bound)
@@ -297,7 +298,7 @@ def test_the_law_of_bounded_range_has_the_largest_profile_of_coins() -> None:
 
 
 @pytest.mark.parametrize("direction", BOTH)
-@pytest.mark.parametrize("rate", [1.0, 0.125])
+@pytest.mark.parametrize("rate", mostly_slow([1.0, 0.125]))
 def test_bounded_range_compositions_hold_long_sums(rate: float, direction: Directions) -> None:
     event: Event = Exponential(epsilon=0.5)
     step = event.poisson_sampled(rate=rate)
@@ -346,7 +347,7 @@ def test_one_coordinate_of_discrete_laplace_noise_dominates_several(numerator: i
             assert stick(smaller, ratio) <= stick(together, ratio)
 
 
-@pytest.mark.parametrize("split", [0.0, 0.25, 0.5, 0.75, 1.0])
+@pytest.mark.parametrize("split", mostly_slow([0.0, 0.25, 0.5, 0.75, 1.0], quick=2))
 def test_the_full_shift_of_a_staircase_is_the_worst(split: float) -> None:
     found = three_points(Staircase(epsilon=0.75, split=split))
     assert found is not None

@@ -370,7 +370,9 @@ PANELS: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("event", PANELS, ids=[str(event)[:45] for event in PANELS])
+@pytest.mark.parametrize(
+    "event", mostly_slow(PANELS, quick=6), ids=[str(event)[:45] for event in PANELS]
+)
 @pytest.mark.parametrize("direction", BOTH)
 def test_the_tail_bound_is_above_all_later_nodes(event: Event, direction: Any) -> None:
     for count in (1, 40):

@@ -274,14 +274,17 @@ def test_less_noise_or_more_steps_never_cost_less(
 
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
-    [
-        (1e-9, 0.05, 10, 1e-5),
-        (0.5, 1e6, 10**12, 1e-5),
-        (0.999999, 0.05, 1, 1e-300),
-        (1e-9, 1e6, 1, 0.5),
-        (0.3, 0.05, 10**12, 1e-10),
-        (0.9, 50.0, 2, 1e-40),
-    ],
+    mostly_slow(
+        [
+            (1e-9, 0.05, 10, 1e-5),
+            (0.5, 1e6, 10**12, 1e-5),
+            (0.999999, 0.05, 1, 1e-300),
+            (1e-9, 1e6, 1, 0.5),
+            (0.3, 0.05, 10**12, 1e-10),
+            (0.9, 50.0, 2, 1e-40),
+        ],
+        quick=3,
+    ),
 )
 def test_extremes_give_valid_intervals_quickly(
     q: float, sigma: float, count: int, delta: float
@@ -326,6 +329,7 @@ def test_the_cumulant_is_known_at_the_least_abscissas_too() -> None:
             assert above - made.log_m < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "delta"),
     mostly_slow(
@@ -355,7 +359,7 @@ def test_faint_noise_and_many_steps_are_narrow(
 
 @pytest.mark.parametrize(
     ("q", "sigma", "count", "c", "last"),
-    [(0.02, 0.8, 50, 3.0, 60.0), (0.002, 0.08, 40_000, 5e-4, 0.05)],
+    mostly_slow([(0.02, 0.8, 50, 3.0, 60.0), (0.002, 0.08, 40_000, 5e-4, 0.05)]),
 )
 def test_the_tail_bound_is_above_all_later_nodes(
     q: float, sigma: float, count: int, c: float, last: float

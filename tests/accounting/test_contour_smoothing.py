@@ -8,6 +8,7 @@ import math
 from fractions import Fraction
 
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import epsilon_interval as accounted
 from tacet.accounting.contour import engine, smoothing
@@ -20,7 +21,7 @@ EQUAL: list[tuple[Event, int]] = [(Laplace(noise_multiplier=10.0), 100)]
 MIXED: list[tuple[Event, int]] = [(Laplace(noise_multiplier=4.0), 6), (Pure(epsilon=0.3), 4)]
 
 
-@pytest.mark.parametrize("events", [FEW, EQUAL, MIXED], ids=["few", "equal", "mixed"])
+@pytest.mark.parametrize("events", mostly_slow([FEW, EQUAL, MIXED]), ids=["few", "equal", "mixed"])
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
 def test_epsilon_holds_the_residues(events: list[tuple[Event, int]], delta: float) -> None:
     found = smoothing.epsilon_interval(events, delta=delta)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import priced
 from tacet.accounting.detection import true_positive_rate
@@ -71,7 +72,7 @@ def test_randomized_response_by_enumeration(rate: float, count: int) -> None:
     assert count > 1 or holds(found, truth)
 
 
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("rate", mostly_slow(RATES, quick=2))
 def test_geometric_noise_by_enumeration(rate: float) -> None:
     step = math.exp(-0.4)
     top = (1 - step) / (1 + step)
@@ -100,7 +101,7 @@ def test_gaussian_noise_by_its_formula(rate: float) -> None:
     assert found.upper == pytest.approx(truth, rel=1e-12)
 
 
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("rate", mostly_slow(RATES, quick=2))
 def test_a_sample_is_bounded_by_its_profile_and_no_test_beats_it(rate: float) -> None:
     """One Gaussian step on a sample, whose likelihood ratio rises: thresholds are the best tests.
 

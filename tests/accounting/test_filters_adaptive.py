@@ -21,6 +21,7 @@ from tests.accounting.filter_games import (
     play,
     renyi_at,
 )
+from tests.tiers import mostly_slow
 
 from tacet.accounting.filters import ApproximateFilter, Filter, RenyiFilter
 from tacet.errors import InvalidParameter, UnsupportedEvent, WrongUnit
@@ -71,7 +72,7 @@ def test_gdp_sums_bound_the_whole_tradeoff_curve(strategy: str) -> None:
 
 
 @strategies
-@pytest.mark.parametrize("kind", [ZCDP, GDP, ApproxDP])
+@pytest.mark.parametrize("kind", mostly_slow([ZCDP, GDP, ApproxDP]))
 def test_own_deltas_add_beside_the_rest(strategy: str, kind: type[Guarantee]) -> None:
     """Theorem 1 of docs/proofs/filters.md: the clean part is bounded as if alone."""
     limits: dict[type[Guarantee], Guarantee] = {

@@ -57,11 +57,13 @@ def marked_profile(step: SampledGaussian, mark: Mark, epsilon: float) -> mp.mpf:
 
 @pytest.mark.parametrize(
     ("rate", "noise", "mark", "epsilon"),
-    [
-        (1.03e-9, 0.6155, Mark(6.9, 0.15), 4.3e-4),
-        (2.2e-9, 1.65, Mark(19.0, 0.3), 0.065),
-        (8.3e-9, 0.84, Mark(11.0, 0.2), 20.0),
-    ],
+    mostly_slow(
+        [
+            (1.03e-9, 0.6155, Mark(6.9, 0.15), 4.3e-4),
+            (2.2e-9, 1.65, Mark(19.0, 0.3), 0.065),
+            (8.3e-9, 0.84, Mark(11.0, 0.2), 20.0),
+        ]
+    ),
 )
 def test_jumps_on_a_grid_hold_their_profile(
     rate: float, noise: float, mark: Mark, epsilon: float
@@ -243,6 +245,7 @@ def test_rare_jumps_over_a_tiny_bulk_are_narrow(
     assert again.upper >= delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     mostly_slow(

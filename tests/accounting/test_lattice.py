@@ -12,6 +12,7 @@ import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.engine import epsilon_interval
 from tacet.accounting.lattices.homogeneous import homogeneous_delta, homogeneous_epsilon
@@ -104,7 +105,10 @@ def test_the_published_vertices_of_the_region(count: int, pure: str) -> None:
 
 @pytest.mark.parametrize(
     ("pure", "count", "total"),
-    [("0.1", 1000, "1e-6"), ("1", 7, "1e-9"), ("0.001", 2000, "1e-10"), ("5", 40, "0.3")],
+    mostly_slow(
+        [("0.1", 1000, "1e-6"), ("1", 7, "1e-9"), ("0.001", 2000, "1e-10"), ("5", 40, "0.3")],
+        quick=3,
+    ),
 )
 def test_epsilon_is_where_the_literal_sum_meets_delta(pure: str, count: int, total: str) -> None:
     found = homogeneous_epsilon(pure, "1e-15", count=count, total=total)

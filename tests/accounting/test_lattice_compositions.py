@@ -15,6 +15,7 @@ import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.accounting.accountant import epsilon_interval as accounted
 from tacet.accounting.accountant import findings
@@ -106,12 +107,18 @@ def hold(composition: Sequence[tuple[Event, int]], truth: Any, *, wide: float = 
 
 @pytest.mark.parametrize(
     "pairs",
-    [
-        [("0.1", 0), ("0.2", 0), ("0.3", "1e-9"), ("0.5", 0)],
-        [("1", 0), ("0.123456789", "1e-7"), ("2.71828", 0), ("0.5", "1e-10"), ("0.5", 0)],
-        [(f"0.{digits}", 0) for digits in ("31", "7", "5123", "44", "9", "12", "8888", "61", "2")],
-        [("7", 0), ("0.001", 0), ("3", 0)],
-    ],
+    mostly_slow(
+        [
+            [("0.1", 0), ("0.2", 0), ("0.3", "1e-9"), ("0.5", 0)],
+            [("1", 0), ("0.123456789", "1e-7"), ("2.71828", 0), ("0.5", "1e-10"), ("0.5", 0)],
+            [
+                (f"0.{digits}", 0)
+                for digits in ("31", "7", "5123", "44", "9", "12", "8888", "61", "2")
+            ],
+            [("7", 0), ("0.001", 0), ("3", 0)],
+        ],
+        quick=2,
+    ),
 )
 def test_different_pairs_hold_the_published_sum(pairs: list[tuple[str, str]]) -> None:
     events: list[tuple[Event, int]] = [
@@ -122,17 +129,19 @@ def test_different_pairs_hold_the_published_sum(pairs: list[tuple[str, str]]) ->
 
 @pytest.mark.parametrize(
     "events",
-    [
-        [(RandomizedResponse(epsilon=1.0, categories=3), 4), (Pure(epsilon=0.5), 3)],
+    mostly_slow(
         [
-            (RandomizedResponse(epsilon=2.0, categories=7), 3),
-            (DiscreteLaplace(scale=3, sensitivity=1), 3),
-        ],
-        [
-            (DiscreteLaplace(scale=0.7, sensitivity=1.5), 2),
-            (RandomizedResponse(epsilon=0.3, categories=4), 3),
-        ],
-    ],
+            [(RandomizedResponse(epsilon=1.0, categories=3), 4), (Pure(epsilon=0.5), 3)],
+            [
+                (RandomizedResponse(epsilon=2.0, categories=7), 3),
+                (DiscreteLaplace(scale=3, sensitivity=1), 3),
+            ],
+            [
+                (DiscreteLaplace(scale=0.7, sensitivity=1.5), 2),
+                (RandomizedResponse(epsilon=0.3, categories=4), 3),
+            ],
+        ]
+    ),
     ids=["response and pure", "response and integers", "no lattice"],
 )
 def test_three_losses_hold_the_joint_law(events: list[tuple[Event, int]]) -> None:

@@ -151,6 +151,7 @@ def test_whoever_stops_because_of_the_reading_gains_nothing(stop: str, seed: int
     assert 0 < leaked <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", mostly_slow([0.3, 0.05]))
 def test_no_adversary_at_all_passes_the_reading_more_often_than_delta(delta: float) -> None:
     """The best of all choices of up to 16 questions, by dynamic programming, exactly."""

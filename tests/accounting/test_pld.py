@@ -174,11 +174,13 @@ def test_gaussian_sums_against_their_closed_form(delta: float, count: int) -> No
 
 @pytest.mark.parametrize(
     ("rate", "noise", "steps", "delta", "epsilon"),
-    [
-        (0.01, 1.0, 1_000, 1e-5, 1.8282367),
-        (0.01, 1.0, 10_000, 1e-5, 6.1877124),
-        (0.001, 0.6, 50_000, 1e-5, 4.3800978),
-    ],
+    mostly_slow(
+        [
+            (0.01, 1.0, 1_000, 1e-5, 1.8282367),
+            (0.01, 1.0, 10_000, 1e-5, 6.1877124),
+            (0.001, 0.6, 50_000, 1e-5, 4.3800978),
+        ]
+    ),
 )
 def test_reference_values_of_the_sampled_gaussian(
     rate: float, noise: float, steps: int, delta: float, epsilon: float

@@ -16,6 +16,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.accounting import accountant, selection, tries
 from tacet.accounting.accountant import delta, epsilon
@@ -136,7 +137,7 @@ def test_the_middle_of_the_sharpest_pair_is_a_law() -> None:
     assert mpmath.almosteq(mpmath.fsum(q), 1)
 
 
-@pytest.mark.parametrize(("shape", "stop"), LAWS)
+@pytest.mark.parametrize(("shape", "stop"), mostly_slow(LAWS, quick=3))
 def test_the_mean_and_the_failures_by_their_series(shape: float, stop: float) -> None:
     eta, gamma = mpmath.mpf(str(shape)), mpmath.mpf(str(stop))
 
@@ -266,6 +267,7 @@ def test_gaussian_runs_in_cells(shift: float, reverse: bool) -> None:
         assert hockey_stick(one, two, spent) <= 1e-4
 
 
+@pytest.mark.slow
 def test_the_profile_of_a_run_beats_its_divergences() -> None:
     run = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01) * 1000
     for shape in (0, 1):

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting import (
     delta,
@@ -49,19 +50,25 @@ def _gaussian_delta(mu: float, at: float) -> float:
 
 @pytest.mark.parametrize(
     ("event", "squared"),
-    [
-        (_NOISE.poisson_sampled(rate=1), 4),
-        (_NOISE.poisson_sampled(rate=1).poisson_sampled(rate=1), 4),
-        ((_NOISE * 2).poisson_sampled(rate=1), 8),
-        (_NOISE.poisson_sampled(rate=1) * 3, 12),
-        ((_NOISE.poisson_sampled(rate=1) + Pure(epsilon=0)).poisson_sampled(rate=1), 4),
-        (_NOISE.poisson_sampled(rate=1) + _NOISE, 5),  # outside a sample: as the relation moves it
-        (_NOISE.randomly_allocated(steps=1), 4),
-        (_NOISE.randomly_allocated(steps=3, uses=3), 12),
-        (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)), 4),
-        (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)) * 2, 8),
-        (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)) + _NOISE, 5),
-    ],
+    mostly_slow(
+        [
+            (_NOISE.poisson_sampled(rate=1), 4),
+            (_NOISE.poisson_sampled(rate=1).poisson_sampled(rate=1), 4),
+            ((_NOISE * 2).poisson_sampled(rate=1), 8),
+            (_NOISE.poisson_sampled(rate=1) * 3, 12),
+            ((_NOISE.poisson_sampled(rate=1) + Pure(epsilon=0)).poisson_sampled(rate=1), 4),
+            (
+                _NOISE.poisson_sampled(rate=1) + _NOISE,
+                5,
+            ),  # outside a sample: as the relation moves it
+            (_NOISE.randomly_allocated(steps=1), 4),
+            (_NOISE.randomly_allocated(steps=3, uses=3), 12),
+            (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)), 4),
+            (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)) * 2, 8),
+            (GaussianMixture(noise_multiplier=1, shifts=(1,), weights=(1,)) + _NOISE, 5),
+        ],
+        quick=2,
+    ),
     ids=lambda value: type(value).__name__ if isinstance(value, Event) else str(value),
 )
 def test_where_everybody_takes_part_a_replaced_unit_moves_twice_as_far(
@@ -91,7 +98,7 @@ def test_everybody_costs_no_less_than_nearly_everybody() -> None:
             assert delta(nearly, epsilon=at, neighbors=AddRemove) < most
 
 
-@pytest.mark.parametrize("opposite", [1.0, 0.5])
+@pytest.mark.parametrize("opposite", mostly_slow([1.0, 0.5]))
 def test_a_replaced_mixture_is_no_better_than_its_two_sides(opposite: float) -> None:
     """One unit moves up, the other down: the pair's delta by a sum over a fine grid."""
     x = np.linspace(-12, 12, 200_001)

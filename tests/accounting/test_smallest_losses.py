@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from tests.tiers import mostly_slow
 
 from tacet.accounting.pld import capped_bases
 from tacet.accounting.pld.capped_bases import base_apart
@@ -92,7 +93,7 @@ def pairs(seed: int, *, add: bool) -> tuple[Law, Law]:
     return added(base), added(rest)
 
 
-@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("add", mostly_slow([False, True]))
 @pytest.mark.parametrize("count", [2, 3])
 def test_finite_laws_lie_between_both_theorems(count: int, *, add: bool) -> None:
     """Exact fractions; and without what the theorems ask for, the bounds would not hold."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
+from tests.tiers import mostly_slow
 
 from tacet.audit import Bound, anytime, log_evidence, one_run, one_run_f_dp
 from tacet.audit.binomials import at_least, rate_above, rate_below
@@ -113,7 +114,7 @@ AUDITS: dict[str, Callable[[Any, Any], Bound]] = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", AUDITS)
-@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.0, 1.0]))
 def test_bounds_above_the_truth_are_as_rare_as_stated(name: str, epsilon: float) -> None:
     # A fifth of 300 runs may lie: more than 96 with p < 1e-6.
     drawn = np.random.default_rng(5)

@@ -9,6 +9,7 @@ import shlex
 
 import pytest
 from tests.cli.conftest import ROOT, Run
+from tests.tiers import mostly_slow
 
 from tacet.cli import account, calibrate
 
@@ -43,7 +44,7 @@ def test_there_are_examples() -> None:
     assert sum(bool(printed) for _, printed in PAGED) == 2
 
 
-@pytest.mark.parametrize("command", [*HELPED, *(command for command, _ in PAGED)])
+@pytest.mark.parametrize("command", mostly_slow([*HELPED, *(command for command, _ in PAGED)]))
 def test_each_example_runs(run: Run, command: str) -> None:
     ran = run(*shlex.split(command)[1:])
     assert ran.code == 0, ran.err

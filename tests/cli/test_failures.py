@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Ran, Run
+from tests.tiers import mostly_slow
 
 from tacet.cli.app import main
 from tacet.cli.failures import ExitCode, reporting
@@ -140,16 +141,19 @@ def test_a_ledger_that_cannot_be_opened_ends_with_5(
 
 @pytest.mark.parametrize(
     ("raised", "code"),
-    [
-        (EngineFailed(), 1),
-        (ValueError(SECRET), 1),
-        (RecursionError(SECRET), 1),
-        (MemoryError(SECRET), 1),
-        (SourceChanged("The file was changed."), 4),
-        (LedgerFailed("budget.db", reason="disk I/O error"), 5),
-        (KeyboardInterrupt(), 130),
-        (BrokenPipeError(), 141),
-    ],
+    mostly_slow(
+        [
+            (EngineFailed(), 1),
+            (ValueError(SECRET), 1),
+            (RecursionError(SECRET), 1),
+            (MemoryError(SECRET), 1),
+            (SourceChanged("The file was changed."), 4),
+            (LedgerFailed("budget.db", reason="disk I/O error"), 5),
+            (KeyboardInterrupt(), 130),
+            (BrokenPipeError(), 141),
+        ],
+        quick=6,
+    ),
 )
 def test_what_the_engine_raises_shows_no_row(
     capsys: pytest.CaptureFixture[str],
@@ -210,7 +214,9 @@ def test_a_hostile_header_steers_no_terminal(run: Run, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
 
 
-@pytest.mark.parametrize("text", ["x' OR '1'='1", "'); DROP TABLE t; --", '"', "\\", "; SELECT 1"])
+@pytest.mark.parametrize(
+    "text", mostly_slow(["x' OR '1'='1", "'); DROP TABLE t; --", '"', "\\", "; SELECT 1"], quick=2)
+)
 def test_texts_in_options_stay_texts(run: Run, visits: str, tmp_path: Path, text: str) -> None:
     before = Path(visits).read_bytes()
     (tmp_path / "keys").write_text(f"{text}\nA\n")

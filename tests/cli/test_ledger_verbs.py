@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.ledger.ledgers import EVENT
 from tests.postgres_server import empty_schema
+from tests.tiers import mostly_slow
 
 from tacet.ledger.entries import Part
 from tacet.ledger.opening import open_ledger
@@ -113,16 +114,19 @@ def test_splits_are_shown(run: Run, ledger: str) -> None:
 
 @pytest.mark.parametrize(
     ("change", "code"),
-    [
-        (("--budget", "rho=0.6,delta=1e-8"), 5),
-        (("--max-rows", "3"), 5),
-        (("--sub-account", "ana=rho=0.4"), 5),
-        (("--sub-account", "bo=epsilon=1"), 2),
-        (("--sub-account", "bo"), 2),
-        (("--sub-account", "=rho=1"), 2),
-        (("--sub-account", "bo=rho=x"), 2),
-        (("--row",), 2),
-    ],
+    mostly_slow(
+        [
+            (("--budget", "rho=0.6,delta=1e-8"), 5),
+            (("--max-rows", "3"), 5),
+            (("--sub-account", "ana=rho=0.4"), 5),
+            (("--sub-account", "bo=epsilon=1"), 2),
+            (("--sub-account", "bo"), 2),
+            (("--sub-account", "=rho=1"), 2),
+            (("--sub-account", "bo=rho=x"), 2),
+            (("--row",), 2),
+        ],
+        quick=7,
+    ),
 )
 def test_other_terms_and_units_end_with_a_named_error(
     run: Run, ledger: str, change: tuple[str, ...], code: int

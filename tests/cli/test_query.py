@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from tests.cli.conftest import Run
+from tests.tiers import mostly_slow
 
 from tacet.cli import output as storing
 
@@ -149,21 +150,28 @@ def test_keys_from_a_file_are_one_a_line(run: Run, visits: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("sql", "keys", "found"),
-    [
-        ("SELECT age, COUNT(*) AS n FROM visits GROUP BY age", "age=20,21", {20: 8, 21: 8}),
-        ("SELECT zip, COUNT(*) AS n FROM visits GROUP BY zip", "zip=00,01", {"00": 134, "01": 134}),
-        (
-            "SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) AS n FROM visits GROUP BY decade",
-            "decade=20,60",
-            {20: 80, 60: 80},
-        ),
-        (
-            "SELECT age >= 60 AS old, COUNT(*) AS n FROM visits GROUP BY old",
-            "old=true,FALSE",
-            {True: 80, False: 320},
-        ),
-        ("SELECT county, COUNT(*) AS n FROM visits GROUP BY county", "COUNTY= A,B", None),
-    ],
+    mostly_slow(
+        [
+            ("SELECT age, COUNT(*) AS n FROM visits GROUP BY age", "age=20,21", {20: 8, 21: 8}),
+            (
+                "SELECT zip, COUNT(*) AS n FROM visits GROUP BY zip",
+                "zip=00,01",
+                {"00": 134, "01": 134},
+            ),
+            (
+                "SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) AS n FROM visits GROUP BY decade",
+                "decade=20,60",
+                {20: 80, 60: 80},
+            ),
+            (
+                "SELECT age >= 60 AS old, COUNT(*) AS n FROM visits GROUP BY old",
+                "old=true,FALSE",
+                {True: 80, False: 320},
+            ),
+            ("SELECT county, COUNT(*) AS n FROM visits GROUP BY county", "COUNTY= A,B", None),
+        ],
+        quick=3,
+    ),
 )
 def test_keys_are_read_as_what_the_column_holds(
     run: Run, visits: str, sql: str, keys: str, found: dict[object, int] | None

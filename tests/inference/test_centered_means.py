@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ApproxDP, PureDP, inference
 from tacet.bits import SeededBits
@@ -37,7 +38,9 @@ def test_bounds_without_much_noise_are_the_powers_of_two_around(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [GDP(1), PureDP(1), ApproxDP(1, 1e-6)], ids=repr)
+@pytest.mark.parametrize(
+    "budget", mostly_slow([GDP(1), PureDP(1), ApproxDP(1, 1e-6)], quick=2), ids=repr
+)
 def test_noise_alone_seldom_widens_the_bounds(budget: Guarantee) -> None:
     # At most 1 in 100 by the choice of the threshold: more than 17 of 300 with p < 1e-7.
     bits = SeededBits(3)
@@ -46,7 +49,7 @@ def test_noise_alone_seldom_widens_the_bounds(budget: Guarantee) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bounds", [(None, None), (-1e9, 1e9)])
+@pytest.mark.parametrize("bounds", mostly_slow([(None, None), (-1e9, 1e9)]))
 def test_means_in_wide_bounds_are_nearly_as_good_as_in_narrow_ones(
     bounds: tuple[float | None, float | None],
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
 from tacet.errors import InvalidParameter, MissingBound
@@ -133,7 +134,9 @@ def test_without_noise_it_is_scikit_learns() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("budget", "n"), [(GDP(1), 5000), (PureDP(1), 20_000), (ApproxDP(1, 1e-6), 20_000)], ids=repr
+    ("budget", "n"),
+    mostly_slow([(GDP(1), 5000), (PureDP(1), 20_000), (ApproxDP(1, 1e-6), 20_000)]),
+    ids=repr,
 )
 def test_intervals_cover_distinct_variances_and_angles_are_as_told(
     budget: Guarantee, n: int

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ApproxDP, PureDP, inference
 from tacet.bits import SeededBits
@@ -45,7 +46,9 @@ def test_noise_is_what_the_budget_asks_for(budget: Guarantee, error: float) -> N
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [GDP(0.5), PureDP(1), ApproxDP(0.5, 1e-6)], ids=repr)
+@pytest.mark.parametrize(
+    "budget", mostly_slow([GDP(0.5), PureDP(1), ApproxDP(0.5, 1e-6)], quick=2), ids=repr
+)
 @pytest.mark.parametrize("cells", [1, 2, 40])
 def test_bands_hold_the_whole_function(budget: Guarantee, cells: int) -> None:
     # At least 95 % by the theorem: fewer than 166 of 200 with p < 1e-9.

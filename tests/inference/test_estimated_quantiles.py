@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
 from tacet.bits import SeededBits
@@ -104,7 +105,7 @@ DESIGNS: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], Callable[[
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("design", "q", "budget"),
-    list(itertools.product(DESIGNS, [0.25, 0.5, 0.8], [PureDP(2), GDP(1)])),
+    mostly_slow(list(itertools.product(DESIGNS, [0.25, 0.5, 0.8], [PureDP(2), GDP(1)])), quick=2),
     ids=str,
 )
 def test_intervals_cover_the_quantile(design: str, q: float, budget: Guarantee) -> None:

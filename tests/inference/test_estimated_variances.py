@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
 from tacet.bits import SeededBits
@@ -34,7 +35,7 @@ def covered(estimates: list[Estimate], truth: float) -> int:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [PureDP(1), GDP(1)], ids=repr)
+@pytest.mark.parametrize("budget", mostly_slow([PureDP(1), GDP(1)]), ids=repr)
 def test_intervals_cover_the_variance_and_its_root(budget: Guarantee) -> None:
     # Fewer than 255 of 300 with p < 1e-9 at a coverage of 0.95; it may be more.
     drawn, bits = np.random.default_rng(1), SeededBits(2)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
 from tacet.errors import FitFailed, InvalidParameter, MissingBound
@@ -96,7 +97,9 @@ def test_the_law_has_the_mean_that_was_asked(shape: float, tries: float) -> None
     assert BestOf(event=event).mean == pytest.approx(tries, rel=1e-3)
 
 
-@pytest.mark.parametrize("budget", [RenyiDP(8, 2), RenyiDP(4, 1.5), ApproxDP(1, 1e-6)], ids=repr)
+@pytest.mark.parametrize(
+    "budget", mostly_slow([RenyiDP(8, 2), RenyiDP(4, 1.5), ApproxDP(1, 1e-6)]), ids=repr
+)
 def test_the_best_of_the_runs_is_priced_within_the_budget(budget: Guarantee) -> None:
     runs = runs_within(budget, shape=1.0, tries=20.0)
     dearer = events.NegativeBinomialTries(
@@ -167,6 +170,7 @@ def test_as_many_fits_are_made_as_the_law_says() -> None:
     assert 3.4 < (len(FITS) - 2 * 200) / 200 < 6.6
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_better_candidate_wins_once_it_was_drawn() -> None:
     # Scores differ by 3/5 with a noise of 0.01; of 20 draws in the mean all are bad in 1 of 11:
@@ -182,6 +186,7 @@ def test_the_better_candidate_wins_once_it_was_drawn() -> None:
     assert won >= 60
 
 
+@pytest.mark.slow
 def test_a_penalty_is_chosen_under_approximate_privacy() -> None:
     x, y = people(60_000, seed=6)
     ridge = RidgeRegression(

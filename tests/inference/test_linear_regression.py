@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from tests.inference.watched_fits import Floats, watch, worst_rows
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting
 from tacet.errors import InvalidParameter, MissingBound
@@ -103,7 +104,7 @@ def test_the_event_costs_the_budget_and_says_every_release(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("n", [500, 1000])
+@pytest.mark.parametrize("n", mostly_slow([500, 1000]))
 def test_intervals_of_slopes_cover(n: int) -> None:
     # 60 fits of 4 slopes, nearly uncorrelated: below 0.85 with p < 1e-7 at a coverage of 0.95.
     covered, _ = shares_covered(n, "normal", fits=60, seed=n)

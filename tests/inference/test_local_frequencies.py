@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, mechanisms
 from tacet.bits import ScriptedBits
@@ -69,7 +70,7 @@ def test_two_noisy_categories_differ_by_what_is_claimed(monkeypatch: pytest.Monk
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [PureDP(0.5), PureDP(3), GDP(1)], ids=repr)
+@pytest.mark.parametrize("budget", mostly_slow([PureDP(0.5), PureDP(3), GDP(1)]), ids=repr)
 @pytest.mark.parametrize("k", [3, 20])
 def test_intervals_cover(budget: Guarantee, k: int) -> None:
     drawn, bits = np.random.default_rng(k), SeededBits(k)

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logsumexp
 from tests.inference.watched_fits import Floats, worst_rows
+from tests.tiers import mostly_slow
 
 from tacet import (
     GDP,
@@ -123,7 +124,9 @@ def test_the_noise_is_what_the_event_says(monkeypatch: pytest.MonkeyPatch) -> No
         assert noise.l2_sensitivity == 0.3  # the decimal
 
 
-@pytest.mark.parametrize(("rate", "steps"), [(0.05, 100), (1.0, 20), (0.5, 5)])
+@pytest.mark.parametrize(
+    ("rate", "steps"), mostly_slow([(0.05, 100), (1.0, 20), (0.5, 5)], quick=2)
+)
 def test_the_event_costs_the_budget_under_replacement(rate: float, steps: int) -> None:
     x, y = people(300, np.random.default_rng(5))
     model = NoisySGD(
@@ -220,7 +223,7 @@ def test_clipping_bends_coefficients_and_more_people_do_not_mend_it() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["squared", "huber", "poisson"])
+@pytest.mark.parametrize("kind", mostly_slow(["squared", "huber", "poisson"], quick=2))
 def test_a_wide_clip_finds_the_coefficients(kind: str) -> None:
     drawn = np.random.default_rng(9)
     x = drawn.normal(size=(20_000, 2))

@@ -176,6 +176,7 @@ def test_it_finds_the_features_that_matter(inner: Any) -> None:
     assert fitted.score(x, target) > (0.8 if inner is logistic else 0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_cover_after_selection_and_would_not_without_the_split() -> None:
     # 3 features of 40 have an effect, 6 are selected: 3 by chance. 60 samples of 6 intervals at

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import DURABLE, address
+from tests.tiers import mostly_slow
 
 from tacet.errors import InvalidParameter
 from tacet.ledger.opening import open_ledger
@@ -94,7 +95,7 @@ raise SystemExit(code)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize(("durable", "status"), [(False, 7), (True, 0)])
+@pytest.mark.parametrize(("durable", "status"), mostly_slow([(False, 7), (True, 0)]))
 def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, status: int) -> None:
     url = repr(f"sqlite:///{tmp_path}/budget.db" if durable else None)
     code = FORK.replace("URL", url)
@@ -139,7 +140,7 @@ assert ledger.verify("visits") == 2 * (3 * 12 + 8 * 2)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize("kind", DURABLE)
+@pytest.mark.parametrize("kind", mostly_slow(DURABLE))
 def test_forks_in_the_middle_of_threads_share_one_budget(tmp_path: Path, kind: str) -> None:
     code = FORKS_BESIDE_THREADS.replace("URL", repr(address(kind, tmp_path)))
     done = subprocess.run(
@@ -189,7 +190,7 @@ assert forked == [0] * 4 and ledger.remaining("visits") == PureDP(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize("kind", DURABLE)
+@pytest.mark.parametrize("kind", mostly_slow(DURABLE))
 def test_a_fork_waits_for_the_transactions_of_other_threads(tmp_path: Path, kind: str) -> None:
     code = FORKS_IN_THE_MIDDLE.replace("URL", repr(address(kind, tmp_path)))
     done = subprocess.run(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
+from tests.tiers import mostly_slow
 
 from tacet.ledger.ledger import Ledger
 from tacet.ledger.opening import open_ledger
@@ -80,7 +81,7 @@ def cuts(image: Image) -> Iterator[int]:
                 yield boundary + inside
 
 
-@pytest.mark.parametrize("tail", ["missing", "zeros", "noise"])
+@pytest.mark.parametrize("tail", mostly_slow(["missing", "zeros", "noise"], quick=2))
 def test_what_was_acknowledged_survives_any_loss_of_what_came_after(
     image: Image, tmp_path: Path, tail: str
 ) -> None:

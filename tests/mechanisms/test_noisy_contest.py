@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from tests.tiers import mostly_slow
 
 from tacet.bits import RandomBits, ScriptedBits, SeededBits
 from tacet.mechanisms.selection import contest
@@ -118,7 +119,7 @@ def test_the_largest_scores_are_counted_from(count: int) -> None:
             assert contest._largest(scores, count)[()] == np.sort(scores)[-count]
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", mostly_slow(NOISES, quick=2))
 def test_the_float_noise_is_as_exact_as_the_cut_assumes(noise: Noise) -> None:
     words = np.concatenate([SeededBits(8).words(1500), SeededBits(9).words(1500) >> np.uint64(20)])
     edges = [k << s for s in range(0, 63, 3) for k in (1, 3)] + [
@@ -286,7 +287,7 @@ def test_refining_those_that_stand_for_many_changes_nothing(
     assert [told(seed) for seed in range(30)] == fast
 
 
-@pytest.mark.parametrize("copies", [1, 2, 1000, 2**40, 2**53])
+@pytest.mark.parametrize("copies", mostly_slow([1, 2, 1000, 2**40, 2**53], quick=2))
 def test_the_float_of_the_largest_is_as_exact_as_the_cut_assumes(copies: int) -> None:
     drawn = np.concatenate(
         [

@@ -55,7 +55,7 @@ def waiting_law(comparison: Comparison, step: int, length: int) -> NDArray[np.fl
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("grid", [None, 0])
+@pytest.mark.parametrize("grid", mostly_slow([None, 0]))
 def test_refreshed_waits_are_independent_with_the_exact_law(grid: Any) -> None:
     # 40,000 answers; 40 cells. The law holds with p > 1e-8, one of 10% less noise is refused.
     sparse = Sparse(
@@ -97,6 +97,7 @@ def outcomes(comparison: Comparison, *, count: int) -> tuple[dict[Any, int], NDA
     return numbered, np.array(list(masses.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", mostly_slow([False, True]))
 @pytest.mark.parametrize("way", ["release", pytest.param("start", marks=pytest.mark.slow)])

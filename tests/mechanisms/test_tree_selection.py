@@ -60,7 +60,7 @@ def law(
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("branching", mostly_slow([2, pytest.param(4, marks=pytest.mark.slow), 8]))
+@pytest.mark.parametrize("branching", [2, pytest.param(4, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("monotone", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_choices_have_the_exact_law(branching: int, monotone: bool) -> None:
     walk = TreeSelection(noise_multiplier=1, sensitivity=1, branching=branching, monotone=monotone)
@@ -133,7 +133,9 @@ def test_contrasts_move_by_the_sensitivity_and_no_more(branching: int) -> None:
     assert max(np.linalg.norm(contrasts @ move) for move in rising) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(("branching", "size"), [(2, 4), (2, 8), (4, 4), (4, 16)])
+@pytest.mark.parametrize(
+    ("branching", "size"), mostly_slow([(2, 4), (2, 8), (4, 4), (4, 16)], quick=3)
+)
 @pytest.mark.parametrize("multiplier", [0.7, 2.0])
 def test_neighbours_keep_the_curve_of_the_event(
     branching: int, size: int, multiplier: float

@@ -15,6 +15,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.errors import InvalidParameter
 from tacet.privacy import conversions as c
@@ -106,7 +107,7 @@ def test_renyi_of_laplace_by_quadrature(epsilon: float, alpha: float) -> None:
     assert value <= c.renyi_from_pure(epsilon, alpha=alpha)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.01, 0.5, 1.0, 4.0, 20.0]))
 @pytest.mark.parametrize(
     ("forth", "back", "part"),
     [
@@ -176,7 +177,10 @@ def test_rational_conversions_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mu", "epsilon"), [(1.0, 1.0), (0.1, 1.0), (0.01, 0.2), (3.0, 0.0), (2.0, 30.0), (1e-4, 1e-3)]
+    ("mu", "epsilon"),
+    mostly_slow(
+        [(1.0, 1.0), (0.1, 1.0), (0.01, 0.2), (3.0, 0.0), (2.0, 30.0), (1e-4, 1e-3)], quick=3
+    ),
 )
 def test_gaussian_delta_by_quadrature_of_densities(mu: float, epsilon: float) -> None:
     with mpmath.workdps(40):
@@ -219,7 +223,7 @@ def test_the_largest_mu_and_rho_meet_their_target(epsilon: float, delta: float) 
             assert back >= epsilon * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("rho", [1e-12, 1e-4, 0.05, 0.5, 30.0])
+@pytest.mark.parametrize("rho", mostly_slow([1e-12, 1e-4, 0.05, 0.5, 30.0], quick=2))
 @pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-6, 0.1])
 def test_zcdp_epsilon_is_the_infimum_over_orders(rho: float, delta: float) -> None:
     r, tail = mpmath.mpf(rho), -mpmath.log(mpmath.mpf(delta))

@@ -53,6 +53,7 @@ def test_two_coins_reach_the_optimal_epsilon(alpha: Fraction, spent: float, delt
         assert far(low) > spent * 0.9  # and not far within, or the test would say little
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 40), min_size=2, max_size=5),
     st.lists(st.integers(1, 40), min_size=2, max_size=5),

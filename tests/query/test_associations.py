@@ -132,7 +132,7 @@ def test_intervals_are_hardly_wider_than_their_errors_say() -> None:
         assert np.median(ratio) < 1.1
 
 
-@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("laplace", mostly_slow([True, False]))
 def test_they_err_much_less_than_noisy_moments_with_a_share_each(*, laplace: bool) -> None:
     """Against sums of 1, u, v, u v (and squares) about the middle, to first order."""
     x, y = _clamped("dependent")

@@ -143,6 +143,7 @@ def check_price(
     assert profile(event, float(request.epsilon)) <= float(request.delta) * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", mostly_slow(REQUESTS[:2]), ids=str)
 def test_a_mixed_batch_costs_no_more_than_its_request(request_: tacet.ApproxDP) -> None:
     mixed = [[("median", 1), ("mean", 2)], [("interval", 1), ("median", 1)]]

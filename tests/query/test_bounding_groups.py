@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.neighbor_tables import statement_of
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -137,7 +138,7 @@ class Rewrite:
         return left if k is None else self.sample(left, k, self.hash(person, None, None))
 
 
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("limits", mostly_slow(LIMITS, quick=2), ids=str)
 def test_the_rows_that_stay_are_those_of_a_plain_rewrite(limits: Limits) -> None:
     lines = table(40, seed=len(str(limits)))
     for grouped, salt in zip((True, False), salts(2), strict=True):
@@ -156,7 +157,7 @@ def test_the_rows_that_stay_are_those_of_a_plain_rewrite(limits: Limits) -> None
             assert kept(session, question(session, grouped=grouped), salt=salt) == expected
 
 
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("limits", mostly_slow(LIMITS, quick=4), ids=str)
 def test_no_person_passes_a_limit_and_none_loses_more_than_it_asks(limits: Limits) -> None:
     lines = table(150, seed=5)
     m, r, k = (limits.get(n, 10**6) for n in ("max_groups", "max_rows_per_group", "max_rows"))

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.query import bounding
@@ -63,7 +64,7 @@ def kept(
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("cell", [["cell"], ["cell", "k0"]], ids=["public", "found"])
+@pytest.mark.parametrize("cell", mostly_slow([["cell"], ["cell", "k0"]]), ids=["public", "found"])
 @pytest.mark.parametrize("name", HASHES)
 def test_wide_rows_stay_as_in_the_order_of_all_columns(
     name: str, cell: list[str], limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch

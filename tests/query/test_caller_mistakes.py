@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter, MissingBound, TacetError, UnsafeExpression
@@ -333,7 +334,7 @@ def test_a_wrong_name_or_number_is_refused_by_name(case: str) -> None:
     refused(*{**NAMES, **NUMBERS}[case])
 
 
-@pytest.mark.parametrize("case", UNSAFE)
+@pytest.mark.parametrize("case", mostly_slow(UNSAFE, quick=6))
 def test_what_is_not_row_wise_and_total_is_refused_wherever_it_stands(case: str) -> None:
     text = UNSAFE[case]
     for ask, argument in (

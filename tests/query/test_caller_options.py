@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_caller_mistakes import FRAME, SECRET, refused
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import (
@@ -78,7 +79,7 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("account", ACCOUNTS, ids=str)
+@pytest.mark.parametrize("account", mostly_slow(ACCOUNTS, quick=3), ids=str)
 def test_budgets_of_another_unit_are_refused_with_a_conversion_that_works(
     account: Guarantee,
 ) -> None:

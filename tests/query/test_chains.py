@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_several_quantiles import neighbours
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -81,7 +82,7 @@ def pvalue(seen: dict[Any, int], chances: dict[Any, float]) -> float:
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(4)], ids=str)
 @pytest.mark.parametrize(
     ("counts", "total"),
-    [([3, 0, 2, 1], 6), ([1, 5, 0, 0], 3), ([0, 0, 0, 0], 2), ([9, 1, 2, 0], 20)],
+    mostly_slow([([3, 0, 2, 1], 6), ([1, 5, 0, 0], 3), ([0, 0, 0, 0], 2), ([9, 1, 2, 0], 20)]),
 )
 def test_chains_have_their_law(
     counts: list[int], total: int, rate: Fraction, monkeypatch: pytest.MonkeyPatch
@@ -105,7 +106,7 @@ def test_chains_have_their_law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("engine", [False, True])
+@pytest.mark.parametrize("engine", mostly_slow([False, True]))
 def test_a_question_draws_from_the_law_about_a_noisy_count(
     *, engine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,13 +146,16 @@ def test_a_question_draws_from_the_law_about_a_noisy_count(
 @pytest.mark.parametrize("wanted", [QUARTILES, UNEVEN], ids=["quartiles", "uneven"])
 @pytest.mark.parametrize(
     "reach",
-    [
-        ONE,
-        Reach.within(max_rows=2, cells=1, replaced=False),
-        Reach.within(max_rows=2, cells=2, replaced=False),
-        Reach.within(max_rows=1, cells=1, replaced=True),
-        Reach.within(max_rows=1, cells=2, replaced=True),
-    ],
+    mostly_slow(
+        [
+            ONE,
+            Reach.within(max_rows=2, cells=1, replaced=False),
+            Reach.within(max_rows=2, cells=2, replaced=False),
+            Reach.within(max_rows=1, cells=1, replaced=True),
+            Reach.within(max_rows=1, cells=2, replaced=True),
+        ],
+        quick=3,
+    ),
     ids=str,
 )
 def test_chains_of_all_groups_tell_no_more_than_their_share(
@@ -191,15 +195,18 @@ def test_a_row_that_is_replaced_counts_twice() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "total", "rate"),
-    [
-        (1, 1_000, Fraction(2, 5)),
-        (1, 700, Fraction(2, 5)),
-        (1, 0, Fraction(1, 3)),
-        (0, 7, Fraction(1)),
-        (1, 1_000, Fraction(10**5)),
-        (2**30, 1_000 << 30, Fraction(2, 5)),
-        (1, 1_000, Fraction(1, 10**6)),
-    ],
+    mostly_slow(
+        [
+            (1, 1_000, Fraction(2, 5)),
+            (1, 700, Fraction(2, 5)),
+            (1, 0, Fraction(1, 3)),
+            (0, 7, Fraction(1)),
+            (1, 1_000, Fraction(10**5)),
+            (2**30, 1_000 << 30, Fraction(2, 5)),
+            (1, 1_000, Fraction(1, 10**6)),
+        ],
+        quick=4,
+    ),
 )
 def test_no_proposal_is_too_rare(
     scale: int, total: int, rate: Fraction, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +237,7 @@ def test_no_proposal_is_too_rare(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", [tacet.PureDP(1), tacet.GDP("0.6")], ids=str)
+@pytest.mark.parametrize("budget", mostly_slow([tacet.PureDP(1), tacet.GDP("0.6")]), ids=str)
 def test_errors_of_chains_are_as_promised(budget: Any) -> None:
     """50 cells, five quantiles each, of 2,000 rows that do not repeat: to within 15 %.
 

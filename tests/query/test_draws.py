@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import accounting
@@ -99,7 +100,7 @@ def priced(share: Share, event: events.Event) -> float:
             return 0.0
 
 
-@pytest.mark.parametrize("share", SHARES, ids=str)
+@pytest.mark.parametrize("share", mostly_slow(SHARES, quick=20), ids=str)
 @pytest.mark.parametrize("reach", REACHES, ids=str)
 def test_no_way_to_spread_rows_costs_more_than_the_share(reach: Reach, share: Share) -> None:
     cases: list[tuple[Callable[[Reach], Sensitivity], int, set[tuple[Fraction, ...]]]] = [

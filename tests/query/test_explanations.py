@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import PureDP
@@ -42,7 +43,7 @@ SPLITS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("request_", [PureDP(2), tacet.ApproxDP(1, 1e-6)], ids=repr)
+@pytest.mark.parametrize("request_", mostly_slow([PureDP(2), tacet.ApproxDP(1, 1e-6)]), ids=repr)
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_batch_is_explained_as_it_is_answered(
     session: tacet.Session, split: str, request_: Any

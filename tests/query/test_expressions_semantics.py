@@ -13,6 +13,7 @@ import duckdb
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.query.expressions.parse import parse
 from tacet.query.expressions.reader import Reader
@@ -175,7 +176,7 @@ def same(found: _Cell, expected: _Cell) -> bool:
     return found == expected and type(found) is type(expected)
 
 
-@pytest.mark.parametrize("kind", ["number", "truth", "word"])
+@pytest.mark.parametrize("kind", mostly_slow(["number", "truth", "word"]))
 @seed(50)
 @settings(max_examples=60, deadline=None, database=None)
 @given(data=st.data())

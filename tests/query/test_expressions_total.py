@@ -159,7 +159,7 @@ _TIMED = (
 )
 
 
-@pytest.mark.parametrize("template", [*_PLAIN, *_TIMED])
+@pytest.mark.parametrize("template", mostly_slow([*_PLAIN, *_TIMED]))
 def test_functions_of_one_moment_never_raise(connections: _Connections, template: str) -> None:
     operands = ["t", "TRY_CAST(s AS TIMESTAMP)", "t + INTERVAL 100000 YEAR"]
     if template in _PLAIN:

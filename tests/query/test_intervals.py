@@ -19,6 +19,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import Asked, ask, repeated, sums_of
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.query.aggregates import ranks
@@ -56,7 +57,7 @@ def of_kind(covered: NDArray[np.bool_], index: int) -> NDArray[np.bool_]:
     return covered[index * CELLS : (index + 1) * CELLS]
 
 
-@pytest.mark.parametrize("name", [*BUDGETS, "with delta"])
+@pytest.mark.parametrize("name", mostly_slow([*BUDGETS, "with delta"]))
 def test_counts_and_sums_are_covered(name: str) -> None:
     cells = 8_000
     aggregates: dict[str, Aggregate] = {
@@ -102,7 +103,7 @@ MEANS: dict[str, Sequence[float]] = {
 }
 
 
-@pytest.mark.parametrize("name", BUDGETS)
+@pytest.mark.parametrize("name", mostly_slow(BUDGETS))
 def test_means_are_covered(name: str) -> None:
     """Small cells and large ones, empty ones, means in the middle and at an end."""
     cells = len(MEANS) * CELLS
@@ -160,7 +161,7 @@ def exact_quantile(values: Sequence[float], q: Fraction) -> float:
     return float(held[max(math.ceil(q * len(held)) - 1, 0)])
 
 
-@pytest.mark.parametrize("name", ["Laplace", "discrete normal", "normal"])
+@pytest.mark.parametrize("name", mostly_slow(["Laplace", "discrete normal", "normal"]))
 def test_quantiles_are_covered(name: str) -> None:
     """Also where the values are not on the grid of 40 steps, and where n is small."""
     every = {f"q{q}": q for q in (Fraction(1, 2), Fraction(9, 10), Fraction(0), Fraction(1))}

@@ -71,7 +71,7 @@ def test_no_neighbour_of_many_more_does(kind: str, neighbors: Neighbors, seed: i
     assert max(shares.values()) <= 1, {where: str(s) for where, s in shares.items() if s > 1}
 
 
-@pytest.mark.parametrize("forgotten", ["Explode", "Lookup", "United"])
+@pytest.mark.parametrize("forgotten", mostly_slow(["Explode", "Lookup", "United"]))
 def test_a_plan_that_forgets_copies_is_found(
     forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import exact, opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import (
@@ -275,7 +276,7 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize("name", STRANGE, ids=lambda name: ascii(name)[:20])
+@pytest.mark.parametrize("name", mostly_slow(STRANGE, quick=10), ids=lambda name: ascii(name)[:20])
 def test_no_name_and_no_value_is_ever_read_as_sql(name: str) -> None:
     frame = pl.DataFrame({name: [name, "other", None], "v": [1.0, 2.0, 4.0]})
     quoted = '"' + name.replace('"', '""') + '"'

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_moves import EVERY, moves_of, open_session
 from tests.query.neighbor_tables import REGIONS, Limits, Pairs
+from tests.tiers import mostly_slow
 
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from tacet.query.units import Reach
@@ -60,7 +61,7 @@ def pairs_of(reach: Reach, neighbors: Neighbors) -> Pairs:
     return Pairs(count=len(cases), tables=tables, ids=("who",), gone=frozenset())
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne], ids=str)
+@pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]), ids=str)
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_some_neighbour_moves_every_answer_as_far_as_told(
     limits: Limits | None, neighbors: Neighbors

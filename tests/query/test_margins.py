@@ -206,12 +206,15 @@ def test_no_level_errs_more_than_asked_alone_and_all_together_much_less(
 
 @pytest.mark.parametrize(
     ("name", "keys"),
-    [
-        ("rollup", SQUARE),
-        ("rollup", tuple(itertools.product(range(20), range(7), range(12)))),
-        ("cube", SQUARE),
-        ("cube", tuple(itertools.product(range(30), range(20), range(25)))),
-    ],
+    mostly_slow(
+        [
+            ("rollup", SQUARE),
+            ("rollup", tuple(itertools.product(range(20), range(7), range(12)))),
+            ("cube", SQUARE),
+            ("cube", tuple(itertools.product(range(30), range(20), range(25)))),
+        ],
+        quick=3,
+    ),
     ids=["10x10", "20x7x12", "cube10x10", "cube30x20x25"],
 )
 def test_under_normal_noise_nothing_linear_is_better_in_the_finest_level(

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.errors import InvalidParameter
@@ -73,7 +74,7 @@ def test_a_cube_of_found_and_listed_keys_adds_up_in_every_direction() -> None:
     assert verify(release.to_json()).holds
 
 
-@pytest.mark.parametrize("keys", ["found", "listed"])
+@pytest.mark.parametrize("keys", mostly_slow(["found", "listed"]))
 @pytest.mark.parametrize("margins", ["rollup", "cube"])
 def test_standard_errors_of_every_level_are_computed_again(margins: Any, keys: Any) -> None:
     """Any one of them altered is found; lines that HAVING leaves out are no fault."""

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -34,7 +35,7 @@ SHARES = (PureDP(1), PureDP(3), ZCDP("1/4"), GDP(1))
 
 
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("hits", [1, 2, 3])
+@pytest.mark.parametrize("hits", mostly_slow([1, 2, 3]))
 @pytest.mark.parametrize("replaced", [False, True])
 def test_the_choice_keeps_what_its_event_says_on_every_small_table(
     share: Any, hits: int, *, replaced: bool

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import Floats, ask, repeated, values_of
 from tests.query.test_sensitivity import tables
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -73,7 +74,7 @@ def losses_between(
         yield np.concatenate([ratio, -ratio])
 
 
-@pytest.mark.parametrize("interval", [0, 0.6])
+@pytest.mark.parametrize("interval", mostly_slow([0, 0.6]))
 @pytest.mark.parametrize("q", QS, ids=str)
 @pytest.mark.parametrize("reach", REACHES, ids=str)
 def test_no_answer_of_all_groups_and_draws_tells_more_than_epsilon(
@@ -115,7 +116,7 @@ def test_epsilon_is_nearly_attained() -> None:
     assert 3 / 1.15 < np.abs(x - y).max() <= 3
 
 
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@pytest.mark.parametrize("reach", mostly_slow(REACHES, quick=2), ids=str)
 def test_the_joint_law_keeps_zcdp_and_gdp(reach: Reach) -> None:
     """Renyi divergences within rho alpha, hockey-stick divergences within the normal's."""
     for q in QS:

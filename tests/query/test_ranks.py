@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.neighbor_tables import empty_scope
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -84,7 +85,7 @@ def pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
 
 @pytest.mark.statistical
 @pytest.mark.usefixtures("small_bins")
-@pytest.mark.parametrize("epsilon", [0.4, 3.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.4, 3.0]))
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 10)], ids=str)
 def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
     """Through the engine, 1,200 cells each. False alarm 1e-7 a case."""
@@ -117,7 +118,7 @@ def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.statistical
 @pytest.mark.usefixtures("small_bins")
-@pytest.mark.parametrize("side", ["min", "max"])
+@pytest.mark.parametrize("side", mostly_slow(["min", "max"]))
 def test_extremes_have_their_law(side: str) -> None:
     """Of 9 people; those aimed to be left out are more and fewer than that."""
     make = tacet.max if side == "max" else tacet.min

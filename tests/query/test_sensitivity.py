@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.tiers import mostly_slow
 
 from tacet.query.aggregates.ranks import rank_losses
 from tacet.query.sensitivity import (
@@ -163,7 +164,7 @@ def tables(cells: int, points: int, rows: int) -> Iterator[NDArray[np.int64]]:
 
 
 @pytest.mark.parametrize(
-    "q", [Fraction(0), Fraction(1, 2), Fraction(1, 3), Fraction(9, 10), Fraction(1)]
+    "q", mostly_slow([Fraction(0), Fraction(1, 2), Fraction(1, 3), Fraction(9, 10), Fraction(1)])
 )
 @pytest.mark.parametrize(
     "reach",

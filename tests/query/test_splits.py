@@ -148,7 +148,7 @@ def test_what_one_question_costs_the_parent(
             assert all(0.99 * b <= a <= b for a, b in spent)
 
 
-@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("most", mostly_slow([1, 2]))
 def test_the_parent_owes_the_largest_spends(most: int) -> None:
     source = random.Random(most)
     with opened(bits=tacet.SeededBits(2)) as session:

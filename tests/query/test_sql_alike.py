@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.query.select_sessions import BUDGET, session
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.query.plan import Query
@@ -150,7 +151,7 @@ PAIRS |= {
 KEYS = {"Group by": ["x", "y"], "decade": [1, 2, 3]}
 
 
-@pytest.mark.parametrize("case", PAIRS)
+@pytest.mark.parametrize("case", mostly_slow(PAIRS, quick=6))
 def test_a_select_is_answered_as_the_builder_answers(case: str) -> None:
     """Under one seed: the same numbers, the same price, the same bounds on people."""
     text, build = PAIRS[case]

@@ -134,7 +134,7 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize("reach", REACHES, ids=str)
+@pytest.mark.parametrize("reach", mostly_slow(REACHES, quick=8), ids=str)
 @pytest.mark.parametrize(("share", "account"), BUDGETS, ids=str)
 def test_all_parts_that_one_unit_reaches_cost_at_most_the_share(
     share: Any, account: Any, reach: Reach

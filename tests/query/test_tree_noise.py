@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.query.exact_answers import opened
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.bits import SeededBits
@@ -68,7 +69,7 @@ def law_of(margins: Margins) -> tuple[TreeLaw, list[int], list[int]]:
     return law, levels, [int(number) for found in numbers for number in found]
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", mostly_slow(TREES))
 def test_the_law_of_every_node_is_that_of_all_noise_counted_out(name: str) -> None:
     nodes, chances = enumerated(TREES[name], 14)
     law, levels, numbers = law_of(TREES[name])
@@ -163,7 +164,7 @@ def chance_of(margins: Margins, drawn: Any) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", mostly_slow(TREES))
 def test_what_is_drawn_has_the_law(name: str) -> None:
     """False alarm 1e-7 each; another scale of one level is seen."""
     assert chance_of(TREES[name], draws(TREES[name], 6_000)) > 1e-7
@@ -268,7 +269,7 @@ def test_no_level_errs_more_than_fitted_and_all_by_a_fifth_less(fans: Any, gain:
     assert 1 - gain - 0.02 < whole < 1 - gain, whole
 
 
-@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize("limited", mostly_slow([True, False]))
 @pytest.mark.parametrize("fans", [(3, 4), (10, 10)])
 def test_no_other_shares_are_better(fans: Any, limited: bool) -> None:
     """300 splits at random, of which those are compared that make no level worse."""

@@ -67,12 +67,15 @@ def test_post_processing_holds() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [
-        {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9)},
-        {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9), "max_groups": 2},
-        {"max_groups": 2, "max_rows_per_group": 1},
-        {"max_rows": 3, "max_groups": 2, "max_rows_per_group": 2},
-    ],
+    mostly_slow(
+        [
+            {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9)},
+            {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9), "max_groups": 2},
+            {"max_groups": 2, "max_rows_per_group": 1},
+            {"max_rows": 3, "max_groups": 2, "max_rows_per_group": 2},
+        ],
+        quick=3,
+    ),
     ids=str,
 )
 def test_every_unit_holds(limits: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet import ApproxDP, PureDP
@@ -228,7 +229,7 @@ def test_a_select_gets_a_budget_of_any_kind_the_account_takes() -> None:
 COUNTIES = [(r, f"{r}{n}") for r in "AB" for n in range(3 + (r == "B"))]
 
 
-@pytest.mark.parametrize("margins", ["rollup", "cube"])
+@pytest.mark.parametrize("margins", mostly_slow(["rollup", "cube"]))
 def test_levels_of_tables_that_add_up_err_as_wished(session: tacet.Session, margins: Any) -> None:
     """Every released standard error of the level is within the wish, and little less is not."""
     delta = getattr(session.budget, "delta", 0) and "1e-6"

@@ -54,6 +54,7 @@ def question(session: tacet.Session, **aggregates: Any) -> Any:
     return session.table("t").group_by("cell", keys=range(CELLS)).agg(**aggregates)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
     session: tacet.Session,

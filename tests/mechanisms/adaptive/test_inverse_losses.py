@@ -147,7 +147,7 @@ RANKS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", mostly_slow([AddRemove, ReplaceOne]))
 @pytest.mark.parametrize("statistic", RANKS, ids=repr)
 def test_losses_of_ranks_are_exact(statistic: Any, neighbors: Neighbors) -> None:
     check(statistic, neighbors, truth=exact)

@@ -165,7 +165,7 @@ def test_neighbours_are_as_close_as_the_event_says(
     assert widest(2 * float(found.factor)) > 1.05 * epsilon
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("selection", mostly_slow(SELECTIONS))
 def test_the_median_of_a_vast_range_is_close(selection: Any) -> None:
     # 10,000 lognormal values in a range of 10^9, epsilon 1: relative error below 3e-4.
     errors = []

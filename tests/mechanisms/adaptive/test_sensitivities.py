@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mechanisms.adaptive.small_data import SmallData
+from tests.tiers import mostly_slow
 
 from tacet import AddRemove, ReplaceOne, ZeroOut
 from tacet.errors import InvalidParameter
@@ -109,7 +110,7 @@ def test_local_and_down_sensitivities_are_the_farthest_answers(
             assert down_sensitivity(statistic, list(start), distance=distance) == falls
 
 
-@pytest.mark.parametrize("neighbors", RELATIONS)
+@pytest.mark.parametrize("neighbors", mostly_slow(RELATIONS))
 @pytest.mark.parametrize("statistic", MOMENTS, ids=str)
 def test_those_of_means_and_variances_are_the_farthest_answers(
     statistic: Any, neighbors: Neighbors
@@ -133,7 +134,7 @@ def test_those_of_means_and_variances_are_the_farthest_answers(
     assert met > len(graph.data) / 3
 
 
-@pytest.mark.parametrize(("statistic", "neighbors"), ALL, ids=str)
+@pytest.mark.parametrize(("statistic", "neighbors"), mostly_slow(ALL, quick=7), ids=str)
 def test_smooth_sensitivities_are_discounted_local_ones(
     statistic: Any, neighbors: Neighbors, graphs: dict[Neighbors, SmallData]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mechanisms.adaptive.small_data import Data, SmallData
+from tests.tiers import mostly_slow
 
 from tacet import AddRemove
 from tacet.mechanisms import local_sensitivity, smooth_sensitivity
@@ -99,7 +100,7 @@ def supremum(values: list[float], rate: float) -> float:
     return most
 
 
-@pytest.mark.parametrize("kind", ["anywhere", "clusters", "ends"])
+@pytest.mark.parametrize("kind", mostly_slow(["anywhere", "clusters", "ends"], quick=2))
 def test_it_is_the_supremum_over_all_subsets(kind: str) -> None:
     draw = random.Random(kind)
     for count in (4, 5, 6, 7):

@@ -16,6 +16,7 @@ from scipy import stats
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf, standard_laplace
 from tests.mechanisms.test_replay import Counting, agreed
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.bits import ScriptedBits, SeededBits
@@ -99,7 +100,7 @@ def test_a_guarantee_is_kept_and_used_up(epsilon: float, delta: float, keys: int
 
 
 @pytest.mark.parametrize(
-    "ratio", [Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(1 << 36)]
+    "ratio", mostly_slow([Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(1 << 36)])
 )
 @pytest.mark.parametrize(
     "reach", [Fraction(20), Fraction(3, 2), Fraction(1, 10), Fraction(1, 1 << 38)]

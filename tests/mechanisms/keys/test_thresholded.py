@@ -68,7 +68,7 @@ def pairs(
     return [(product(*(a for a, _ in row)), product(*(b for _, b in row))) for row in chosen]
 
 
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", mostly_slow([1, 2]))
 def test_laplace_keeps_its_price(step: int) -> None:
     with mp.workprec(200):
         mechanism = ThresholdedLaplace(scale=2, threshold=8, linf_sensitivity=step)
@@ -112,7 +112,9 @@ def test_gaussian_keeps_its_price(keys: int, step: int) -> None:
             assert exceeds(wrong.event, found, epsilons=EPSILONS)
 
 
-@pytest.mark.parametrize(("sigma", "threshold", "keys"), [(4, 12, 3), (2, 5, 2), (6, 30, 4)])
+@pytest.mark.parametrize(
+    ("sigma", "threshold", "keys"), mostly_slow([(4, 12, 3), (2, 5, 2), (6, 30, 4)], quick=2)
+)
 def test_the_exact_delta_is_the_integral_over_the_ideal_pair(
     sigma: int, threshold: int, keys: int
 ) -> None:

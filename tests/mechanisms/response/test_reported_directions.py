@@ -19,6 +19,7 @@ from tests.mechanisms.response.report_laws import (
     shortfall,
     worst_ratio,
 )
+from tests.tiers import mostly_slow
 
 from tacet import ReplaceOne, accounting
 from tacet.bits import ScriptedBits, SeededBits
@@ -118,7 +119,9 @@ def test_reports_have_their_law(monkeypatch: pytest.MonkeyPatch, vector: list[fl
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "size"), [(1.0, 1), (1.0, 2), (2.0, 5), (6.0, 20)])
+@pytest.mark.parametrize(
+    ("epsilon", "size"), mostly_slow([(1.0, 1), (1.0, 2), (2.0, 5), (6.0, 20)])
+)
 def test_decoded_reports_are_unbiased_and_scatter_as_said(epsilon: float, size: int) -> None:
     mechanism = Directions(epsilon=epsilon, size=size, radius=2)
     vector = np.random.default_rng(size).normal(size=size)

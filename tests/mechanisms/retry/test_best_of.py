@@ -229,7 +229,7 @@ def priced(event: Tries) -> float:
     return float(accounting.price(event, PureDP).epsilon)
 
 
-@pytest.mark.parametrize("stop", [0.3, 0.01])
+@pytest.mark.parametrize("stop", mostly_slow([0.3, 0.01]))
 def test_the_geometric_price_is_reached(stop: float) -> None:
     one, two = steep_pair(mpf(1), mpf(10) ** -9)
     tries = masses(geometric(stop), 4000)

@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from mpmath import mp, mpf
 from tests.mechanisms.retry.tries_laws import Tries, chi_square_p, in_octaves, masses
+from tests.tiers import mostly_slow
 
 from tacet.bits import ScriptedBits, SeededBits
 from tacet.mechanisms.retry.tries import draw_tries
@@ -57,7 +58,7 @@ def _digits() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("event", LAWS, ids=str)
+@pytest.mark.parametrize("event", mostly_slow(LAWS), ids=str)
 def test_every_draw_replays_in_fifty_digits(event: Tries) -> None:
     sums = [mpf(0)]
     for mass in [*masses(event, 4000), mpf(0)]:
@@ -82,10 +83,12 @@ def test_a_number_beside_an_edge_reads_on(event: Tries, side: int) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("event", "wrong"),
-    [
-        pytest.param(*pair, marks=pytest.mark.slow if place % 2 else ())
-        for place, pair in enumerate(zip(LAWS, WRONG, strict=True))
-    ],
+    mostly_slow(
+        [
+            pytest.param(*pair, marks=pytest.mark.slow if place % 2 else ())
+            for place, pair in enumerate(zip(LAWS, WRONG, strict=True))
+        ]
+    ),
     ids=str,
 )
 def test_draws_have_the_law_and_not_one_ten_per_cent_off(event: Tries, wrong: Tries) -> None:
