@@ -94,10 +94,7 @@ class Consistent(Single):
         than asked apart and fitted.
         """
         known = bool(self.margins.keys)  # else it is any number of nodes that will be found
-        reaches = [
-            _within(reach, cells=len(nodes) if known else reach.cells if level else 1)
-            for level, nodes in zip(self.margins.levels, self.margins.nodes, strict=True)
-        ]
+        reaches = self._reaches(reach)
         weights = self.margins.weights
         if isinstance(weights, tuple):
             whole = sum(weights, Fraction(0))
@@ -128,6 +125,23 @@ class Consistent(Single):
             else:
                 high = at
         return best
+
+    def _reaches(self, reach: Reach) -> list[Reach]:
+        """How far a unit reaches into each level: into no more nodes than it reaches into cells.
+
+        A node of several cells may hold as many rows of it as all of them together.
+        """
+        margins = self.margins
+        if margins.keys:
+            held = [int(np.bincount(nodes).max()) for nodes in margins.node_of]
+            pairs = list(zip(self._sizes, held, strict=True))
+        else:
+            cells, finest = reach.cells, max(map(len, margins.levels))
+            pairs = [
+                (cells if level else 1, 1 if len(level) == finest else reach.touched)
+                for level in margins.levels
+            ]
+        return [_within(reach, nodes=nodes, held=held) for nodes, held in pairs]
 
     @property
     def _sizes(self) -> tuple[int, ...]:
@@ -283,12 +297,13 @@ def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) 
     return Consistent.at(aggregate, margins)
 
 
-def _within(reach: Reach, *, cells: int) -> Reach:
-    """How far a unit reaches into a coarser level: no more rows, in no more nodes."""
+def _within(reach: Reach, *, nodes: int, held: int) -> Reach:
+    """How far a unit reaches into a level of so many nodes; held: the most cells of one node."""
     return Reach.within(
         max_rows=reach.rows,
-        max_groups=min(reach.touched, cells),
-        cells=cells,
+        max_groups=min(reach.touched, nodes),
+        max_rows_per_group=reach.per_cell * min(held, reach.touched),
+        cells=nodes,
         replaced=reach.replaced,
     )
 
