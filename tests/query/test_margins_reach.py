@@ -40,7 +40,7 @@ def placements(cells: int, limits: dict[str, int]) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("shape", ["rollup", "cube", "uneven"])
 def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
-    shape: str, limits: dict[str, int], neighbors: Any
+    shape: str, limits: Any, neighbors: Any
 ) -> None:
     keys = UNEVEN if shape == "uneven" else EVEN
     frame = pd.DataFrame({"id": [0], "r": ["a"], "c": [1], "x": [1]})
@@ -73,11 +73,11 @@ def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
             own = moved[low:high]
             worst[level][0] = max(worst[level][0], sum(own))
             worst[level][1] = max(worst[level][1], math.sqrt(sum(n * n for n in own)))
-    for norm, kind in enumerate((tacet.PureDP, tacet.ZCDP)):
+    for number, kind in enumerate((tacet.PureDP, tacet.ZCDP)):
         for found, most in zip(worst, told[kind], strict=True):
-            assert found[norm] <= most * (1 + 1e-12)
+            assert found[number] <= most * (1 + 1e-12)
             if shape != "uneven" and neighbors is tacet.AddRemove:
-                assert found[norm] == pytest.approx(most)
+                assert found[number] == pytest.approx(most)
 
 
 def test_where_groups_hold_few_rows_the_finest_level_errs_by_less() -> None:
