@@ -134,7 +134,7 @@ def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
 
 
 def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
-    """The engine of very many sampled Gaussian steps: rare large losses over many tiny ones.
+    """The engine of many sampled Gaussian steps: rare large losses over many tiny ones.
 
     Bound       both.
     Source      docs/proofs/jumps.md.

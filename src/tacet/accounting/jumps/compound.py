@@ -11,7 +11,7 @@ import numpy as np
 
 from tacet.accounting.profiles.boxes import Array
 
-__all__ = ["Compound", "compound", "log_more"]
+__all__ = ["Compound", "compound", "log_more", "times"]
 
 _U = 2.0**-53
 _SCALE = 2.0**880
@@ -59,6 +59,27 @@ def compound(jumps: Array) -> Compound | None:
     rest = float(turned[1:] @ tails[:last]) / last
     beyond = rest / (1 - mean) * (1 + 4 * error) * (1 + 1e-9) + 1e-318
     return Compound(found, error, beyond)
+
+
+def times(first: Array, other: Compound, *, over: int = 1) -> Compound:
+    """The convolution of masses with a compound's, over a number, on the same nodes.
+
+    Bound       both, within the error; what lies beyond is an upper bound.
+    Source      sums of products of one sign.
+    """
+    last = len(first)
+    one, two = (np.flatnonzero(part) for part in (first, other.masses))
+    found, beyond = np.zeros(last), 0.0
+    if one.size and two.size:
+        scaled = other.masses[two[0] : two[-1] + 1] * _SCALE  # products of tiny masses underflow
+        whole = np.convolve(first[one[0] : one[-1] + 1], scaled) / (over * _SCALE)
+        start = int(one[0] + two[0])
+        kept = whole[: max(last - start, 0)]
+        found[start : start + len(kept)] = kept
+        beyond = float(whole[len(kept) :].sum())
+    error = other.error + (last + 8) * _U * 1.01
+    beyond += other.beyond * float(first.sum()) / over
+    return Compound(found, error, beyond * (1 + 4 * error) * (1 + 1e-9) + 1e-318)
 
 
 def log_more(mean: float, goal: float) -> tuple[int, float]:

@@ -17,7 +17,7 @@ from tacet.accounting.pld.capped_masses import Grid, tail_at
 from tacet.accounting.pld.sampled_cells import Cells, Mark, SampledGaussian
 from tacet.accounting.profiles.boxes import Array
 
-__all__ = ["Jumps", "jumps_above", "jumps_below"]
+__all__ = ["Jumps", "jumps_above", "jumps_below", "raised"]
 
 _U = 2.0**-53
 _ROUNDS = 6
@@ -88,12 +88,24 @@ def jumps_above(
     found[last] += math.exp(near + error + log_times + 8 * _U * abs(near)) * (1 + 1e-12)
     rest = -math.expm1(min(near - mixed - 2 * error - 8 * _U * (abs(near) + abs(mixed)), 0.0))
     infinite = math.exp(mixed + error + log_times) * rest * (1 + 1e-12)
-    up = math.expm1(-stray - lift) / math.expm1(-h) * (1 + 1e-13)
+    lifted = raised(found, stray + lift, h=h)
+    return None if lifted is None else Jumps(lifted, 0.0, (infinite, math.inf))
+
+
+def raised(masses: Array, lift: float, *, h: float) -> Array | None:
+    """Masses at the nodes 0, h, 2 h, ... whose losses are raised, parted between nodes.
+
+    None where they are raised by a step or more.
+
+    Bound       upper.
+    Source      docs/proofs/jumps.md, Lemma 2.
+    """
+    up = math.expm1(-lift) / math.expm1(-h) * (1 + 1e-13)
     if not up < 1:
         return None
-    found[1:] = found[1:] * (1 - up * (1 - 1e-12)) * (1 + 8 * _U) + found[:-1] * up
-    found[0] *= 1 - up * (1 - 1e-12)
-    return Jumps(found * (1 + 8 * _U), 0.0, (infinite, math.inf))
+    found = masses * (1 - up * (1 - 1e-12)) * (1 + 8 * _U)
+    found[1:] += masses[:-1] * up
+    return found * (1 + 8 * _U)
 
 
 def jumps_below(
@@ -138,7 +150,7 @@ def jumps_below(
     masses = np.exp(logs - errors + log_times) * (1 - 1e-12)
     slip = cells.offset_error + 16 * _U * (abs(step.base) + cells.offset)
     lacking = numbers * h - (cells.offset + step.base) + slip
-    drift = _SLIGHT * h + 1.5 * float(slip[-1])  # round-off of the largest losses
+    drift = _SLIGHT * h + 4 * float(slip[-1])  # round-off of the largest losses, and of places
     falls = np.where(lacking <= drift, 0, np.ceil(np.maximum(lacking, 0.0) / h * (1 + 1e-9)))
     fallen: NDArray[np.int64] = np.asarray(numbers - falls, dtype=np.int64)
     good = (fallen >= 0) & np.isfinite(masses)
