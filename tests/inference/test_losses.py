@@ -61,10 +61,17 @@ def test_pieces_fit_together(loss: Loss) -> None:
 
 
 def test_a_smoothed_check_is_the_mean_of_the_check_over_its_kernel() -> None:
-    for t in (-1.5, 0.0, 0.4):
+    wide = 0.8 * mpmath.sqrt(7)  # the kernel's deviation is then 0.8
+
+    def kernel(s: object) -> object:
+        return mpmath.mpf(15) / 16 * (1 - (s / wide) ** 2) ** 2 / wide
+
+    assert mpmath.quad(lambda s: s * s * kernel(s), [-wide, wide]) == pytest.approx(0.64)
+    for t in (-3.0, -1.5, 0.0, 0.4, 2.0, 5.0):
+        cuts = sorted({-wide, max(-wide, min(wide, t)), wide})
         truth = mpmath.quad(
-            lambda s, t=t: mpmath.npdf(s, -t, 0.8) * s * (0.3 - (s < 0)),
-            sorted({-9, -4, -2, -1, 0, -t, 1, 2, 4, 9}),
+            lambda s, t=t: kernel(s) * (s - t) * (0.3 - (s - t < 0)),
+            cuts,
         )
         given = Check(0.3, bandwidth=0.8).value(np.array(t), np.array(0.0))
         assert float(given) == pytest.approx(float(truth), rel=1e-9)

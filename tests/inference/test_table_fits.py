@@ -64,6 +64,12 @@ MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
             feature_bounds=BOUNDS, residual_bound=8, start=30.0, penalty=0.5, **more
         ),
     ),
+    "quantile": (
+        "wage",
+        lambda **more: inference.QuantileRegression(
+            quantile=0.75, feature_bounds=BOUNDS, target_bounds=(0, 70), **more
+        ),
+    ),
     "log cosh": (
         "wage",
         lambda **more: inference.MEstimator(
@@ -181,6 +187,7 @@ LOSSES: list[Loss] = [
     losses.Tukey(4.7),
     losses.Logistic(),
     losses.Poisson(20.0),
+    losses.Check(0.3, bandwidth=0.4),
 ]
 
 

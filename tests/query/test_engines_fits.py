@@ -85,6 +85,10 @@ FITS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: inference.PoissonRegression(budget=FOUR, largest=20, **BOUNDS),
         "visits",
     ),
+    "quantile": (
+        lambda: inference.QuantileRegression(budget=FOUR, target_bounds=(0, 70), **BOUNDS),
+        "wage",
+    ),
     "classes": (lambda: inference.LogisticRegression(budget=FOUR, **BOUNDS), "wage > 30"),
 }
 

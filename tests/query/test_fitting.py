@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import tacet
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
@@ -125,6 +126,21 @@ def test_a_fit_that_dies_stays_spent(
         assert states == ["reserved", "committed"][: 1 + bool(scans)]
 
 
+class Unsaid:
+    """A loss that does not say itself as SQL."""
+
+    score_bound = curvature_bound = 1.0
+
+    def value(self, prediction: Any, target: Any) -> Any:
+        return np.sqrt(1 + (prediction - target) ** 2)
+
+    def score(self, prediction: Any, target: Any) -> Any:
+        return (prediction - target) / self.value(prediction, target)
+
+    def curvature(self, prediction: Any, target: Any) -> Any:
+        return self.value(prediction, target) ** -3
+
+
 REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object]]] = {
     "an unknown feature": (
         InvalidParameter,
@@ -203,9 +219,26 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
     ),
     "a model that is not fit by sums": (
         InvalidParameter,
-        "model=",
+        "model=.*QuantileRegression or MEstimator",
         lambda s: s.fit(
-            inference.QuantileRegression(budget=GDP(1)),
+            inference.PCA(n_components=1, budget=GDP(1)), "t", features=["age"], target="wage"
+        ),
+    ),
+    "a pipeline": (
+        InvalidParameter,
+        r"(?s)model=.*find_bounds",
+        lambda s: s.fit(
+            make_pipeline(inference.RobustScaler(budget=GDP("0.5")), line(GDP("0.5"))),
+            "t",
+            features=["age"],
+            target="wage",
+        ),
+    ),
+    "a model around a model": (
+        InvalidParameter,
+        "model=.*the estimator inside alone",
+        lambda s: s.fit(
+            inference.SparseRegression(line(GDP(1)), n_features=1),
             "t",
             features=["age"],
             target="wage",
@@ -225,7 +258,7 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
         InvalidParameter,
         "loss=.*score_sql",
         lambda s: s.fit(
-            inference.MEstimator(loss=inference.losses.Check(0.5, bandwidth=1.0), budget=GDP(1)),
+            inference.MEstimator(loss=Unsaid(), budget=GDP(1)),
             "t",
             features=["age"],
             target="wage",

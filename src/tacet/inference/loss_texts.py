@@ -12,7 +12,16 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tacet.inference.losses import Huber, LogCosh, Logistic, Loss, Poisson, SmoothedHuber, Tukey
+from tacet.inference.losses import (
+    Check,
+    Huber,
+    LogCosh,
+    Logistic,
+    Loss,
+    Poisson,
+    SmoothedHuber,
+    Tukey,
+)
 
 __all__ = [
     "EXPONENTIAL",
@@ -93,6 +102,11 @@ def score_text(loss: Loss) -> Text:
             return lambda _, y: f"{_PROBABILITY} - {cut_text(y, 0, 1)}"
         case Poisson(most):
             return lambda _, y: f"{_mean(most)} - {cut_text(y, 0, most)}"
+        case Check(tau=tau, reach=c):
+            return lambda p, y: (
+                f"0.5 + {_near(p, y, c)} * (15 - {_square(p, y, c)} * (10 - 3 * "
+                f"{_square(p, y, c)})) / 16 - {number(tau)}"
+            )
         case _:
             return getattr(loss, "score_sql", _none)
 
@@ -112,6 +126,8 @@ def curvature_text(loss: Loss) -> Text:
             return lambda *_: f"{_PROBABILITY} / (1 + {EXPONENTIAL})"
         case Poisson(most):
             return lambda *_: _mean(most)
+        case Check(reach=c):
+            return lambda p, y: f"{number(15 / (16 * c))} * ({_rest(p, y, c)} * {_rest(p, y, c)})"
         case _:
             return getattr(loss, "curvature_sql", _none)
 
@@ -137,6 +153,10 @@ def _tanh(p: str, y: str, c: float) -> str:
 
 def _near(p: str, y: str, c: float) -> str:
     return cut_text(f"({p} - {y}) / {number(c)}", -1, 1)
+
+
+def _square(p: str, y: str, c: float) -> str:
+    return f"({_near(p, y, c)} * {_near(p, y, c)})"
 
 
 def _rest(p: str, y: str, c: float) -> str:

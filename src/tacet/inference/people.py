@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -111,6 +111,12 @@ class ArrayPeople:
     def event(self) -> events.Event:
         """What has been released so far."""
         return self.sums.event
+
+    def scaled(self, unit: float) -> ArrayPeople:
+        """The same with a target in this released unit."""
+        with np.errstate(over="ignore"):  # a warning would tell of the data
+            target = np.clip(self.target / unit, -1e100, 1e100)
+        return replace(self, target=target)
 
     def ask(
         self, theta: Floats, *, vectors: Sequence[Vector] = (), matrices: Sequence[Matrix] = ()

@@ -4,7 +4,6 @@ r"""Quantile regression: a robust line first, then noisy Newton steps of the che
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from dataclasses import dataclass
@@ -19,16 +18,19 @@ from tacet.bits import RandomBits, SecureBits
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
-from tacet.inference.designs import scaling
+from tacet.inference.designs import FAR, Scaling, scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import paired, predicted
 from tacet.inference.linear import RobustSteps, robust_plan
+from tacet.inference.loss_texts import curvature_text, cut_text, number, score_text
 from tacet.inference.losses import Check
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.records import Floats, public_pair
+from tacet.inference.row_values import Source
+from tacet.inference.tables import Table, open_table, table_range, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["QuantileRegression"]
@@ -61,6 +63,12 @@ class _Quantile:
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
         return self.wide.curvature(prediction, target)
+
+    def score_sql(self, prediction: str, target: str) -> str:
+        return score_text(self.near)(prediction, target)
+
+    def curvature_sql(self, prediction: str, target: str) -> str:
+        return curvature_text(self.wide)(prediction, target)
 
 
 class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -111,45 +119,65 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
     def fit(self, X: ArrayLike, y: ArrayLike) -> QuantileRegression:
         """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        if not 0 < checks.finite(quantile=self.quantile) < 1:
-            raise InvalidParameter("quantile", self.quantile, expected="strictly between 0 and 1")
+        self._check_quantile()
         x, target, present = paired(self, X, y)
         scales = scaling(self.feature_bounds, features=x.shape[1])
         low, high = public_pair("target_bounds", self.target_bounds, of="y")
         half = (high - low) / 2
         with np.errstate(over="ignore", invalid="ignore"):
             target = np.nan_to_num((target - (low + half)) / half)
+        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
+        source = Arrays(x=x, target=target, present=present, sums=sums)
+        self._fit(source, asked, scales, low=low, half=half)
+        return self
+
+    def fit_table(self, table: Table) -> QuantileRegression:
+        """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        self._check_quantile()
+        scales = table_scaling(self.feature_bounds, table)
+        low, high = public_pair("target_bounds", table_range(self.target_bounds, table), of="y")
+        half = (high - low) / 2
+        target = f"(y - {number(low + half)}) / {number(half)}"
+        source = open_table(self, table, budget=budget, target=cut_text(target, -FAR, FAR))
+        self._fit(source, asked, scales, low=low, half=half)
+        return self
+
+    def _check_quantile(self) -> None:
+        if not 0 < checks.finite(quantile=self.quantile) < 1:
+            raise InvalidParameter("quantile", self.quantile, expected="strictly between 0 and 1")
+
+    def _fit(
+        self, source: Source, asked: Guarantee, scales: Scaling, *, low: float, half: float
+    ) -> None:
         normal = statistics.NormalDist()
         away = normal.inv_cdf(self.quantile)
         typical = 0.8 * normal.pdf(away)
-        budgeting = Budgeting(asked=asked, budget=budget, rows=len(x), size=scales.size)
+        budgeting = Budgeting(
+            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=scales.size
+        )
         loss = _loss(self.quantile, budgeting, typical)
         gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))
         pilot = robust_plan(budgeting, _PILOT, _TUNING)
         plan = trail(
             budgeting,
             loss,
-            spent=gram + _PILOT,
+            spent=gram + _PILOT + source.spent,
             typical=typical,
             growths=_GROWTHS,
             known_start=False,
         )
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        source = Arrays(x=x, target=target, present=present, sums=sums)
         people = source.whitened(scales, share=gram)
         theta, sigma, _ = RobustSteps(people=people, tuning=_TUNING).descend(pilot)
         # From here on the target is told in released sigmas, so that bandwidths are public.
         one = np.linalg.solve(people.back, np.eye(scales.size)[0])
         start = Start(theta=theta / sigma + away * one)
-        with np.errstate(over="ignore"):
-            target = np.clip(target / sigma, -1e100, 1e100)
-        people = dataclasses.replace(people, target=target)
+        people = people.scaled(sigma)
         newton = Newton(people=people, loss=loss, least=0.3 * typical, longest=math.inf)
         found, errors = newton.run(plan, start)
         parameters = self._tell(people, found, errors, asked=asked, unit=sigma * half)
         self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
         self.n_iter_ = len(plan.steps.shares)
-        return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """The predicted quantile of each row; X may be anybody's, it is no release."""

@@ -107,6 +107,10 @@ class People(Protocol):
         """What has been released so far."""
         ...
 
+    def scaled(self, unit: float) -> People:
+        """The same with a target in this released unit."""
+        ...
+
     def ask(
         self, theta: Floats, *, vectors: Sequence[Vector] = (), matrices: Sequence[Matrix] = ()
     ) -> tuple[list[tuple[Floats, float]], list[Moment]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, Protocol
 
@@ -208,12 +208,16 @@ class TableSums:
 
 @dataclass(slots=True, kw_only=True)
 class TablePeople:
-    """Rows of a table with whitened features z0, z1, ..., a weight w and a target t."""
+    """Rows of a table with whitened features z0, z1, ..., a weight w and a target t.
+
+    unit: in which scores and curvatures are told the target.
+    """
 
     sums: TableSums
     names: Sequence[str]
     radius: Fraction
     back: Floats
+    unit: float = 1.0
     _weights: float | None = None
 
     @property
@@ -246,12 +250,16 @@ class TablePeople:
         """What has been released so far."""
         return self.sums.event
 
+    def scaled(self, unit: float) -> TablePeople:
+        """The same with a target in this released unit."""
+        return replace(self, unit=unit)
+
     def ask(
         self, theta: Floats, *, vectors: Sequence[Vector] = (), matrices: Sequence[Matrix] = ()
     ) -> tuple[list[tuple[Floats, float]], list[Moment]]:
         """Noisy means at these coefficients, in one scan."""
         values = [one.of for one in vectors] + [one.of for one in matrices]
-        columns = {f"v{place}": f"w * ({_text(one)})" for place, one in enumerate(values)}
+        columns = {f"v{place}": f"w * ({self._text(one)})" for place, one in enumerate(values)}
         wishes = [
             self._wish(f"v{place}", self.radius * Fraction(one.of.bound), one.share)
             for place, one in enumerate(vectors)
@@ -297,7 +305,7 @@ class TablePeople:
         self, theta: Floats, values: Sequence[RowValue], *, length: Fraction, share: Fraction
     ) -> tuple[Floats, float]:
         """Noisy means of w v for several v, none negative, together no longer than `length`."""
-        vector = [f"greatest({_text(one)}, 0)" for one in values]
+        vector = [f"greatest({self._text(one)}, 0)" for one in values]
         columns = self._predicted(theta, vector)
         (found,) = self.sums.means(columns, [self._wish("w", length, share, vector=vector)])
         return found
@@ -307,7 +315,14 @@ class TablePeople:
         parts = zip(theta.tolist(), self.names, strict=True)
         prediction = {"p": " + ".join(f"{number(slope)} * {name}" for slope, name in parts)}
         steep = exponential("p") if any(EXPONENTIAL in text for text in texts) else []
+        if self.unit != 1:
+            prediction["r"] = f"t / {number(self.unit)}"
         return [prediction, *steep]
+
+    def _text(self, value: RowValue) -> str:
+        """SQL of a number within its bound, whatever the loss that it comes from says."""
+        target = "t" if self.unit == 1 else "r"
+        return cut_text(f"({value.text('p', target)})", -value.bound, value.bound)
 
     def _wish(
         self,
@@ -368,8 +383,3 @@ def _weight(row: Sequence[str], radius: Fraction) -> str:
     """min(1, r^2 / |row|^2)."""
     square = " + ".join("1" if name == "1" else f"{name} * {name}" for name in row)
     return f"{number(float(radius**2))} / greatest({square}, {number(float(radius**2))})"
-
-
-def _text(value: RowValue) -> str:
-    """SQL of a number within its bound, whatever the loss that it comes from says."""
-    return cut_text(f"({value.text('p', 't')})", -value.bound, value.bound)

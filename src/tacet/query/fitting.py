@@ -367,15 +367,30 @@ def _whole(request: Guarantee) -> GDP:
 
 def _check_model(model: object) -> None:
     if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
-        raise InvalidParameter(
-            "model",
-            model,
-            expected="a model of tacet.inference that is fit by sums: LinearRegression, "
-            "RidgeRegression, LogisticRegression, PoissonRegression or MEstimator",
-        )
+        raise InvalidParameter("model", model, expected=_instead(model))
     budget = getattr(model, "budget", None)
     if not isinstance(budget, Guarantee):
         raise InvalidParameter("budget", budget, expected="a guarantee such as tacet.GDP(1)")
+
+
+def _instead(model: object) -> str:
+    """What to fit in place of a model that cannot be fit to a table, and why."""
+    if hasattr(model, "steps"):
+        return (
+            "a model alone: the steps of a pipeline read rows one by one, which do not leave the "
+            "engine. Scale by bounds that session.find_bounds finds: hand them to the model as "
+            "feature_bounds"
+        )
+    if hasattr(model, "estimator"):
+        return (
+            "the estimator inside alone: what selects features or parameters deals rows out by "
+            "their places, and a table has none. Choose by what is public, or fit several and "
+            "share the budget, or fit to arrays"
+        )
+    return (
+        "a model of tacet.inference that is fit by sums: LinearRegression, RidgeRegression, "
+        "LogisticRegression, PoissonRegression, QuantileRegression or MEstimator"
+    )
 
 
 def _number(column: str, query: Query, *, argument: str) -> Expression:
