@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
     ),
     "no bounds of the target": (
         MissingBound,
-        "lower=",
+        "target_bounds=",
         lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="1 / wage"),
     ),
     "a pure budget": (
