@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.tiers import mostly_slow
 
 from tacet.cli.mends import bounds_mend, keys_mend, unit_mend
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
@@ -31,8 +30,7 @@ def book(run: Run, visits: str, ledger: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    "price",
-    mostly_slow([("--rho", "0.01"), ("--epsilon", "0.1", "--delta", "1e-6"), ("--mu", "0.1")]),
+    "price", [("--rho", "0.01"), ("--epsilon", "0.1", "--delta", "1e-6"), ("--mu", "0.1")]
 )
 def test_the_options_named_for_an_account_are_taken(
     run: Run, visits: str, book: tuple[str, ...], price: tuple[str, ...]

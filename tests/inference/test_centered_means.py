@@ -49,7 +49,7 @@ def test_noise_alone_seldom_widens_the_bounds(budget: Guarantee) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bounds", mostly_slow([(None, None), (-1e9, 1e9)]))
+@pytest.mark.parametrize("bounds", [(None, None), (-1e9, 1e9)])
 def test_means_in_wide_bounds_are_nearly_as_good_as_in_narrow_ones(
     bounds: tuple[float | None, float | None],
 ) -> None:
