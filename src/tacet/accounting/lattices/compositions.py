@@ -22,6 +22,7 @@ from tacet.accounting.contour.plan import (
 from tacet.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper
 from tacet.accounting.inversion import crossing
 from tacet.accounting.lattices.enumeration import Halves
+from tacet.accounting.lattices.far_below import delta_far_below, epsilon_far_below
 from tacet.accounting.lattices.laws import Composition, composition_of
 from tacet.accounting.lattices.quadrature import Circle, CircleSum
 from tacet.checks import Number
@@ -116,7 +117,9 @@ def epsilon_of(composition: Composition, target: Fraction) -> Interval:
             return Interval(0.0, 0.0)
         other, _ = chernoff_epsilon(circle.whole, log_delta)
         above = chernoff_upper([circle.law], other, log_delta=log_delta - 1e-13)
-        best = _both(best, (0.0, above))
+        goal *= 1 + 2.0**-50
+        low = epsilon_far_below(composition, Fraction(goal)) if goal < 1 else 0.0
+        best = _both(best, (low, above))
     return best
 
 
@@ -148,7 +151,8 @@ def delta_of(composition: Composition, epsilon: Fraction) -> Interval:
         best = _both(best, found)
     if best.width > best.upper / 2:
         other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * at))])
-        best = _both(best, (0.0, chernoff_delta([circle.law], other, epsilon=_below(epsilon))))
+        above = chernoff_delta([circle.law], other, epsilon=_below(epsilon))
+        best = _both(best, (delta_far_below(composition, epsilon), above))
     return _with_infinite(composition.infinite, best)
 
 
