@@ -214,6 +214,27 @@ def test_errors_are_about_as_large_as_they_are_said_to_be() -> None:
     assert 0.2 < np.mean(np.square(off)) < 3
 
 
+@pytest.mark.statistical
+def test_correlated_features_cost_a_root_less_than_unwhitened_ones_would() -> None:
+    # Of 0.9, so that a second moment is 0.1 in one direction. Without whitening the error of a
+    # slope is 0.09 and more; with it 0.035, of which 2.4 are the bound: the mean of 10.
+    drawn, bits = np.random.default_rng(15), SeededBits(15)
+    off = []
+    for _ in range(5):
+        shared = drawn.normal(size=(200_000, 1)) * math.sqrt(0.9)
+        x = shared + drawn.normal(size=(200_000, 2)) * math.sqrt(0.1)
+        y = TRUTH[0] + x @ TRUTH[1:] + drawn.normal(size=200_000)
+        model = inference.LocalLinearRegression(
+            residual_bound=1.5, budget=GDP(1.5), feature_bounds=(-2.5, 2.5), bits=bits
+        ).fit(x, y)
+        assert np.isfinite(model.conf_int()).all()
+        off += (model.coef_ - TRUTH[1:]).tolist()
+        assert (
+            np.abs(off[-2:] / np.hypot(model.sampling_error_, model.privacy_error_)[1:]).max() < 6
+        )
+    assert math.sqrt(np.mean(np.square(off))) < 0.085
+
+
 def test_sorted_people_and_outliers_do_no_harm() -> None:
     drawn = np.random.default_rng(9)
     x, _ = people(40_000, drawn)

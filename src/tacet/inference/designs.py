@@ -172,10 +172,13 @@ def whitened(
     )
 
 
-def root_of(second: Moment) -> Floats:
-    """The matrix that whitens rows whose second moment this is: its inverse root."""
+def root_of(second: Moment, *, least: float = 0.0) -> Floats:
+    """The matrix that whitens rows whose second moment this is: its inverse root.
+
+    least: eigenvalues below it are taken for it.
+    """
     values, vectors = np.linalg.eigh(second.matrix)
-    values = np.maximum(values, second.deviation * math.sqrt(len(values)))
+    values = np.maximum(values, max(least, second.deviation * math.sqrt(len(values))))
     root: Floats = (vectors / np.sqrt(values)) @ vectors.T
     return root
 

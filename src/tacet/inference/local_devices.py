@@ -73,13 +73,15 @@ class Device:
     """What a device does, for any number of them: rows of features x and targets y, one each.
 
     loss: of (prediction, target), as for `MEstimator`; scales: of the public bounds of features;
-    budget: of the one report that a device sends. Scores and curvatures are cut to the bounds that
-    the loss states. Rows with a number that is not finite report a vector of length 0.
+    budget: of the one report that a device sends; root: what the server has the scaled features
+    multiplied by, which whitens them. Scores and curvatures are cut to the bounds that the loss
+    states. Rows with a number that is not finite report a vector of length 0.
     """
 
     loss: Loss
     scales: Scaling
     budget: Guarantee
+    root: Floats | None = None
 
     @property
     def event(self) -> events.Event:
@@ -161,6 +163,8 @@ class Device:
         given, target = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         present = np.isfinite(given).all(axis=1) & np.isfinite(target)
         rows = self.scales.rows(given, present.astype(np.float64))
+        if self.root is not None:
+            rows = rows @ self.root
         weights = mallows_weights(rows, self._radius)
         return rows, weights, np.where(present, target, 0.0)
 

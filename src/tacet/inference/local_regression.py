@@ -11,7 +11,7 @@ curvature and from how the gradients' reports scatter. docs/proofs/regression.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
+from tacet.inference.designs import root_of
 from tacet.inference.local_devices import Device
 from tacet.inference.noisy_sums import Moment
 from tacet.inference.records import Floats
@@ -34,6 +35,12 @@ _LATE: Final = [Fraction(part, 80) for part in (7, 14, 19, 24)]
 _MOMENT_NORM: Final = 0.15
 _CURVATURE_NORM: Final = 0.08
 """What the noise of matrices may be, as an operator, beside the bound of their mean."""
+
+_NARROWEST: Final = 0.01
+"""No second moment in any direction is taken to be less."""
+
+_CAREFUL: Final = 1.25
+"""Whitened features have second moments below 2, of which a step divided by this goes too far."""
 
 _FEWEST: Final = 10
 _LARGEST_NORM: Final = 0.5
@@ -72,13 +79,23 @@ class LocalFit:
 
     def run(self, start: Floats) -> tuple[Floats, LocalErrors]:
         """The scaled coefficients and their errors."""
+        moment = self._moment(self.device.moment(self.x[self.groups[0]], bits=self.bits))
+        root = root_of(moment, least=max(_NARROWEST, moment.norm))
+        white = replace(self, device=replace(self.device, root=root))
+        first: Floats = np.asarray(np.linalg.solve(root, start), dtype=np.float64)
+        theta, errors = white.descend(first)
+        return root @ theta, LocalErrors(
+            total=root @ errors.total @ root.T,
+            sampling=root @ errors.sampling @ root.T,
+            signal=errors.signal,
+        )
+
+    def descend(self, theta: Floats) -> tuple[Floats, LocalErrors]:
+        """From here on in whitened coefficients, by all groups but the first."""
         early = len(_EARLY)
         bound = self.device.loss.curvature_bound
-        moment = self._moment(self.device.moment(self.x[self.groups[0]], bits=self.bits))
-        bent = bound * moment.floored(max(0.2, moment.norm))
-        theta = start
         for group in self._some(self.groups[1 : 1 + early]):
-            way = np.linalg.solve(bent, self._gradients(group, theta).mean(axis=0))
+            way = self._gradients(group, theta).mean(axis=0) / (_CAREFUL * bound)
             way *= min(1.0, _LONGEST * self._unit / max(float(np.linalg.norm(way)), 1e-300))
             theta = theta - way
         group = self.groups[1 + early]

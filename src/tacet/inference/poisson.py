@@ -129,7 +129,7 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
         newton = Newton(people=people, loss=loss, least=first / 20)
         found = newton.descend(plan, Start(theta=start, curvature=0.8 * first))
         theta = found.theta
-        bent = newton.curvature(theta, share=plan.last)
+        bent = found.pooled(newton.curvature(theta, share=plan.last))
         phi = _dispersion(people, theta, loss, share=plan.scores)
         scores = Moment(matrix=phi * bent.matrix, deviation=phi * bent.deviation)
         errors = standard_errors(
