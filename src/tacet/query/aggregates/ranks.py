@@ -25,8 +25,10 @@ the point that is accepted at last. After finitely many refusals no bin is left 
 refined, and the next trial accepts. QED
 
 How often the engine is asked depends on the data: about once for 10 of the grid's binary digits,
-where the noise is small beside the data, less where it is large. Of the answer only the drawn point
-leaves. The trials and the counts are the curator's own (`docs/promise.md`: the time of an answer).
+where the noise is small beside the data, less where it is large. It is asked once for all draws of
+a question before the first of them (`Counted.near`): bins near where they look are counted finer,
+which by the theorem changes nothing of the law. Of the answer only the drawn point leaves. The
+trials and the counts are the curator's own (`docs/promise.md`: the time of an answer).
 
 Source: McSherry and Talwar 2007, Theorem 6; Asi and Duchi 2020, arXiv:2005.10630 (inverse
 sensitivity); von Neumann 1951 (rejection); proof above.
