@@ -248,7 +248,8 @@ def totals(left: Axes, right: Axes) -> None:
     right.set_ylim(0, 12)
     left.set(xlabel="step", ylabel="standard error of the total", title="1,024 steps, rho = 1/2")
     right.set(xlabel="steps", ylabel="largest standard error", title="rho = 1/2")
-    left.legend()
+    left.set_ylim(top=13.5)  # room for the legend
+    left.legend(loc="upper left")
     right.legend()
 
 

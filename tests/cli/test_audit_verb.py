@@ -67,7 +67,26 @@ def test_a_broken_promise_is_code_one(run: Run, scores: Path) -> None:
         ("score,included\n1,maybe\n", [], "included in line 2"),
         ("score,included\n1,1\n2,1\n", [], "included"),
         ("score,included\n1,1\n2,0\n", ["--method", "best"], "--method"),
-        ("score,included\n1,1\n2,0\n", ["--confidence", "2"], "confidence"),
+        ("score,included\nnan,1\n2,0\n", [], "score in line 2"),
+        ("score,included\n2,0\n1\n", [], "included in line 3"),
+        ('score,included\n2,0\n"1,1\n', [], "score in line 3"),
+        ("score,score,included\n1,2,1\n", [], "each once"),
+        ("score;included\n1;1\n", [], "each once"),
+        ("score,included\n", [], "no lines"),
+        ("", [], "each once"),
+        (f"score,included\n{'9' * 200_000},1\n", [], "no CSV"),
+        ("score,included\n1,1\n2,0\n", ["--confidence", "2"], "--confidence"),
+        ("score,included\n1,1\n2,0\n", ["--confidence", "0"], "--confidence"),
+        ("score,included\n1,1\n2,0\n", ["--confidence", "nan"], "--confidence"),
+        ("score,included\n1,1\n2,0\n", ["--delta", "-1"], "--delta"),
+        ("score,included\n1,1\n2,0\n", ["--delta", "1"], "--delta"),
+        ("score,included\n1,1\n2,0\n", ["--delta", "nan"], "--delta"),
+        ("score,included\n1,1\n2,0\n", ["--delta", "much"], "--delta"),
+        ("score,included\n1,1\n2,0\n", ["--promised", "nan"], "--promised"),
+        ("score,included\n1,1\n2,0\n", ["--promised", "-1"], "--promised"),
+        ("score,included\n1,1\n2,0\n", ["--promised", "inf"], "--promised"),
+        ("score,included\n1,1\n2,0\n", ["--method", "f-dp"], "--delta"),
+        ("score,included\n1,1\n2,0\n", ["--method", "many-runs"], "included"),
         (
             "score,included\n1,1\n2,0\n",
             ["--method", "anytime", "--delta", "0.1"],
@@ -83,3 +102,26 @@ def test_what_cannot_be_used_is_named(
     ran = run("audit", str(path), *options)
     assert ran.code == 2
     assert named in ran.err
+
+
+def test_a_file_that_is_not_there_or_not_in_utf_8_is_named(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_bytes("score,included\n1,1\né,0\n".encode("latin-1"))
+    for name in (str(path), str(tmp_path), str(tmp_path / "nowhere.csv")):
+        ran = run("audit", name)
+        assert ran.code == 2
+        assert "FILE" in ran.err
+    assert run("audit").code == 2
+
+
+def test_what_programs_write_is_read(run: Run, tmp_path: Path, scores: Path) -> None:
+    """A mark of byte order, other line ends, blanks, capitals, and columns beside these."""
+    plain = json.loads(run("audit", str(scores), "--json").out)
+    rows = [line.split(",") for line in scores.read_text().splitlines()[1:]]
+    other = "id,included,score\r\n" + "".join(
+        f"{place},{' TRUE ' if row[1] == 'true' else 'False'}, {row[0]}\r\n"
+        for place, row in enumerate(rows)
+    )
+    scores.write_bytes(b"\xef\xbb\xbf" + other.encode())
+    assert json.loads(run("audit", str(scores), "--json").out) == plain
+    assert json.loads(run("audit", str(scores), "--delta", "0/1", "--json").out) == plain

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacet.cli import show
+from tacet.cli.account import exact_option
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.options import read_text
 from tacet.cli.scores import read_scores
@@ -56,13 +57,13 @@ def audit(
         str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(METHODS)}.")
     ] = "one-run",
     delta: Annotated[
-        float, typer.Option("--delta", metavar="X", help="Epsilon at this delta.")
-    ] = 0,
+        str, typer.Option("--delta", metavar="X", help="Epsilon at this delta.")
+    ] = "0",
     confidence: Annotated[
-        float, typer.Option("--confidence", metavar="X", help="How sure the bound is.")
-    ] = 0.95,
+        str, typer.Option("--confidence", metavar="X", help="How sure the bound is.")
+    ] = "0.95",
     promised: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             "--promised",
             metavar="EPSILON",
@@ -76,14 +77,22 @@ def audit(
     with reporting():
         if method not in METHODS:
             raise InvalidParameter("--method", method, expected=f"one of {', '.join(METHODS)}")
+        loss = float(exact_option("--delta", delta, below=1))
+        sure = float(exact_option("--confidence", confidence, above=0, below=1))
+        most = None if promised is None else float(exact_option("--promised", promised))
+        if method == "anytime" and loss:
+            raise InvalidParameter("--delta", delta, expected="0, as anytime is for pure epsilon")
+        if method == "f-dp" and not loss:
+            expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
+            raise InvalidParameter("--delta", delta, expected=expected)
         scores, included = read_scores(read_text("FILE", file))
-        bound = _bound(method, scores, included, delta=delta, confidence=confidence)
-        refuted = promised is not None and bound.contradicts(promised)
+        bound = _bound(method, scores, included, delta=loss, confidence=sure)
+        refuted = most is not None and bound.contradicts(most)
         if as_json:
-            fields = {**bound.to_dict(), "promised": promised, "refuted": refuted}
+            fields = {**bound.to_dict(), "promised": most, "refuted": refuted}
             show.line(json.dumps(fields, indent=2))
         else:
-            _print(bound, promised, refuted=refuted)
+            _print(bound, most, refuted=refuted)
         if refuted:
             raise typer.Exit(ExitCode.FAILED)
 
@@ -94,8 +103,6 @@ def _bound(
     from tacet.audit import anytime, many_runs, one_run, one_run_f_dp
 
     if method == "anytime":
-        if delta:
-            raise InvalidParameter("--delta", delta, expected="0, as anytime is for pure epsilon")
         return anytime(scores, included, confidence=confidence)
     if method == "f-dp":
         return one_run_f_dp(scores, included, delta=delta, confidence=confidence)

@@ -28,18 +28,19 @@ def read_scores(text: str) -> tuple[list[float], list[bool]]:
         value = _number(score)
         if value is None:
             raise InvalidParameter(f"score in line {number}", score, expected="a number")
-        if (said or "").strip().lower() not in _TRUE | _FALSE:
+        coin = said.strip().lower()
+        if coin not in _TRUE | _FALSE:
             raise InvalidParameter(f"included in line {number}", said, expected="1 or 0")
         scores.append(value)
-        included.append((said or "").strip().lower() in _TRUE)
+        included.append(coin in _TRUE)
     if not scores:
         raise InvalidParameter("FILE", "no lines below its header", expected="one line a canary")
     return scores, included
 
 
-def _lines(text: str) -> list[tuple[int, str | None, str | None]]:
-    """The number of each line and its two fields."""
-    lines = csv.DictReader(io.StringIO(text))
+def _lines(text: str) -> list[tuple[int, str, str]]:
+    """The number of each line and its two fields, empty where it has none."""
+    lines = csv.DictReader(io.StringIO(text), restval="")
     found, broken = [], False
     try:
         names = list(lines.fieldnames or ())
@@ -48,17 +49,17 @@ def _lines(text: str) -> list[tuple[int, str | None, str | None]]:
         else:
             broken = True
     except csv.Error:
-        names, broken = ["what is no CSV"], True
+        names, broken = ["text that is no CSV"], True
     if broken:
         shown = ", ".join(names)
         raise InvalidParameter("FILE", shown, expected="the columns score and included, each once")
     return found
 
 
-def _number(text: str | None) -> float | None:
+def _number(text: str) -> float | None:
     """A number that is no NaN; else None."""
     try:
-        found = float(text or "")
+        found = float(text)
     except ValueError:
         return None
     return None if math.isnan(found) else found
