@@ -20,7 +20,7 @@ from tacet.accounting.calibration import (
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy import conversions
 from tacet.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
-from tacet.privacy.guarantees import ApproxDP, RenyiDP
+from tacet.privacy.guarantees import GDP, ApproxDP, RenyiDP
 from tacet.privacy.neighbors import ReplaceOne
 
 
@@ -71,6 +71,20 @@ def test_a_target_without_delta_is_met_by_pure_mechanisms_alone() -> None:
         calibrate(
             lambda x: gaussian(x) + Approximate(epsilon=0, delta=0.1), target=ApproxDP(1, 0.1)
         )
+
+
+def test_a_gaussian_target_of_samples_goes_through_their_pure_epsilon() -> None:
+    """A tenth of people: e^epsilon - 1 is ten times that of the sample."""
+
+    def sampled(noise: float) -> Event:
+        return Laplace(noise_multiplier=noise).poisson_sampled(rate=0.1)
+
+    noise = calibrate(sampled, target=GDP(0.5))
+    inner = math.log1p(10 * math.expm1(conversions.pure_from_gdp(0.5)))
+    assert noise == pytest.approx(1 / inner, rel=1e-8)
+    assert noise >= 1 / inner
+    with pytest.raises(UnsupportedEvent, match="privacy loss"):
+        calibrate(lambda x: gaussian(x).poisson_sampled(rate=0.1), target=GDP(0.5))
 
 
 def test_a_renyi_target() -> None:

@@ -103,7 +103,7 @@ SAMPLED: list[Event] = [
 @pytest.mark.parametrize("event", SAMPLED)
 @pytest.mark.parametrize("kind", [PureDP, ApproxDP, ZCDP, GDP, RenyiDP])
 def test_sampled_events_have_no_additive_price(event: Event, kind: Any) -> None:
-    with pytest.raises(UnsupportedEvent):
+    with pytest.raises(UnsupportedEvent, match=r"ask epsilon\(\) or delta\(\) of them"):
         price(event, kind, alpha=2, delta=1e-6)
     with pytest.raises(UnsupportedEvent):
         price(event, kind, alpha=2)

@@ -15,6 +15,9 @@ import pytest
 from scipy import stats
 
 from tacet.accounting.amplification import sampling, shuffling
+from tacet.accounting.filters.account import Account
+from tacet.accounting.filters.orders import RenyiFilter
+from tacet.accounting.individual import IndividualFilter, gaussian_costs
 from tacet.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
@@ -23,6 +26,7 @@ from tacet.accounting.pld.distribution import (
 )
 from tacet.errors import InvalidParameter, TacetError
 from tacet.privacy.events import Gaussian
+from tacet.privacy.guarantees import ZCDP, ApproxDP
 from tacet.privacy.neighbors import AddRemove
 
 GOOD: dict[str, Any] = {
@@ -47,6 +51,7 @@ THEOREMS: list[Callable[..., Any]] = [
     shuffling.delta_of_shuffled_response,
     shuffling.lower_delta_of_shuffled_response,
 ]
+LIMIT = ApproxDP(1, 1e-6)
 PAIR = PrivacyLossDistribution.from_pmfs([0.75, 0.25], [0.25, 0.75])
 
 
@@ -116,6 +121,12 @@ QUESTIONS: list[tuple[str, Callable[[Any], Any], list[Any]]] = [
     ("losses", lambda several: worst_delta(several, epsilon=1.0), [None, 1, [], [1], PAIR]),
     ("losses", lambda several: worst_epsilon(several, delta=0.1), [None, 1, [], [1], PAIR]),
     ("losses", worst_tradeoff, [None, 1, [], [1], PAIR]),
+    ("orders", lambda orders: RenyiFilter(LIMIT, orders=orders), [None, True, 2, "8", 1j]),
+    ("name", lambda name: Account(LIMIT, name=name), [None, 1, b"x", ["x"]]),
+    ("above", lambda above: Account(LIMIT, above=above), ["x", True, LIMIT, object()]),
+    ("people", lambda n: IndividualFilter(limit=ZCDP(1), people=n), [*NO_NUMBERS, 0, 10**400]),
+    ("norms", lambda norms: gaussian_costs(norms, sigma=1.0), [None, 1j, "x", 10**400, [-1.0]]),
+    ("sigma", lambda sigma: gaussian_costs([1.0], sigma=sigma), [*NO_NUMBERS, 0]),
 ]
 
 

@@ -19,6 +19,7 @@ from tests.cli.terminal import on_terminal
 
 from tacet.accounting.explanation import sampling_notes
 from tacet.cli.answers import outward
+from tacet.privacy import conversions
 from tacet.privacy.events import Gaussian, Laplace, Pure
 
 STEPS = "gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 10000"
@@ -93,6 +94,14 @@ def test_pure_epsilon_is_asked_at_delta_0(run: Run) -> None:
     (none,) = asked(run, "--delta", "0", "gaussian(noise_multiplier=1)")["answers"]
     assert none["upper"] is None
     assert "no finite bound" in none["why"]
+
+
+def test_the_mu_of_a_sample_is_that_of_its_pure_epsilon(run: Run) -> None:
+    ran = run("account", "--mu", "--json", "laplace(noise_multiplier=1).poisson_sampled(rate=0.1)")
+    assert ran.code == 0
+    (found,) = json.loads(ran.out)["answers"]
+    pure = math.log1p(0.1 * math.expm1(1))
+    assert found["upper"] == pytest.approx(conversions.gdp_from_pure(pure), rel=1e-9)
 
 
 def test_what_no_theorem_gives_is_said_beside_what_one_does(run: Run) -> None:

@@ -26,6 +26,7 @@ from tacet.privacy.neighbors import Neighbors, ReplaceOne
 
 __all__ = ["IndividualFilter", "gaussian_costs"]
 
+_MOST_PEOPLE = 10**9
 _CAPACITY_BITS = 52
 """Budgets are counted in units of about 2^-52 of themselves: sums of int64 never overflow."""
 
@@ -79,7 +80,10 @@ class IndividualFilter:
             size = budget.numerator.bit_length() - budget.denominator.bit_length()
             exponent = size - _CAPACITY_BITS
             capacity = math.floor(budget / Fraction(2) ** exponent)
-        object.__setattr__(self, "people", checks.positive_integer(people=self.people))
+        people = checks.positive_integer(people=self.people)
+        if people > _MOST_PEOPLE:
+            raise InvalidParameter("people", people, expected="at most 10^9 of them")
+        object.__setattr__(self, "people", people)
         object.__setattr__(self, "_spent", np.zeros(self.people, dtype=np.int64))
         object.__setattr__(self, "_capacity", capacity)
         object.__setattr__(self, "_exponent", exponent)
@@ -156,7 +160,11 @@ def gaussian_costs(norms: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     [0.0, 0.5]
     """
     checks.positive(sigma=sigma)
-    values: NDArray[np.float64] = np.asarray(norms, dtype=np.float64)
+    try:
+        values: NDArray[np.float64] = np.asarray(norms, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        shown = f"a {type(norms).__name__}"
+        raise InvalidParameter("norms", shown, expected="numbers, 0 or above") from None
     if not bool(np.all(values >= 0)):
         shown = f"an array of shape {values.shape}"
         raise InvalidParameter("norms", shown, expected="numbers, 0 or above")

@@ -96,7 +96,7 @@ def answers(event: Event, asked: Asked, *, neighbors: Neighbors) -> Iterator[Ans
     if asked.rho:
         yield _rho(event, neighbors)
     if asked.mu:
-        yield _mu(event)
+        yield _mu(event, neighbors)
     if asked.advantage:
         yield _priced("advantage", {"epsilon": Fraction(0)}, event, neighbors)
     for rate in asked.rates:
@@ -150,14 +150,20 @@ def _rho(event: Event, neighbors: Neighbors) -> Answer:
     return _bound("rho", {"delta": _up(price.delta)}, _up(price.rho), engine, source)
 
 
-def _mu(event: Event) -> Answer:
+def _mu(event: Event, neighbors: Neighbors) -> Answer:
+    from tacet.accounting.divergences.pure import pure_epsilon
     from tacet.accounting.prices import gdp_price
+    from tacet.privacy.conversions import gdp_from_pure
     from tacet.privacy.rounding import root_up
 
     try:
         price = gdp_price(event)
     except UnsupportedEvent as error:
-        return _unknown("mu", {}, error)
+        pure = pure_epsilon(event, neighbors=neighbors)  # of samples
+        if pure is None:
+            return _unknown("mu", {}, error)
+        source = "the kink of randomised response; docs/proofs/bounded_range.md"
+        return _bound("mu", {}, gdp_from_pure(pure), "pure epsilon", source)
     at = {"delta": _up(price.delta)} if price.delta else {}
     upper = root_up(price.mu_squared)
     return _bound("mu", at, upper, "sum of mu squared", "Dong, Roth, Su 2022, Cor. 3.3")

@@ -19,6 +19,7 @@ from tacet.accounting.divergences.pure import pure_epsilon
 from tacet.checks import Number, exact
 from tacet.errors import InvalidParameter, UnsupportedEvent
 from tacet.privacy.additive import share
+from tacet.privacy.conversions import gdp_from_pure
 from tacet.privacy.events import Event
 from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from tacet.privacy.neighbors import Neighbors
@@ -73,10 +74,10 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
     """How an event is measured against a target.
 
     ApproxDP by epsilon at its delta (by delta, where its epsilon is 0; as PureDP, where its delta
-    is 0), PureDP by epsilon, ZCDP by
-    rho, GDP by mu squared, RenyiDP by the divergence at its order, Advantage by delta at epsilon
-    0, TruePositiveRate by the trade-off curve. An event that spends more delta of its own than a
-    ZCDP or GDP target has costs inf.
+    is 0), PureDP by epsilon, ZCDP by rho, GDP by mu squared (of samples, by that of their pure
+    epsilon), RenyiDP by the divergence at its order, Advantage by delta at epsilon 0,
+    TruePositiveRate by the trade-off curve. An event that spends more delta of its own than a ZCDP
+    or GDP target has costs inf.
     Raises InvalidParameter for what is no target.
     """
     match target:
@@ -99,7 +100,7 @@ def measure(target: object, *, neighbors: Neighbors) -> Measure:
         case ZCDP(most):
             return partial(_concentrated, target=target, neighbors=neighbors), most
         case GDP(mu_squared):
-            return lambda event: _beside_delta(prices.gdp_price(event), target), mu_squared
+            return partial(_gaussian, target=target, neighbors=neighbors), mu_squared
         case RenyiDP(alpha, epsilon):
             return lambda event: renyi(event, alpha=alpha, neighbors=neighbors), epsilon
         case _:
@@ -124,6 +125,17 @@ def _concentrated(event: Event, target: ZCDP, neighbors: Neighbors) -> Cost:
         price = prices.zcdp_price(event)  # exact where rational
     except UnsupportedEvent:
         return rho(event, neighbors=neighbors)  # also of samples
+    return _beside_delta(price, target)
+
+
+def _gaussian(event: Event, target: GDP, neighbors: Neighbors) -> Cost:
+    try:
+        price = prices.gdp_price(event)
+    except UnsupportedEvent:
+        epsilon = pure_epsilon(event, neighbors=neighbors)  # of samples
+        if epsilon is None:
+            raise
+        return Fraction(gdp_from_pure(epsilon)) ** 2
     return _beside_delta(price, target)
 
 

@@ -71,6 +71,10 @@ class Account:
         above: Account | None = None,
         part_of: tuple[ParallelComposition, Hashable] | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            raise InvalidParameter("name", name, expected="text")
+        if above is not None and not isinstance(above, Account):
+            raise InvalidParameter("above", above, expected="an Account, or None")
         self.name: str = name if above is None else f"{above.name}/{name}"
         self.above = above
         self.part_of = part_of

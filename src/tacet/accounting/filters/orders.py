@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -57,6 +57,9 @@ class RenyiFilter:
 
     def __post_init__(self) -> None:
         limit = approximate_limit(self.limit)
+        if isinstance(self.orders, str | bytes) or not isinstance(self.orders, Iterable):
+            expected = "a list of Renyi orders, each above 1"
+            raise InvalidParameter("orders", self.orders, expected=expected)
         budgets = _budgets(limit, {RenyiDP(order, 0).alpha for order in self.orders})
         if not budgets:
             expected = "orders of which one is large enough for this epsilon and delta"

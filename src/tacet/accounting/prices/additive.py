@@ -72,6 +72,14 @@ def pure_price(event: Event) -> PureDP:
             return pure_price(one) * count
         case Composed(parts=parts):
             return sum((pure_price(part) for part in parts), start=PureDP(0))
+        case (
+            PoissonSampled()
+            | FixedSizeSampled()
+            | ReplacementSampled()
+            | RandomAllocation()
+            | Shuffled()
+        ):
+            raise _no_additive_price(event, kind="PureDP")
         case _:
             pure = pure_alone(event)
             if pure is None:
@@ -288,5 +296,6 @@ def _no_additive_price(event: Event, *, kind: str) -> UnsupportedEvent:
     return UnsupportedEvent(
         event,
         kind=kind,
-        try_instead="Sampled and shuffled events are priced by their privacy loss, not by a sum.",
+        try_instead="Sampled and shuffled events are priced by their privacy loss, not by a sum: "
+        "ask epsilon() or delta() of them, or renyi() and rho() where no delta is among them.",
     )
