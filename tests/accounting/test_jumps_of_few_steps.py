@@ -96,3 +96,11 @@ def test_the_accountant_is_narrow_between_bulk_and_jump(
     assert width(found) < 1e-4
     assert found.lower <= known[1]
     assert known[0] <= found.upper
+
+
+def test_delta_is_told_by_epsilon_where_contours_tell_that_better() -> None:
+    event = Gaussian(noise_multiplier=0.6442).poisson_sampled(rate=3.025e-8) * 71_449_707_132
+    found, asked = accountant.priced(event, epsilon=44.728)
+    assert asked[-1].engine == "contour quadrature of epsilon, turned round"
+    assert width(found) < 1e-4
+    assert 1.15669e-254 < found.lower < found.upper < 1.15771e-254

@@ -14,7 +14,7 @@ from tacet.accounting.amplification.sampling import draws
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import flatten
-from tacet.accounting.inversion import falling_below
+from tacet.accounting.inversion import falling_below, level_at
 from tacet.accounting.jumps import engine as jumps
 from tacet.accounting.lattices import compositions, residues
 from tacet.accounting.lattices.laws import laws_of
@@ -39,6 +39,7 @@ __all__ = [
     "by_caps",
     "by_jumps",
     "by_loss_grids",
+    "by_turning",
     "engines_of",
     "only_gaussian",
 ]
@@ -147,6 +148,24 @@ def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
         return jumps.delta_interval(flat, epsilon=at, neighbors=neighbors)
 
     return "jumps over a bulk", answer, "docs/proofs/jumps.md"
+
+
+def by_turning(event: Event, neighbors: Neighbors, known: Interval) -> tuple[str, Engine, str]:
+    """The engine of deltas by way of epsilons, of which contours may tell more; known: delta.
+
+    Bound       both.
+    Source      docs/proofs/contour.md, section 9.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return contour.epsilon_of(flat, at, neighbors=neighbors)
+        return level_at(
+            lambda delta: contour.epsilon_of(flat, delta, neighbors=neighbors), at, known=known
+        )
+
+    return "contour quadrature of epsilon, turned round", answer, "docs/proofs/contour.md"
 
 
 def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:

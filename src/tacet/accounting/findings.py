@@ -25,6 +25,7 @@ from tacet.accounting.engines import (
     by_caps,
     by_jumps,
     by_loss_grids,
+    by_turning,
     engines_of,
 )
 from tacet.errors import InvalidParameter, UnsupportedEvent
@@ -44,6 +45,9 @@ _CAPPED = 5e-5
 """Nor by that of sums below caps, which loses less."""
 _JUMPS = 1e-4
 """Nor by that one, which takes long then, where jumps over a bulk have been added."""
+
+_TURNED = 1e-2
+"""One this narrow at least is looked at by way of epsilon."""
 
 _NO_DELTA = 1e-300
 """A delta that is not above this is not looked at again."""
@@ -193,6 +197,9 @@ def delta_findings(
     for finding in _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough):
         enough = _JUMPS
         yield finding
+    if meet.low > _NO_DELTA and meet.high < 1 and enough == _JUMPS and meet.within(_TURNED):
+        engines = iter([by_turning(plain, neighbors, Interval(meet.low, meet.high))])
+        yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
     engines = iter([by_caps(plain, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
     if meet.high <= _NO_DELTA:
