@@ -125,7 +125,7 @@ def test_a_judgement_moves_by_one_at_most_and_has_the_share_of_a_fit(
         assert len(merits) == 90
         assert merits.min() == 0
         assert merits.max() <= 1
-        assert budget == fitted.run_budget_ / 3
+        assert budget == fitted.run_budget_ / fitted.folds
 
 
 @pytest.mark.statistical

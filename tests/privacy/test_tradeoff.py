@@ -260,3 +260,20 @@ def test_values_are_frozen_and_equal_by_content() -> None:
         TradeoffCurve(mu_squared=Fraction(1), part=Fraction(2))
     with pytest.raises(InvalidParameter, match="mu_squared"):
         TradeoffCurve(mu_squared=Fraction(-1))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("size", [2, 10, 1000])
+def test_no_guess_of_a_randomised_answer_succeeds_more_often(epsilon: float, size: int) -> None:
+    """The best guess of one of `size` equally likely values is what was answered."""
+    odds = math.exp(epsilon)
+    success = odds / (odds + size - 1)
+    bound = TradeoffCurve.of_guarantee(PureDP(epsilon)).reconstruction(baseline=1 / size)
+    assert success <= bound <= min(1, odds / size) * (1 + 1e-12)
+    assert bound <= success * (1 + odds / size) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("baseline", [-0.1, 1.5, math.nan, "x"])
+def test_a_baseline_is_a_probability(baseline: Any) -> None:
+    with pytest.raises(InvalidParameter, match="baseline"):
+        TradeoffCurve.of_guarantee(PureDP(1)).reconstruction(baseline=baseline)

@@ -8,7 +8,6 @@ import math
 import random
 import shutil
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -90,9 +89,8 @@ _SMALL = {
 """A test asks much about few rows: what is compiled for many takes longer than the question."""
 
 
-@cache
 def local() -> Any:
-    """The Spark of this test process, started at the first use."""
+    """The Spark of this test process, started at the first use, and anew where it has ended."""
     from tacet.query.engines.spark_local import local_spark
 
     return local_spark(memory="2g", threads=2, settings=_SMALL)

@@ -145,6 +145,23 @@ class TradeoffCurve:
         rate = _share("fpr", fpr)
         return min(1.0, float_up(1 - mpf(self._gaussian(rate).lower)))
 
+    def reconstruction(self, *, baseline: Real) -> float:
+        """How often a record is told from the release, at most, where guesses alone do so often.
+
+        baseline: from 0 to 1, the probability that the best guess without the release counts as a
+        success, whatever success is: the exact record, or one near enough.
+        Statement   1 - beta(baseline): the success of an attack on fixed outputs is an event, which
+                    has the probability `baseline` where the record had no part in them.
+        Bound       upper, rounded up.
+        Source      Hayes, Mahloujifar, Balle 2023, arXiv:2302.07225, Theorem 2; Kaissis et al.
+                    2023, arXiv:2307.03928 (by trade-off curves).
+
+        >>> curve = TradeoffCurve.of_guarantee(PureDP(1))
+        >>> round(curve.reconstruction(baseline=0.01), 4)  # e times as often
+        0.0272
+        """
+        return self.true_positive_rate(fpr=_share("baseline", baseline))
+
     @property
     def advantage(self) -> float:
         """The largest gap between true- and false-positive rate of any test: delta(0).

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tacet.privacy.conversions.arguments import Real, cached, non_negative, share
+from tacet.privacy.conversions.best_order import GAINS, best_delta, best_epsilon, best_rho
 from tacet.privacy.enclosure import (
     BITS,
     boundary,
@@ -111,10 +112,12 @@ def approx_dp_from_zcdp(rho: Real, *, delta: Real) -> float:
     r"""Epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
     Statement   epsilon = inf over alpha > 1 of
-                rho alpha + log(1/(alpha delta)) / (alpha - 1) + log(1 - 1/alpha), at least 0.
+                rho alpha + log(1/(alpha delta)) / (alpha - 1) + log(1 - 1/alpha), at least 0; for
+                delta of 1e-4 and more the inf of approx_dp_from_renyi(rho alpha), which is less.
     Bound       upper, rounded up: every alpha gives a valid bound, the best is searched.
     Edges       rho = 0 or delta = 1 -> 0.0;  delta = 0 with rho > 0 -> inf.
-    Source      Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Prop. 12.
+    Source      Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Prop. 12; Asoodeh et al. 2020,
+                Theorem 3.
 
     >>> round(approx_dp_from_zcdp(0.5, delta=1e-6), 3)  # the simpler formula gives 5.757
     5.222
@@ -130,7 +133,8 @@ def approx_dp_from_zcdp(rho: Real, *, delta: Real) -> float:
     # The derivative vanishes where rho b^2 + log(1 + b) = log(1/delta), b = alpha - 1.
     r, t = float(rho), float(tail)
     b = mpf(_increasing_root(lambda b: r * b * b + math.log1p(b) - t))
-    return sum_up([mpf(rho) * (1 + b), (tail - mp.log1p(b)) / b, mp.log(b / (1 + b))])
+    closed = sum_up([mpf(rho) * (1 + b), (tail - mp.log1p(b)) / b, mp.log(b / (1 + b))])
+    return closed if delta < GAINS else best_epsilon(rho, delta=delta, closed=closed)
 
 
 @cached
@@ -138,13 +142,20 @@ def approx_dp_delta_from_zcdp(rho: Real, *, epsilon: Real) -> float:
     r"""Delta such that rho-zCDP implies (epsilon, delta)-DP.
 
     Statement   delta = inf over alpha > 1 of
-                e^{(alpha-1)(alpha rho - epsilon)} / alpha (1 - 1/alpha)^{alpha-1}, at most 1.
+                e^{(alpha-1)(alpha rho - epsilon)} / alpha (1 - 1/alpha)^{alpha-1}, at most 1; from
+                1e-4 on the inf of approx_dp_delta_from_renyi(rho alpha), which is less.
     Bound       upper, rounded up: every alpha gives a valid bound, the best is searched.
     Edges       rho = 0 -> 0.0.
-    Source      Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Prop. 12.
+    Source      as approx_dp_from_zcdp.
     """
     non_negative(rho=rho, epsilon=epsilon)
-    return 0.0 if rho == 0 else _delta_from_zcdp(rho, epsilon)
+    if rho == 0:
+        return 0.0
+    closed = _delta_from_zcdp(rho, epsilon)
+    if closed < GAINS:
+        return closed
+    # Never below what a smaller delta gets, so that delta falls as epsilon rises.
+    return max(best_delta(rho, epsilon=epsilon, closed=closed), GAINS)
 
 
 @cached
@@ -169,7 +180,14 @@ def zcdp_from_approx_dp(epsilon: Real, *, delta: Real) -> float:
     start = max(
         (float(epsilon) / (math.sqrt(tail + float(epsilon)) + math.sqrt(tail))) ** 2, 1e-300
     )
-    return _largest(lambda rho: _delta_from_zcdp(rho, epsilon), delta, start)
+    closed = _largest(lambda rho: _delta_from_zcdp(rho, epsilon), delta, start)
+    if delta < GAINS:
+        return closed
+    found, step = best_rho(epsilon, delta), 1e-11
+    while found > closed and approx_dp_delta_from_zcdp(found, epsilon=epsilon) > delta:
+        found *= 1 - step  # the inverse searches its own order
+        step *= 10
+    return max(found, closed)
 
 
 def _delta_from_zcdp(rho: Real, epsilon: Real) -> float:

@@ -22,6 +22,7 @@ __all__ = [
     "approx_dp_delta_from_renyi_closed",
     "approx_dp_from_renyi",
     "approx_dp_from_renyi_closed",
+    "log_least",
     "renyi_from_approx_dp",
 ]
 
@@ -51,7 +52,7 @@ def approx_dp_from_renyi(epsilon: Real, *, alpha: Real, delta: Real) -> float:
     low, high = 0.0, closed
     for _ in range(60):  # in floats: only a guess
         middle = 0.5 * (low + high)
-        kept = middle + _log_least(middle, log_delta, float(a)) / float(a - 1) >= height
+        kept = middle + log_least(middle, log_delta, float(a)) / float(a - 1) >= height
         low, high = (low, middle) if kept else (middle, high)
         if high - low <= 1e-15 * high:
             break
@@ -76,7 +77,7 @@ def approx_dp_delta_from_renyi(renyi_epsilon: Real, *, alpha: Real, epsilon: Rea
     low, high = -700.0, math.log(closed)
     for _ in range(60):  # in floats: only a guess
         middle = 0.5 * (low + high)
-        kept = place + _log_least(place, middle, float(a)) / float(a - 1) >= height
+        kept = place + log_least(place, middle, float(a)) / float(a - 1) >= height
         low, high = (low, middle) if kept else (middle, high)
         if high - low <= 1e-15:
             break
@@ -198,7 +199,7 @@ def _place(epsilon: float, log_delta: float, alpha: float) -> float:
     return math.exp(0.5 * (low + high))
 
 
-def _log_least(epsilon: float, log_delta: float, alpha: float) -> float:
+def log_least(epsilon: float, log_delta: float, alpha: float) -> float:
     """About ln min g, in floats."""
     x = _place(epsilon, log_delta, alpha)
     delta = math.exp(log_delta)

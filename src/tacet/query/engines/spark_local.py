@@ -89,8 +89,9 @@ def local_spark(
     """The Spark session of this process, started where there is none.
 
     memory: of its machine, as Java writes it; threads: None for all cores; settings: further ones.
-    All are those of the first start. Raises MissingExtra where PySpark or a Java runtime is not
-    there, SourceUnreadable where Spark does not start: PySpark has one Java process in its life.
+    All are those of the first start. A new Java process is started where the last one is gone.
+    Raises MissingExtra where PySpark or a Java runtime is not there, SourceUnreadable where Spark
+    does not start.
     """
     with quietly():
         sql = require("pyspark.sql", extra="spark")
@@ -98,6 +99,7 @@ def local_spark(
     reason = ""
     with _LOCK, quietly():
         try:
+            _forget_the_dead(sql)
             running = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession  # noqa: SLF001
             if running is not None and not ended(running):
                 return running
@@ -108,9 +110,21 @@ def local_spark(
             reason = str(error).partition("\n")[0].rstrip(".")
     raise SourceUnreadable(
         f"Spark could not be started in this process: {reason}. It needs Java 17 or later "
-        "(pip install 'tacet[spark,java]') and as much free memory as memory_limit= says. If it "
-        "ran here before, and its Java process has ended, start a new Python process."
+        "(pip install 'tacet[spark,java]') and as much free memory as memory_limit= says."
     )
+
+
+def _forget_the_dead(sql: Any) -> None:
+    """PySpark holds on to a Java process that has ended, and would never start another."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is not None and process.poll() is not None:
+        with SparkContext._lock:  # noqa: SLF001
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+            SparkContext._active_spark_context = None  # noqa: SLF001
+        for name in ("_instantiatedSession", "_activeSession"):
+            setattr(sql.SparkSession, name, None)
 
 
 def _started(sql: Any, *, memory: str, threads: int | None, settings: Mapping[str, str]) -> Any:
