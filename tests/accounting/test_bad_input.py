@@ -481,6 +481,7 @@ def test_what_has_a_delta_has_no_divergence() -> None:
         assert "price(event, ZCDP)" in refused.value.try_instead
 
 
+@pytest.mark.slow
 def test_the_union_is_whole() -> None:
     """Whatever event a face does not know, it says so by name, and nothing else is raised."""
     assert len(get_args(Event)) >= 20

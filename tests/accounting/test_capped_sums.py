@@ -106,7 +106,17 @@ def by_hits(rate: float, noise: float, count: int, epsilon: float) -> mp.mpf:
     return total
 
 
-@pytest.mark.parametrize(("rate", "noise"), [(1e-7, 0.3), (0.3, 5.0), (1e-3, 0.05), (0.9, 0.5)])
+@pytest.mark.parametrize(
+    ("rate", "noise"),
+    mostly_slow(
+        [
+            (1e-7, 0.3),
+            (0.3, 5.0),
+            (1e-3, 0.05),
+            (0.9, 0.5),
+        ]
+    ),
+)
 def test_cells_hold_their_masses_and_ratios(rate: float, noise: float) -> None:
     step = SampledGaussian(rate, 1 / noise)
     q, mu = mp.mpf(step.rate), mp.mpf(step.mean)
@@ -185,14 +195,16 @@ def test_two_steps_against_an_integral(rate: float, noise: float, epsilon: float
 
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
-    [
-        (0.001, 0.05, 1000, 1e-5),
-        (1.5e-6, 0.06, 400, 7.7e-5),
-        (4.7e-4, 0.0502, 54, 4.2e-5),
-        (3e-5, 0.06, 9000, 1e-11),
-        (0.02, 0.05, 150, 1e-8),
-        (0.00176, 0.06196, 3536, 7.844e-263),
-    ],
+    mostly_slow(
+        [
+            (0.001, 0.05, 1000, 1e-5),
+            (1.5e-6, 0.06, 400, 7.7e-5),
+            (4.7e-4, 0.0502, 54, 4.2e-5),
+            (3e-5, 0.06, 9000, 1e-11),
+            (0.02, 0.05, 150, 1e-8),
+            (0.00176, 0.06196, 3536, 7.844e-263),
+        ]
+    ),
 )
 def test_faint_noise_against_numbers_of_hits(
     rate: float, noise: float, count: int, delta: float
@@ -264,6 +276,7 @@ def test_rare_hits_cost_nothing_at_a_large_delta() -> None:
     assert capped.delta_interval(steps(1e-7, 0.1, 100), epsilon=0).upper < 1.1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     mostly_slow(

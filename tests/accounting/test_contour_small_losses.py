@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting.contour.engine import delta_interval, epsilon_interval
 from tacet.privacy.events import Event, Gaussian
@@ -40,7 +41,7 @@ def delta_of_two(q: float, sigma: float, epsilon: float) -> Any:
 
 @pytest.mark.parametrize(
     ("q", "sigma", "deviations"),
-    [(3.889e-7, 209100.0, 12.0), (1.471e-6, 11030.0, 20.0)],
+    mostly_slow([(3.889e-7, 209100.0, 12.0), (1.471e-6, 11030.0, 20.0)]),
 )
 def test_delta_of_tiny_losses_is_that_of_long_arithmetic(
     q: float, sigma: float, deviations: float

@@ -98,6 +98,7 @@ def test_the_accountant_is_narrow_between_bulk_and_jump(
     assert known[0] <= found.upper
 
 
+@pytest.mark.slow
 def test_delta_is_told_by_epsilon_where_contours_tell_that_better() -> None:
     event = Gaussian(noise_multiplier=0.6442).poisson_sampled(rate=3.025e-8) * 71_449_707_132
     found, asked = accountant.priced(event, epsilon=44.728)

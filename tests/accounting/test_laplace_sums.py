@@ -156,6 +156,7 @@ def test_the_tail_integral_sees_what_comes_back() -> None:
         assert math.fsum(parts[start + 1 :]) <= found <= 4 * math.fsum(parts[start + 1 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "nodes"), mostly_slow([(60, 400_000), (500, 40_000)]))
 def test_the_tail_integral_is_a_bound(count: int, nodes: int) -> None:
     """Against the sum over many more nodes and the plain bound; of many the slower are asked."""

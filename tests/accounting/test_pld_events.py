@@ -10,6 +10,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting import accountant
 from tacet.accounting.pld.distribution import PrivacyLossDistribution
@@ -89,7 +90,7 @@ def test_lattices_that_miss_each_other() -> None:
     assert found.lower <= finest.upper
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-9, 1e-3])
+@pytest.mark.parametrize("delta", mostly_slow([0.0, 1e-12, 1e-9, 1e-3]))
 def test_coins_that_share_no_lattice_against_all_their_sums(delta: float) -> None:
     """Steep tilts make windows so small that coarse lattices would be spread over 10^8 nodes."""
     coins = [(Fraction(1, 7), 3), (Fraction(1, 11), 2), (Fraction(123456789, 10**9), 5)]

@@ -163,7 +163,7 @@ def test_the_mean_and_the_failures_by_their_series(shape: float, stop: float) ->
 
 
 @pytest.mark.parametrize(("shape", "stop"), LAWS)
-@pytest.mark.parametrize("alpha", [1.25, 2, 6, 40])
+@pytest.mark.parametrize("alpha", mostly_slow([1.25, 2, 6, 40]))
 def test_negative_binomial_by_every_order_of_scores(
     shape: float, stop: float, alpha: float
 ) -> None:

@@ -122,7 +122,7 @@ def test_bounds_enclose_long_values_and_are_narrow(
 @pytest.mark.parametrize(
     ("event", "truth", "reach"), CASES, ids=lambda v: None if callable(v) else str(v)[:40]
 )
-@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1000)])
+@pytest.mark.parametrize("rate", mostly_slow([Fraction(1, 2), Fraction(1, 1000)]))
 def test_poisson_sampling_in_both_directions(
     event: Event, truth: Callable[[Any], Any], reach: float, rate: Fraction
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.tiers import mostly_slow
 
 from tacet.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
@@ -42,7 +43,18 @@ def geometric_pairs(scale: Fraction, shift: int) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("above", ABOVE_ONE, ids=lambda x: f"1+1e-{len(str(x)) - 3}")
 @pytest.mark.parametrize("shift", [1, 3])
-@pytest.mark.parametrize("scale", [2, 10**6, 10**20, 10**40], ids=lambda x: f"scale {x:.0e}")
+@pytest.mark.parametrize(
+    "scale",
+    mostly_slow(
+        [
+            2,
+            10**6,
+            10**20,
+            10**40,
+        ]
+    ),
+    ids=lambda x: f"scale {x:.0e}",
+)
 def test_geometric_noise_is_never_below_its_definition(
     scale: int, shift: int, above: Fraction
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.tiers import mostly_slow
 
 from tacet import GDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
 from tacet.bits import ScriptedBits
@@ -86,7 +87,7 @@ def test_everybody_judges_once_a_run_and_is_in_all_other_fits(folds: int, n: int
             assert budget.mu_squared * folds == fitted.run_budget_.mu_squared
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
+@pytest.mark.parametrize("share", mostly_slow([0.2, 0.5, 0.7]))
 @pytest.mark.parametrize("budget", [RenyiDP(8, 2), ApproxDP(1, 1e-6)], ids=repr)
 def test_the_runs_and_the_last_fit_are_within_the_budget(budget: Guarantee, share: float) -> None:
     fitted = search(Watched(budget), share=share, tries=10).fit(*numbered(60))
@@ -128,6 +129,7 @@ def test_a_judgement_moves_by_one_at_most_and_has_the_share_of_a_fit(
         assert budget == fitted.run_budget_ / fitted.folds
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_better_candidate_wins_once_it_was_drawn() -> None:
     # Of 20 draws in the mean all are bad in 1 of 11: fewer than 60 of 100 with p < 1e-10.
@@ -143,6 +145,7 @@ def test_the_better_candidate_wins_once_it_was_drawn() -> None:
     assert won >= 60
 
 
+@pytest.mark.slow
 def test_a_penalty_is_chosen_and_the_last_fit_has_everybody() -> None:
     drawn = np.random.default_rng(6)
     x = drawn.normal(size=(60_000, 3))

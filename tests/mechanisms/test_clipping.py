@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.tiers import mostly_slow
 
 from tacet.errors import InvalidParameter
 from tacet.mechanisms import clip_rows, clip_users, clipping_sensitivity
@@ -83,7 +84,7 @@ def test_no_row_is_longer_than_the_bound_and_short_ones_stay(
 
 
 @pytest.mark.parametrize("bound", [2**31 - 1, 2**27, 3])
-@pytest.mark.parametrize("columns", [2, 3, 9, 300, 5000])
+@pytest.mark.parametrize("columns", mostly_slow([2, 3, 9, 300, 5000]))
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_many_columns(norm: Norm, columns: int, bound: int) -> None:
     rng = np.random.default_rng(columns)

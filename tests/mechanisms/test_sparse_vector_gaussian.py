@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.mechanisms.sparse_vector_laws import Answers, Noise, law, nothing, rounded_normal
 from tests.mechanisms.test_sparse_vector_privacy import patterns
+from tests.tiers import mostly_slow
 
 from tacet import accounting
 from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
@@ -97,7 +98,17 @@ def around(deviation: float, questions: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("questions", [1, 2, 3])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.1), (0.25, 0.05), (3, 1e-4), (1, 1e-6)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    mostly_slow(
+        [
+            (1, 0.1),
+            (0.25, 0.05),
+            (3, 1e-4),
+            (1, 1e-6),
+        ]
+    ),
+)
 def test_every_pattern_of_moves_keeps_the_guarantee(
     epsilon: float, delta: float, questions: int, monotone: bool
 ) -> None:

@@ -54,6 +54,7 @@ def waiting_law(comparison: Comparison, step: int, length: int) -> NDArray[np.fl
     return np.array([*first, (weight * below**length).sum()])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("grid", mostly_slow([None, 0]))
 def test_refreshed_waits_are_independent_with_the_exact_law(grid: Any) -> None:

@@ -15,6 +15,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from tests.mechanisms.laws import as_mpf, signed
 from tests.mechanisms.test_replay import Counting
+from tests.tiers import mostly_slow
 
 from tacet.bits import SeededBits
 from tacet.mechanisms import vectors
@@ -89,7 +90,7 @@ def ideal(kind: str, words: list[int], dimension: int, count: int) -> list[list[
 
 
 @pytest.mark.parametrize("kind", ["cube", "sphere", "linear"])
-@pytest.mark.parametrize("dimension", [1, 2, 3, 8])
+@pytest.mark.parametrize("dimension", mostly_slow([1, 2, 3, 8]))
 @pytest.mark.parametrize("ratio", [Fraction(1, 8), Fraction(4), Fraction(1 << 20)])
 def test_floors_replay_from_the_same_words(kind: str, dimension: int, ratio: Fraction) -> None:
     with mp.workprec(200):

@@ -205,7 +205,7 @@ def test_gaussian_delta_is_rounded_up(mu: float, epsilon: float) -> None:
             assert value <= 1e-299
 
 
-@pytest.mark.parametrize("epsilon", [0.0, *EPSILONS])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.0, *EPSILONS]))
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_largest_mu_and_rho_meet_their_target(epsilon: float, delta: float) -> None:
     mu = c.gdp_from_approx_dp(epsilon, delta=delta)

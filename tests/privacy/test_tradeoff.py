@@ -134,6 +134,7 @@ def profile(p: list[float], q: list[float], epsilon: float) -> float:
 LAWS = st.lists(st.floats(0.01, 1), min_size=2, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.floats(0, 1), st.floats(0.01, 0.99))
 def test_profiles_enclose_the_exact_curve_of_a_finite_mechanism(

@@ -329,7 +329,7 @@ def refused(ask: Ask, kind: type[TacetError], argument: str, words: str) -> None
     assert len(str(caught.value)) < 1_000
 
 
-@pytest.mark.parametrize("case", [*NAMES, *NUMBERS])
+@pytest.mark.parametrize("case", mostly_slow([*NAMES, *NUMBERS]))
 def test_a_wrong_name_or_number_is_refused_by_name(case: str) -> None:
     refused(*{**NAMES, **NUMBERS}[case])
 

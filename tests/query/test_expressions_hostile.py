@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
+from tests.tiers import mostly_slow
 
 from tacet.errors import TacetError, UnsafeExpression
 from tacet.query.expressions.parse import parse
@@ -154,7 +155,7 @@ def test_comments_do_not_reach_the_engine() -> None:
     assert "/*" not in found.sql
 
 
-@pytest.mark.parametrize("levels", [60, 101, 1_000, 4_900])
+@pytest.mark.parametrize("levels", mostly_slow([60, 101, 1_000, 4_900]))
 @pytest.mark.parametrize(
     ("opening", "closing"),
     [

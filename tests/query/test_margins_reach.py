@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.query.allocation import allocate
@@ -38,7 +39,7 @@ def placements(cells: int, limits: dict[str, int]) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne], ids=str)
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("shape", ["rollup", "cube", "uneven"])
+@pytest.mark.parametrize("shape", mostly_slow(["rollup", "cube", "uneven"]))
 def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
     shape: str, limits: Any, neighbors: Any
 ) -> None:

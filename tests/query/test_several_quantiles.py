@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
+from tests.tiers import mostly_slow
 
 import tacet
 from tacet.accounting.charges import charge
@@ -89,13 +90,15 @@ def neighbours(reach: Reach, *, most: int) -> Iterator[tuple[list[Any], list[Any
 @pytest.mark.parametrize("wanted", WANTED)
 @pytest.mark.parametrize(
     "reach",
-    [
-        ONE,
-        Reach.within(max_rows=2, cells=1, replaced=False),
-        Reach.within(max_rows=2, cells=2, replaced=False),
-        Reach.within(max_rows=1, cells=1, replaced=True),
-        Reach.within(max_rows=1, cells=2, replaced=True),
-    ],
+    mostly_slow(
+        [
+            ONE,
+            Reach.within(max_rows=2, cells=1, replaced=False),
+            Reach.within(max_rows=2, cells=2, replaced=False),
+            Reach.within(max_rows=1, cells=1, replaced=True),
+            Reach.within(max_rows=1, cells=2, replaced=True),
+        ]
+    ),
     ids=str,
 )
 def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: str) -> None:

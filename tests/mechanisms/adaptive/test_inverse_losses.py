@@ -318,13 +318,16 @@ def test_losses_of_modes_count_how_far_they_are_behind() -> None:
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
 @pytest.mark.parametrize(
     "statistic",
-    [
-        *(rank for rank in RANKS if max(getattr(rank, "k", 0), getattr(rank, "rank", 0)) < 4),
-        Mean(lower=-1, upper=2),
-        Variance(lower=-1, upper=2),
-        Sum(lower=-1, upper=2),
-        Mode(categories=(0, 1, 2)),
-    ],
+    mostly_slow(
+        [
+            *(rank for rank in RANKS if max(getattr(rank, "k", 0), getattr(rank, "rank", 0)) < 4),
+            Mean(lower=-1, upper=2),
+            Variance(lower=-1, upper=2),
+            Sum(lower=-1, upper=2),
+            Mode(categories=(0, 1, 2)),
+        ],
+        quick=2,
+    ),
     ids=repr,
 )
 def test_losses_move_by_one_at_most_and_no_less_would_do(

@@ -157,7 +157,7 @@ def test_smooth_sensitivities_are_discounted_local_ones(
             assert want <= got <= max(want, beyond) * (1 + 1e-9) + 1e-250
 
 
-@pytest.mark.parametrize(("statistic", "neighbors"), ALL, ids=str)
+@pytest.mark.parametrize(("statistic", "neighbors"), mostly_slow(ALL, quick=10), ids=str)
 def test_neighbours_differ_by_no_more_than_the_smoothness(
     statistic: Any, neighbors: Neighbors, graphs: dict[Neighbors, SmallData]
 ) -> None:

@@ -123,7 +123,7 @@ SOLVERS: list[dict[str, Any]] = [
 # ---- the guarantee, exactly
 
 
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("replaced", mostly_slow([False, True]))
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_neighbours_differ_by_no_more_than_the_event(
