@@ -169,6 +169,7 @@ def test_many_steps_against_their_numbers_of_hits(
     assert relative_width(back) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "delta"),
     [

@@ -238,7 +238,7 @@ def test_the_law_of_truncated_laplace_noise(scale: float, bound: float) -> None:
         assert abs(found / plain - 1) < 1e-11
 
 
-@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("direction", mostly_slow(BOTH))
 @pytest.mark.parametrize("bound", mostly_slow([0.9375, 30.0]))
 def test_truncated_laplace_on_samples_holds_long_sums(bound: float, direction: Directions) -> None:
     scale, rate, count = 2.0, 0.0625, 1000

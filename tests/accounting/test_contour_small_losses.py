@@ -39,6 +39,7 @@ def delta_of_two(q: float, sigma: float, epsilon: float) -> Any:
     return mp.quad(integrand, mp.linspace(-8, 26, 52))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "sigma", "deviations"),
     mostly_slow([(3.889e-7, 209100.0, 12.0), (1.471e-6, 11030.0, 20.0)]),

@@ -55,6 +55,7 @@ def marked_profile(step: SampledGaussian, mark: Mark, epsilon: float) -> mp.mpf:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "noise", "mark", "epsilon"),
     mostly_slow(

@@ -207,6 +207,7 @@ def best_of(run: Pair, event: NegativeBinomialTries | PoissonTries) -> Pair:
     return Pair(laws[0], laws[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 6))]
 )

@@ -170,6 +170,7 @@ def _losses(move: tuple[set[int], set[int]], seed: int, max_parts: int) -> tuple
     return worst, owed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
 def test_no_unit_loses_more_than_the_parent_owes(seed: int) -> None:
     """All 2^8 courses of games whose part and price depend on all answers before."""

@@ -125,6 +125,7 @@ def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
     logger.removeHandler(handler)
 
 
+@pytest.mark.slow
 def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
     path = tmp_path / "secret Smith.parquet"
     pyarrow.parquet.write_table(TABLE, path)
