@@ -229,7 +229,9 @@ FITS: Mapping[str, Fit] = {
         ask=lambda x, b, s: inference.histogram(x, edges=[0, 5, 10], budget=b, bits=s),
         pair=ONE,
     ),
-    "density": Fit(ask=lambda x, b, s: inference.density(x, budget=b, bits=s, **TEN), pair=MIDDLE),
+    "density": Fit(
+        ask=lambda x, b, s: inference.density(x, budget=b, bits=s, **TEN), pair=MIDDLE, louder=None
+    ),
     "distribution": Fit(
         ask=lambda x, b, s: inference.distribution(x, edges=[0, 5, 10], budget=b, bits=s),
         pair=_pair(line([1.0] * 4, 1.0, 9.0)),
