@@ -14,6 +14,7 @@ from tacet.accounting.amplification.sampling import draws
 from tacet.accounting.contour import engine as contour
 from tacet.accounting.contour import smoothing
 from tacet.accounting.contour.parts import flatten
+from tacet.accounting.edges import engine as edges
 from tacet.accounting.inversion import falling_below, level_at
 from tacet.accounting.jumps import engine as jumps
 from tacet.accounting.lattices import compositions, residues
@@ -37,6 +38,7 @@ __all__ = [
     "Engine",
     "Measure",
     "by_caps",
+    "by_edges",
     "by_jumps",
     "by_loss_grids",
     "by_turning",
@@ -88,6 +90,11 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 
+    def near_largest(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return edges.epsilon_near_largest(flat, at, neighbors=neighbors)
+        return edges.delta_near_largest(flat, at, neighbors=neighbors)
+
     def sums(measure: Measure, at: Fraction) -> Interval:
         laws = laws_of(flat)
         if measure == "epsilon":
@@ -114,6 +121,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
     if residues.few_laplace(flat):
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
+    yield "near the largest loss", near_largest, "docs/proofs/edges.md, Theorems 1 and 3"
     yield "contour quadrature", quadrature, "docs/proofs/contour.md"
     yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
 
@@ -132,6 +140,22 @@ def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
         return capped.delta_interval(flat, epsilon=at, neighbors=neighbors)
 
     return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
+
+
+def by_edges(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of equal steps of Laplace noise whose atoms no contour sees to the end.
+
+    Bound       both.
+    Source      docs/proofs/edges.md.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return edges.epsilon_of(flat, at, neighbors=neighbors)
+        return edges.delta_of(flat, at, neighbors=neighbors)
+
+    return "sums between two edges (FFT)", answer, "docs/proofs/edges.md, Theorem 2"
 
 
 def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:

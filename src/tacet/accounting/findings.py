@@ -23,6 +23,7 @@ from tacet.accounting.engines import (
     Engine,
     Measure,
     by_caps,
+    by_edges,
     by_jumps,
     by_loss_grids,
     by_turning,
@@ -41,6 +42,8 @@ NARROW = 1e-8
 """An interval this narrow, relative to its upper end, is not looked at again."""
 CLOSE = 1e-3
 """Nor is one this narrow by the engines that lose more than that themselves."""
+_EDGED = 2e-5
+"""Nor by those of sums between two edges, which lose about as much."""
 _CAPPED = 5e-5
 """Nor by that of sums below caps, which loses less."""
 _JUMPS = 1e-4
@@ -113,6 +116,8 @@ def epsilon_findings(
     meet = _Meeting()
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
+    engines = iter([by_edges(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_EDGED)
     engines = iter([by_jumps(plain, neighbors)])
     enough = _CAPPED
     for finding in _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough):
@@ -192,6 +197,8 @@ def delta_findings(
             yield finding
     if meet.high <= _NO_DELTA:
         return
+    engines = iter([by_edges(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_EDGED)
     engines = iter([by_jumps(plain, neighbors)])
     enough = _CAPPED
     for finding in _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough):

@@ -86,7 +86,7 @@ class AtomTilt:
 
 
 def logarithm(
-    real: Floats, imaginary: Floats, slip: Floats, count: int
+    real: Floats, imaginary: Floats, slip: Floats, count: int | Floats
 ) -> tuple[Complexes, Floats]:
     """The logarithm of (1 + r)^count, r known within `slip`, and a bound on its error."""
     square = real * (2.0 + real) + imaginary * imaginary

@@ -59,6 +59,8 @@ _PASSES = 4
 _ENOUGH = 1e-8  # jumps are not split off for less
 _NEARLY = 1e-7
 _SMALLEST = 1e-300
+_NONE = -750.0  # ln of a delta that no float tells from 0
+_SMALLER = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
 _TINY = 1e-60
 """More than the relative error of the probability of infinite losses."""
 
@@ -191,13 +193,17 @@ def _epsilon(
     if not parts.factors:
         return Interval(0.0, 0.0)
     goal = float_down(left)
-    if goal < _SMALLEST:
+    if goal < 0.999 * _SMALLEST:  # a delta of 1e-300 is one still, rounded down
         return Interval(0.0, math.inf)
     log_delta = math.log(goal)
     factors = parts.factors
     whole = whole_curve(factors)
-    other, _ = chernoff_epsilon(whole, log_delta)
-    low, high = 0.0, chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
+    low, high = 0.0, math.inf
+    for share in _SMALLER:  # far out what is known of a law may not be certified
+        other = share * chernoff_epsilon(whole, log_delta)[0]
+        high = chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
+        if high < math.inf:
+            break
     if high <= known:
         return Interval(0.0, high)
     c, near = saddle_for_delta(whole, log_delta)
@@ -266,8 +272,14 @@ def _delta(
             log_delta = guess
             continue
         log_delta = guess if attempt < 2 else log_delta
-        other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * epsilon))])
-        least = chernoff_delta(factors, other, epsilon=below)
+        levels = whole.k + log_kappa(whole.c) - whole.c * epsilon
+        # no farther out than it takes to tell that delta is none
+        other = float(whole.c[int(np.argmax(levels <= max(float(levels.min()), _NONE)))])
+        least = 1.0
+        for share in _SMALLER:
+            least = min(least, chernoff_delta(factors, share * other, epsilon=below))
+            if least < 1.0 or guess > -1.0:
+                break
         faint = _with_infinite(infinite, Interval(0.0, least))
         if faint.upper <= known:
             return faint

@@ -19,6 +19,10 @@ from tacet.privacy.enclosure import context, mpf
 
 __all__ = ["drawn", "mirrored_atoms", "replaced", "sampled", "sampled_atoms", "weighed", "whole"]
 
+_FAR = 40.0
+"""Of larger losses the exponential is not formed; of smaller ones the logarithm of a tiny rate
+would cancel."""
+
 
 def whole(law: Finite, *, count: int, remove: bool) -> FiniteLaw:
     """`count` copies of a finite law, given that all losses are finite."""
@@ -132,16 +136,16 @@ def drawn(loss: Box, rate: Fraction) -> Box:
     if rate == 1:
         return loss
     q, rest = box(rate), box(1 - rate)
-    low, high = loss.at_most(1.0), loss.at_least(1.0)
+    low, high = loss.at_most(_FAR), loss.at_least(_FAR)
     near = (low.expm1() * q).log1p()
     far = high + q.log() + (rest / q * (-high).exp()).log1p()
-    return choose(loss.upper > 1.0, _hull(far, near, loss), near)
+    return choose(loss.upper > _FAR, _hull(far, near, loss), near)
 
 
 def _hull(far: Box, near: Box, loss: Box) -> Box:
-    """The far form where it is sure to hold, both where the loss may lie on either side of 1."""
+    """The far form where it is sure to hold, both where the loss may lie on either side."""
     both = Box(np.minimum(far.lower, near.lower), np.maximum(far.upper, near.upper))
-    return choose(loss.lower >= 1.0, far, both)
+    return choose(loss.lower >= _FAR, far, both)
 
 
 def _boxes(losses: Sequence[Fraction]) -> Box:

@@ -74,25 +74,49 @@ class LaplaceSum:
     def planned_tail(self, c: float, t: float) -> float:
         """The tilt's bound, or where |phi| stands at t if there are many different scales."""
         above = self._above(c)[0]
-        bound = self._tail(c, t, above)
         if self.u.size < MANY:
-            return bound
+            return self._tail(c, t, above)
+        bound = self._tail(c, t, above)
         at = np.array([t])
         here = Turning(u=self.u, counts=self.counts, above=above, c=c).levels(at, at)
         return min(bound, float(here[0]))
 
     def _tail(self, c: float, t: float, above: Floats) -> float:
-        """The logarithm of the product of (|A(c + it)| e^(cu) + e^(-(c + 1) u) / 2) / M(c).
+        """The logarithm of a bound of |phi| from t on: the product of the bounds of the scales.
+
+        Source      docs/proofs/contour.md, sections 3 and 8.
+        """
+        level = self._levels(c, np.full_like(self.u, t), above)
+        until = 0.5 * math.pi / self.u * (1 - 1e-12)  # |phi| of each falls up to here
+        if self.u.size < MANY and np.any(t < until):
+            beyond = self._levels(c, until, above)
+            here = np.maximum(self._at(c, t, above, until > t), beyond)
+            level = np.where(t < until, np.minimum(level, here), level)
+        return min(0.0, float(level @ self.counts) * (1 - 1e-11))
+
+    def _levels(self, c: float, t: Floats, above: Floats) -> Floats:
+        """Ln of (|A(c + it)| e^(cu) + e^(-(c + 1) u) / 2) / M(c), of each scale at its own t.
 
         |A| falls in t, and |B| rises to 1/2.
         """
-        lean = math.hypot(c + 1, t) / math.hypot(2 * c + 1, 2 * t) - 0.5
+        lean = np.hypot(c + 1, t) / np.hypot(2 * c + 1, 2 * t) - 0.5
         # [...] - M(c), arranged so that nothing of order one is left to cancel
         part = lean * np.exp(c * self.u) + 0.5 * (
             np.expm1(c * self.u) + np.expm1(-(c + 1) * self.u)
         )
         shift = part - above + UNIT * (40 + 8 * (c + 1) * self.u) * (1 + np.exp(c * self.u))
-        return min(0.0, float(np.log1p(shift / (1 + above)) @ self.counts) * (1 - 1e-11))
+        levels: Floats = np.log1p(shift / (1 + above))
+        return levels
+
+    def _at(self, c: float, t: float, above: Floats, wanted: NDArray[np.bool_]) -> Floats:
+        """Ln of |phi(t)| of one copy of each scale, rounded up; 0 for those not wanted."""
+        found = np.zeros_like(self.u)
+        if wanted.any():
+            counts = self.counts[wanted]
+            at = np.full(counts.shape, t)
+            log, error = _powers(c, at, self.u[wanted], above[wanted], counts)
+            found[wanted] = (log.real + error) / counts
+        return found
 
     def tilt(self, c: float, *, last: float, most: int) -> LaplaceTilt | None:  # noqa: ARG002
         """The part at c; None beyond `limit`, or for more than eight times `most` scales."""
@@ -174,15 +198,23 @@ class LaplaceTilt:
         return log, np.where(size < 1e-290, np.maximum(wrong, 1.2), wrong)
 
     def _power(self, t: Floats, j: int) -> tuple[Complexes, Floats]:
-        c, u = self.c, float(self.law.u[j])
-        s: Complexes = (c + 1j * t).astype(np.complex128)
-        two = 2 * s + 1
-        first, second = (s + 1) * excess(s * u) / two, s * excess(-(s + 1) * u) / two
-        m = 1 + float(self.above[j])
-        shift = (first + second - float(self.above[j])) / m
-        size = (np.abs(first) + np.abs(second) + float(self.above[j])) / m
-        slip = UNIT * (160 + 12 * np.abs(s + 1) * u) * size + 4 * UNIT * np.abs(shift)
-        return logarithm(shift.real, shift.imag, slip, int(self.law.counts[j]))
+        law = self.law
+        at, counts = np.full_like(t, law.u[j]), np.full_like(t, law.counts[j])
+        return _powers(self.c, t, at, np.full_like(t, self.above[j]), counts)
+
+
+def _powers(
+    c: float, t: Floats, u: Floats, above: Floats, counts: Floats
+) -> tuple[Complexes, Floats]:
+    """The logarithm of phi(t), to the power of the count, and a bound on its error."""
+    s: Complexes = (c + 1j * t).astype(np.complex128)
+    two = 2 * s + 1
+    first, second = (s + 1) * excess(s * u) / two, s * excess(-(s + 1) * u) / two
+    m = 1 + above
+    shift = (first + second - above) / m
+    size = (np.abs(first) + np.abs(second) + above) / m
+    slip = UNIT * (160 + 12 * np.abs(s + 1) * u) * size + 4 * UNIT * np.abs(shift)
+    return logarithm(shift.real, shift.imag, slip, counts)
 
 
 def _binned(u: Floats, counts: Floats) -> tuple[Floats, Floats]:

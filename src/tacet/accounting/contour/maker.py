@@ -318,14 +318,15 @@ def _three_sampled(
     ratio = np.array([math.log1p(q * math.expm1(e)), 0.0, math.log1p(q * math.expm1(-e))])
     log_top = math.log(top)
     mass = np.array([log_top - e, math.log(rest) if rest > 1e-12 else -800.0, log_top])
-    slip = np.array([12.0 + 3 * e, 0.0, 12.0 + 3 * e / (1 - min(q, 1 - 1e-16))]) * UNIT
+    # of q expm1(e) relative to itself; 1 - 1/f is the share of it in f
+    slip = np.array([20.0 + 4 * e, 0.0, 20.0 + 4 * e]) * UNIT
     middle = 40 / max(rest, 1e-12)
     return FiniteLaw(
         atoms=Atoms(
             log_mass=mass,
             log_mass_error=UNIT * np.array([20 + 4 * e, middle, 20 + 4 * e]),
             log_ratio=ratio,
-            log_ratio_error=slip * (1 + np.abs(np.expm1(-ratio))) + 8 * UNIT * np.abs(ratio),
+            log_ratio_error=slip * np.abs(np.expm1(-ratio)) * 1.01 + 8 * UNIT * np.abs(ratio),
         ),
         remove=remove,
         count=count,

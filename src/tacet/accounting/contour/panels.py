@@ -75,7 +75,7 @@ class Panels:
         """Where a mass times f^a reaches e^600."""
         ell = self.planning.log_ratio * (1.0 if self.remove else -1.0)
         room = (600.0 - self.planning.log_mass) / np.maximum(ell, 1e-300)
-        most = float(room[ell > 0].min(initial=1e10))
+        most = float(room[ell > 0].min(initial=1e20))
         return max(most - 1.0 if self.remove else most, 1e-6)
 
     def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from tacet.accounting.jumps.bulk import Bulk, bulk_of
 from tacet.accounting.jumps.compound import Compound, compound, log_more, times
-from tacet.accounting.jumps.laws import jumps_above, jumps_below, raised
+from tacet.accounting.jumps.laws import Jumps, jumps_above, jumps_below, raised
 from tacet.accounting.pld.capped_jumps import rare_place
 from tacet.accounting.pld.sampled_cells import Mark, SampledGaussian
 from tacet.accounting.profiles.boxes import Array
@@ -148,6 +148,18 @@ class _Layout:
             tilt=self.scope.tilt,
         )
 
+    def jumps_below(self) -> Jumps | None:
+        """The jumps of a step on the grid, from below."""
+        return jumps_below(
+            self.step,
+            self.mark,
+            h=self.h,
+            nodes=self.nodes,
+            low=self.low,
+            last=self.last,
+            log_times=math.log(self.count),
+        )
+
     def share(self, number: int) -> float:
         """The sets of so many steps, over their sequences with repetition."""
         return math.prod(1 - one / self.count for one in range(number))  # within 3 u a factor
@@ -265,15 +277,7 @@ def _several(layout: _Layout, bulk: Bulk, jumps: Array, any_number: Compound) ->
 def _below_many(layout: _Layout) -> Side | None:
     """Any number of jumps over the bulk of all steps but as many as jumps may be."""
     count, scope = layout.count, layout.scope
-    jumps = jumps_below(
-        layout.step,
-        layout.mark,
-        h=layout.h,
-        nodes=layout.nodes,
-        low=layout.low,
-        last=layout.last,
-        log_times=math.log(count),
-    )
+    jumps = layout.jumps_below()
     if jumps is None:
         return None
     mean = (float(jumps.masses.sum()) + jumps.far[0]) * (1 + 1e-9)
@@ -299,15 +303,7 @@ def _below_many(layout: _Layout) -> Side | None:
 def _below(layout: _Layout, most: int) -> Side | None:
     """At most so many jumps; the first numbers over their own bulks, the others over the last."""
     count = layout.count
-    jumps = jumps_below(
-        layout.step,
-        layout.mark,
-        h=layout.h,
-        nodes=layout.nodes,
-        low=layout.low,
-        last=layout.last,
-        log_times=math.log(count),
-    )
+    jumps = layout.jumps_below()
     if jumps is None or most >= count:
         return None
     none = layout.bulk(0)
