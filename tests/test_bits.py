@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacet import bits
-from tacet.bits import RandomBits, ScriptedBits, SecureBits, SeededBits, SystemBits
+from tacet.bits import RandomBits, ScriptedBits, SecureBits, SeededBits, SystemBits, source_of
 from tacet.errors import InvalidParameter
 
 SOURCES: list[Callable[[], RandomBits]] = [SecureBits, SystemBits, lambda: SeededBits(3)]
@@ -109,7 +109,7 @@ def test_a_key_is_replaced_after_its_share_of_blocks(monkeypatch: pytest.MonkeyP
         keys.append(count)
         return bytes([len(keys)]) * count
 
-    monkeypatch.setattr(os, "urandom", urandom)
+    monkeypatch.setattr("tacet.bits.os.urandom", urandom)
     source = SecureBits()
     for _ in range(6):
         source.words(4)
@@ -172,3 +172,15 @@ def test_scripts_and_seeds_are_checked() -> None:
         ScriptedBits([2**64])
     with pytest.raises(InvalidParameter, match="seed"):
         SeededBits(1.5)  # type: ignore[arg-type]  # the check under test
+
+
+@pytest.mark.parametrize("wrong", [3, 0, "seed", SeededBits, np.random.default_rng(1)])
+def test_what_is_no_source_of_bits_is_named(wrong: object) -> None:
+    with pytest.raises(InvalidParameter, match=r"^bits=.*SeededBits\(7\)"):
+        source_of(wrong)
+
+
+def test_a_source_is_itself_and_none_is_secure() -> None:
+    seeded = SeededBits(1)
+    assert source_of(seeded) is seeded
+    assert source_of(None).secure

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tacet.errors import InvalidParameter
 
-__all__ = ["RandomBits", "ScriptedBits", "SecureBits", "SeededBits", "SystemBits"]
+__all__ = ["RandomBits", "ScriptedBits", "SecureBits", "SeededBits", "SystemBits", "source_of"]
 
 _BLOCK = 16
 _BLOCKS_PER_KEY = 1 << 30
@@ -268,6 +268,19 @@ class ScriptedBits:
     def below(self, bound: int) -> int:
         """An integer on {0, ..., bound - 1} from the next words of the script."""
         return _below(self, bound)
+
+
+def source_of(bits: object) -> RandomBits:
+    """The source that an argument `bits` names: None is `SecureBits()`; else InvalidParameter.
+
+    >>> source_of(None)
+    SecureBits()
+    """
+    if bits is None:
+        return SecureBits()
+    if isinstance(bits, type) or not isinstance(bits, RandomBits):
+        raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
+    return bits
 
 
 def _below(bits: RandomBits, bound: int) -> int:

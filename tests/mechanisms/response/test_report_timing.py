@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mechanisms.test_timing import correlation
+from tests.mechanisms.test_timing import difference
 
 from tacet import mechanisms
 from tacet.bits import RandomBits
@@ -57,11 +57,11 @@ UNTRUE: dict[str, Callable[[int, RandomBits], float]] = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", UNTRUE)
 def test_time_and_truth_are_unrelated(kind: str) -> None:
-    # 20,000 calls: the standard deviation is 0.007; 0.05 is seven of them.
+    # As of noise: medians differ by 0.004 on a busy machine, by 0.01 where lies are rare.
     def untrue(x: int, *, bits: RandomBits) -> float:
         return UNTRUE[kind](x, bits)
 
-    assert abs(correlation(untrue, 20_000)) < 0.05
+    assert abs(difference(untrue, 20_000)) < 0.03
 
 
 @pytest.mark.slow
@@ -72,4 +72,4 @@ def test_a_second_draw_for_lies_alone_would_be_seen() -> None:
             bits.words(200)
         return lied
 
-    assert correlation(leaks, 20_000) > 0.2
+    assert difference(leaks, 20_000) > 0.06

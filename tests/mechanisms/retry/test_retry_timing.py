@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.mechanisms.test_timing import correlation
+from tests.mechanisms.test_timing import difference
 
 from tacet.bits import RandomBits
 from tacet.mechanisms import BestOf, ConditionOnSuccess
@@ -64,10 +64,10 @@ def accepted(_: int, *, bits: RandomBits) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("release", [padded, accepted])
 def test_time_and_the_winner_are_unrelated(release: object) -> None:
-    # 20,000 calls: the standard deviation is 0.007.
-    assert abs(correlation(release, 20_000)) < 0.05  # type: ignore[arg-type]
+    # As of noise: medians of thirds differ by 0.004 on a busy machine.
+    assert abs(difference(release, 20_000)) < 0.03  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 def test_without_padding_the_number_of_runs_shows() -> None:
-    assert correlation(unpadded, 3000) > 0.5
+    assert difference(unpadded, 3000) > 0.5
