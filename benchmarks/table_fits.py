@@ -22,6 +22,8 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tacet
 from tacet import inference
@@ -44,8 +46,8 @@ def made(cache: Path, *, rows: int, features: int) -> Path:
     drawn = np.random.default_rng(SEED)
     gaps = np.abs(np.subtract.outer(range(features), range(features)))
     root = np.linalg.cholesky(0.5**gaps).T
-    con = duckdb.connect()
     names = [f"x{place + 1}" for place in range(features)]
+    unfinished, writer = path.with_suffix(".part"), None
     for start in range(0, rows, 1_000_000):
         size = min(1_000_000, rows - start)
         x = drawn.normal(size=(size, features)) @ root
@@ -54,17 +56,16 @@ def made(cache: Path, *, rows: int, features: int) -> Path:
         part |= {name: x[:, place] for place, name in enumerate(names)}
         part["y"] = 1 + linear + drawn.standard_t(5, size)
         part["late"] = (drawn.random(size) < 1 / (1 + np.exp(-linear))).astype(float)
-        con.register("part", part)
-        con.execute(
-            "CREATE TABLE whole AS SELECT * FROM part"
-            if start == 0
-            else "INSERT INTO whole SELECT * FROM part"
-        )
-    con.execute(f"COPY whole TO '{path}' (FORMAT parquet)")
+        table = pa.table(part)
+        writer = writer or pq.ParquetWriter(unfinished, table.schema)
+        writer.write_table(table, row_group_size=100_000)
+    if writer:
+        writer.close()
+    unfinished.rename(path)
     return path
 
 
-def fit(path: Path, way: str, kind: str, features: int) -> dict[str, float]:
+def fit(path: Path, way: str, kind: str, features: int, memory: str) -> dict[str, float]:
     """One fit, in this process."""
     names, target = [f"x{place + 1}" for place in range(features)], TARGETS[kind]
     given: dict[str, Any] = {"budget": tacet.GDP(1), "feature_bounds": (-3, 3)}
@@ -82,7 +83,8 @@ def fit(path: Path, way: str, kind: str, features: int) -> dict[str, float]:
     else:
         unit = tacet.Row() if way == "rows" else tacet.Person("person", max_rows=1)
         start = time.perf_counter(), time.process_time()
-        with tacet.Session({"t": str(path)}, unit=unit, budget=tacet.GDP(1)) as session:
+        given = {"unit": unit, "budget": tacet.GDP(1), "memory_limit": memory}
+        with tacet.Session({"t": str(path)}, **given) as session:
             session.fit(model, "t", features=names, target=target)
     clock, busy = time.perf_counter() - start[0], time.process_time() - start[1]
     errors = (np.ravel(model.coef_) - slopes(features)) / np.ptp(model.conf_int()[1:], axis=1)
@@ -101,18 +103,20 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=5)
     parser.add_argument("--models", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--memory", default="1.5GB", help="what the engine may hold")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     path = made(given.cache, rows=given.rows, features=given.features)
     if given.one:
         way, kind = given.one
-        print(json.dumps(fit(path, way, kind, given.features)))
+        print(json.dumps(fit(path, way, kind, given.features, given.memory)))
         return
     print(f"{given.rows:,} rows, {given.features} features")
     for kind in given.models:
         for way in given.ways:
             command = [sys.executable, __file__, "--cache", str(given.cache), "--one", way, kind]
             command += ["--rows", str(given.rows), "--features", str(given.features)]
+            command += ["--memory", given.memory]
             run = subprocess.run(command, capture_output=True, text=True, check=True)
             found = json.loads(run.stdout)
             print(kind, way, ", ".join(f"{name} {value:.3g}" for name, value in found.items()))

@@ -186,6 +186,21 @@ def share_covered(
     return float(np.mean(covered)), len(covered) / fits
 
 
+@pytest.mark.parametrize("side", [0, 1, None], ids=["separated", "all alike", "far coefficients"])
+def test_classes_that_no_finite_line_parts_have_no_intervals(side: int | None) -> None:
+    # Coefficients are infinite, or 5, where steps end near 4.5: intervals would not hold them.
+    drawn = np.random.default_rng(9)
+    x = drawn.normal(size=(30_000, 2))
+    far = drawn.random(30_000) < expit(5 * x[:, 0])
+    y = far if side is None else x[:, 0] > 1e9 * side
+    for seed in range(3):
+        model = inference.LocalLogisticRegression(
+            budget=GDP(4), feature_bounds=(-3, 3), bits=SeededBits(seed)
+        ).fit(x, y.astype(int))
+        assert np.isinf(model.conf_int()).all()
+        assert model.diagnostics_["signal"] < 2
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.timeout(900)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
 from tacet.errors import InvalidParameter
 from tacet.inference.losses import (
@@ -23,7 +25,7 @@ from tacet.inference.losses import (
     Tukey,
 )
 
-SMOOTH: list[tuple[Loss, float, Callable[..., object]]] = [
+SMOOTH: list[tuple[Any, float, Callable[..., object]]] = [
     (SmoothedHuber(1.5), 0.0, lambda t: 2.25 * (mpmath.sqrt(1 + (t / 1.5) ** 2) - 1)),
     (LogCosh(0.7), 0.0, lambda t: mpmath.mpf("0.49") * mpmath.log(mpmath.cosh(t / 0.7))),
     (Logistic(), 1.0, lambda t: mpmath.log(1 + mpmath.exp(t)) - t),
@@ -34,7 +36,7 @@ SMOOTH: list[tuple[Loss, float, Callable[..., object]]] = [
 
 @pytest.mark.parametrize(("loss", "target", "truth"), SMOOTH, ids=range(len(SMOOTH)))
 def test_values_scores_and_curvatures_are_those_of_the_formula(
-    loss: Loss, target: float, truth: Callable[..., object]
+    loss: Any, target: float, truth: Callable[..., object]
 ) -> None:
     for t in (-3.0, -0.4, 0.0, 0.9, 4.0):
         at, y = np.array([t]), np.array([target])
@@ -46,9 +48,11 @@ def test_values_scores_and_curvatures_are_those_of_the_formula(
 
 
 @pytest.mark.parametrize(
-    "loss", [Huber(1.3), Tukey(4.0), Poisson(5.0), Check(0.3, bandwidth=0.5)], ids=str
+    "loss",
+    [Huber(1.3), Tukey(4.0), Poisson(5.0), Poisson(9.0, steady=4.0), Check(0.3, bandwidth=0.5)],
+    ids=str,
 )
-def test_pieces_fit_together(loss: Loss) -> None:
+def test_pieces_fit_together(loss: Any) -> None:
     t = np.linspace(-9, 9, 200_001)
     target = np.full_like(t, 1.0)
     step = t[1] - t[0]
@@ -84,6 +88,7 @@ ALL: list[Loss] = [
     Tukey(4.685),
     Logistic(),
     Poisson(7.0),
+    Poisson(7.0, steady=2.0),
     Check(0.2, bandwidth=0.1),
 ]
 
@@ -112,6 +117,21 @@ def test_self_concordance_is_the_least_constant(
     ratio = np.abs(np.gradient(np.log(loss.curvature(t, np.zeros_like(t))), t)).max()
     assert ratio <= loss.self_concordance * (1 + 1e-6)
     assert ratio >= loss.self_concordance * (1 - 1e-3)
+
+
+def test_rows_of_large_means_weigh_less_and_bias_nothing() -> None:
+    # Over counts that the mean is right of, scores add up to 0 and their slope is the curvature.
+    loss, counts = Poisson(400.0, steady=3.0), np.arange(400.0)
+    for mean in (0.5, 2.9, 8.0, 60.0):
+        at = np.full_like(counts, math.log(mean))
+        shares = np.exp(counts * math.log(mean) - mean - special.gammaln(counts + 1))
+        assert shares @ loss.score(at, counts) == pytest.approx(0.0, abs=1e-9)
+        assert loss.curvature(at, counts)[0] == pytest.approx(min(mean, 3.0))
+        slope = (loss.score(at + 1e-6, counts) - loss.score(at - 1e-6, counts)) / 2e-6
+        assert shares @ slope == pytest.approx(min(mean, 3.0), rel=1e-5)
+    for wrong in (0.0, -1.0, math.nan):
+        with pytest.raises(InvalidParameter, match=r"^steady="):
+            Poisson(1.0, steady=wrong)
 
 
 def test_tukey_bends_down_to_minus_four_fifths() -> None:

@@ -187,6 +187,7 @@ LOSSES: list[Loss] = [
     losses.Tukey(4.7),
     losses.Logistic(),
     losses.Poisson(20.0),
+    losses.Poisson(20.0, steady=3.0),
     losses.Check(0.3, bandwidth=0.4),
 ]
 

@@ -17,14 +17,8 @@ if TYPE_CHECKING:
     from tacet.inference.components import PCA
     from tacet.inference.count_tests import fit_test, independence_test, two_proportions_test
     from tacet.inference.cross_validated import CrossValidatedSearch
-    from tacet.inference.distributions import (
-        Density,
-        Distribution,
-        Histogram,
-        density,
-        distribution,
-        histogram,
-    )
+    from tacet.inference.densities import Density, density
+    from tacet.inference.distributions import Distribution, Histogram, distribution, histogram
     from tacet.inference.held_out import HeldOutSearch
     from tacet.inference.linear import LinearRegression
     from tacet.inference.local_devices import vector_randomizer
@@ -131,14 +125,8 @@ _HOMES = {
     "tacet.inference.centered": ["centered_mean", "find_bounds"],
     "tacet.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
     "tacet.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],
-    "tacet.inference.distributions": [
-        "Density",
-        "Distribution",
-        "Histogram",
-        "density",
-        "distribution",
-        "histogram",
-    ],
+    "tacet.inference.densities": ["Density", "density"],
+    "tacet.inference.distributions": ["Distribution", "Histogram", "distribution", "histogram"],
     "tacet.inference.matrices": ["MatrixEstimate", "correlation_matrix", "covariance_matrix"],
     "tacet.inference.mean_tests": ["anova", "t_test", "two_sample_t_test"],
     "tacet.inference.means": ["mean", "proportion"],

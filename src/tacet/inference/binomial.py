@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import gdp_budget, shareable
 from tacet.inference.outcomes import Alternative, check_alternative
@@ -122,7 +122,7 @@ def binomial_test(
     """
     given = column("x", x)
     count = int(np.sum(~np.isnan(given) & (given != 0)))
-    spent, source = shareable(budget, releases=1), bits or SecureBits()
+    spent, source = shareable(budget, releases=1), source_of(bits)
     if isinstance(spent, PureDP):
         discrete = DiscreteLaplace.for_guarantee(spent, l1_sensitivity=1)
         whole = int(discrete.release(count, bits=source))

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import check_budget, selection_epsilon, shareable
 from tacet.inference.means import additive_noise, mean
 from tacet.inference.quantiles import ranked_points
@@ -56,7 +56,7 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     places = np.where(values == 0, 0, np.sign(values) * exponents).astype(np.int64)
     reach = 2 * _LARGEST
     exact = np.bincount(places + reach, minlength=2 * reach + 1).tolist()
-    released = noise.release_exact(exact, unit_log2=0, bits=bits or SecureBits())
+    released = noise.release_exact(exact, unit_log2=0, bits=source_of(bits))
     counts = np.array([float(count) for count in released])
     tail = _MISTAKE / counts.size
     if isinstance(noise, Laplace):
@@ -97,7 +97,7 @@ def centered_mean(
     (True, True)
     """
     values = column("x", x)
-    source = bits or SecureBits()
+    source = source_of(bits)
     whole = shareable(budget, releases=4)
     tenth = whole * Fraction(1, 10)
     left = whole * Fraction(8, 10)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.ball_moments import ball_moments, length_of, whole_budget
 from tacet.inference.contract import (
@@ -111,7 +111,7 @@ class PCA(SharedBits, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             count = how_many("n_components", self.n_components, features=p)
         corner = _REACH * math.sqrt(p) if self.scale else float(np.linalg.norm((upper - lower) / 2))
         radius = corner if self.row_norm is None else checks.positive(row_norm=self.row_norm)
-        source = self.bits or SecureBits()
+        source = source_of(self.bits)
         length = length_of(p, with_mean=bool(self.center))
         whole = whole_budget(self.budget, length=length)
         spent: list[events.Event] = []

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget
 from tacet.inference.means import additive_noise
@@ -224,7 +224,7 @@ def _count_noise(budget: Guarantee) -> Gaussian | Laplace:
 def _released(
     counts: NDArray[np.int64], noise: Gaussian | Laplace, bits: RandomBits | None
 ) -> Floats:
-    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=bits or SecureBits())
+    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=source_of(bits))
     return np.array([float(count) for count in released])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import FitFailed, InvalidParameter
 from tacet.inference.budgets import gdp_budget
 from tacet.inference.searches import (
@@ -115,7 +115,7 @@ class CrossValidatedSearch(Wrapper):
             rehearse(candidate.estimator, rows=len(x) - len(x) // folds - 1, features=x.shape[1])
             rehearse(final.estimator, rows=len(x), features=x.shape[1])
 
-        source = self.bits or SecureBits()
+        source = source_of(self.bits)
         # Said before anything is asked: a search that fails has spent it all the same.
         single = events.Gaussian(noise_multiplier=root_down(1 / last.mu_squared))
         self.event_ = events.compose([runs.event, single])

@@ -60,8 +60,10 @@ class Scaling:
         rows = np.empty((len(x), self.size))
         rows[:, 0] = present
         with np.errstate(over="ignore", invalid="ignore"):
-            scaled = (x - self.centre) * self.factor
-        np.clip(scaled, -FAR, FAR, out=rows[:, 1:])
+            for start in range(0, len(x), BLOCK):  # no copy of all of it on the way
+                block = slice(start, start + BLOCK)
+                scaled = (x[block] - self.centre) * self.factor
+                np.clip(scaled, -FAR, FAR, out=rows[block, 1:])
         rows[present == 0] = 0.0
         return rows
 
@@ -142,17 +144,17 @@ class Design:
 
 
 def whitened(
-    rows: Floats, present: Floats, scales: Scaling, *, sums: NoisySums, share: Fraction
+    rows: Floats, counts: Floats, scales: Scaling, *, sums: NoisySums, share: Fraction
 ) -> Design:
     """The design that a private second moment of the scaled rows whitens; rows are overwritten.
 
-    present: 1 or 0 a person; a 0 makes her weight 0.
+    counts: what each person counts, within [0, 1]; it multiplies her weight.
 
     Source: docs/proofs/regression.md, section 2.
     """
     size = scales.size
     radius = radius_of(size)
-    weights = mallows_weights(rows, radius)
+    weights = mallows_weights(rows, radius) * counts
 
     def part(block: slice) -> Floats:
         here = rows[block] * np.sqrt(weights[block])[:, None]
@@ -166,7 +168,7 @@ def whitened(
         rows[block] = rows[block] @ root
     return Design(
         rows=rows,
-        weights=mallows_weights(rows, radius) * present,
+        weights=mallows_weights(rows, radius) * counts,
         radius=radius,
         back=scales.back() @ root,
     )

@@ -1,6 +1,6 @@
-r"""The law of a column: a histogram, a density with its own bandwidth, a distribution function.
+r"""The law of a column: a histogram, and a distribution function with a band.
 
-All three are post-processing of one noisy histogram over public cells. Under replacement a person
+Both are post-processing of one noisy histogram over public cells. Under replacement a person
 moves two counts by one: sqrt 2 in the l2 norm, 2 in the l1 norm.
 """
 
@@ -12,26 +12,23 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.fft import dct, idct
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.extras import require
 from tacet.inference.budgets import check_budget
 from tacet.inference.means import additive_noise, law_of
-from tacet.inference.records import Floats, column, public_range
+from tacet.inference.records import Floats, column
 from tacet.mechanisms.arrays import array_of
 from tacet.privacy.guarantees import Guarantee
 from tacet.privacy.rounding import root_up
 
-__all__ = ["Density", "Distribution", "Histogram", "density", "distribution", "histogram"]
-
-_CELLS: Final = 256
+__all__ = ["Distribution", "Histogram", "distribution", "histogram"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +67,6 @@ class Histogram:
                 "standard_error": self.standard_error,
             }
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Density:
-    """A smooth density over public bounds. points, values: (m,); cutoff: waves that were kept.
-
-    values are 0 or above and integrate to 1 by the midpoint rule over the points.
-    """
-
-    points: Floats
-    values: Floats
-    cutoff: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +117,7 @@ def histogram(
     cells = np.clip(np.searchsorted(cuts, values, side="right") - 1, 0, m - 1)
     cells[np.isnan(values)] = m // 2
     exact = np.bincount(cells, minlength=m).tolist()
-    released = noise.release_exact(exact, unit_log2=0, bits=bits or SecureBits())
+    released = noise.release_exact(exact, unit_log2=0, bits=source_of(bits))
     counts = np.array([float(count) for count in released])
     shares = np.clip(counts / values.size, 0.0, 1.0)
     return Histogram(
@@ -143,49 +128,6 @@ def histogram(
         noise=law_of(noise),
         n=values.size,
     )
-
-
-def density(
-    x: ArrayLike,
-    *,
-    lower: float,
-    upper: float,
-    budget: Guarantee,
-    bits: RandomBits | None = None,
-) -> Density:
-    r"""A smooth density of a bounded column, whose smoothness follows sample and noise.
-
-    Arguments and errors as for `mean`. A noisy histogram of 256 cells is written in cosines; those
-    below a cutoff are kept. The cutoff has the least unbiased estimate of the integrated squared
-    error, sum over kept waves of 2 v - c^2, where c is a coefficient and v its variance by sample
-    and noise: bandwidth selection as post-processing.
-    Source: Efromovich 1999, Nonparametric Curve Estimation, section 3.1 (the empirical cutoff);
-    Wasserman and Zhou 2010, arXiv:0811.2501, section 4 (orthogonal series under privacy).
-
-    >>> import tacet
-    >>> shape = density(
-    ...     np.linspace(0, 100, 10000),
-    ...     lower=0,
-    ...     upper=100,
-    ...     budget=tacet.GDP(1),
-    ...     bits=tacet.SeededBits(1),
-    ... )
-    >>> bool(np.abs(shape.values - 0.01).max() < 0.002)
-    True
-    """
-    low, high = public_range(lower, upper, of="x")
-    cells = histogram(x, edges=np.linspace(low, high, _CELLS + 1), budget=budget, bits=bits)
-    waves = dct(cells.counts / cells.n, norm="ortho")
-    waves[0] = 1 / math.sqrt(_CELLS)  # the whole is 1
-    # The square of an orthonormal wave over m cells is 1/m on average: the variance of one draw.
-    variance = 1 / (cells.n * _CELLS) + (cells.privacy_error / cells.n) ** 2
-    risk = np.cumsum(2 * variance - waves[1:] ** 2)
-    cutoff = int(np.argmin(np.append(0.0, risk)))
-    waves[cutoff + 1 :] = 0.0
-    heights = np.maximum(idct(waves, norm="ortho"), 0.0)
-    width = (high - low) / _CELLS
-    points = low + width * np.arange(0.5, _CELLS, dtype=np.float64)
-    return Density(points=points, values=heights / (heights.sum() * width), cutoff=cutoff)
 
 
 def distribution(

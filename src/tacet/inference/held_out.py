@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import FitFailed
 from tacet.inference.records import Floats
 from tacet.inference.searches import (
@@ -111,7 +111,7 @@ class HeldOutSearch(Wrapper):
         for candidate in candidates:
             rehearse(candidate.estimator, rows=len(x) - judges, features=x.shape[1])
 
-        source = self.bits or SecureBits()
+        source = source_of(self.bits)
         # Said before anything is asked: a search that fails has spent it all the same.
         self.event_, self.guarantee_, self.run_budget_ = runs.event, asked, runs.each
         judging, fitting = parts_of(len(x), judges, bits=source)

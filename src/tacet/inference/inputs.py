@@ -15,7 +15,7 @@ from tacet.inference.contract import DataConversionWarning, check_is_fitted, val
 from tacet.inference.records import Floats, column, matrix
 from tacet.mechanisms.arrays import array_of
 
-__all__ = ["features", "how_many", "labels", "one_column", "paired", "predicted"]
+__all__ = ["features", "how_many", "labels", "one_column", "paired", "predicted", "weighed"]
 
 
 def how_many(name: str, wanted: object, *, features: int) -> int:
@@ -27,8 +27,10 @@ def how_many(name: str, wanted: object, *, features: int) -> int:
     return int(cast("int", wanted))
 
 
-def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Features, targets and who is present: 1 where all of a row's numbers are finite, else 0.
+def paired(
+    estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Features, targets and what each row counts: 0 unless all its numbers are finite.
 
     Notes the number and the names of the features on the estimator. Raises InvalidParameter for
     shapes and dtypes that cannot be used.
@@ -38,7 +40,21 @@ def paired(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, 
     if len(x) != len(target):
         raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one a row of X")
     present = np.isfinite(x).all(axis=1) & np.isfinite(target)
-    return x, target, present.astype(np.float64)
+    return x, target, weighed(present.astype(np.float64), sample_weight)
+
+
+def weighed(present: Floats, sample_weight: ArrayLike | None) -> Floats:
+    """What each row counts: 1 or 0, or of those that count their weight, cut to [0, 1].
+
+    A weight that is no number counts as 0. InvalidParameter for shapes and dtypes alone.
+    """
+    if sample_weight is None:
+        return present
+    given = column("sample_weight", sample_weight)
+    if len(given) != len(present):
+        expected = f"{len(present)} numbers, one a row of X"
+        raise InvalidParameter("sample_weight", given.shape, expected=expected)
+    return np.clip(np.nan_to_num(given, nan=0.0), 0.0, 1.0) * present
 
 
 def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:

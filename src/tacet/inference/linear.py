@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import FAR, Scaling, scaling
@@ -99,18 +99,24 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
         self.tuning = tuning
         self.bits = bits
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LinearRegression:
-        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> LinearRegression:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget.
+
+        sample_weight: as for `MEstimator.fit`.
+        """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         tuning = checks.positive(tuning=self.tuning)
-        x, target, present = paired(self, X, y)
+        x, target, counts = paired(self, X, y, sample_weight)
         scales = scaling(self.feature_bounds, features=x.shape[1])
         low, high = public_pair("target_bounds", self.target_bounds, of="y")
         half = (high - low) / 2
         with np.errstate(over="ignore", invalid="ignore"):
             target = np.nan_to_num((target - (low + half)) / half)
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        source = Arrays(x=x, target=target, present=present, sums=sums)
+        sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
+        weighted = sample_weight is not None
+        source = Arrays(x=x, target=target, counts=counts, sums=sums, weighted=weighted)
         self._fit(source, asked, scales, tuning, low=low, half=half)
         return self
 
@@ -137,7 +143,11 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
         half: float,
     ) -> None:
         budgeting = Budgeting(
-            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=scales.size
+            asked=asked,
+            budget=gdp_budget(asked),
+            rows=source.effective,
+            size=scales.size,
+            mean_weight=source.least_mean_weight,
         )
         plan = _plan(budgeting, tuning, spent=source.spent)
         people = source.whitened(scales, share=plan.gram)

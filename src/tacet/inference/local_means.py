@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget
 from tacet.inference.local_reports import (
@@ -93,4 +93,4 @@ def local_mean(
     """
     reports = mean_randomizer(lower=lower, upper=upper, budget=budget)
     values = column("x", x)
-    return reports.aggregate(reports.encode(values, bits=bits or SecureBits()))
+    return reports.aggregate(reports.encode(values, bits=source_of(bits)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import MissingBound
 from tacet.inference.budgets import check_budget
 from tacet.inference.contract import BaseEstimator
@@ -44,7 +44,7 @@ class _Local(Intervals):
         scales = scaling(self.feature_bounds, features=x.shape[1])
         device = Device(loss=loss, scales=scales, budget=asked)
         parts = shares(device, len(x), asked=asked)
-        bits = self.bits or SecureBits()
+        bits = source_of(self.bits)
         groups = dealt(parts, len(x), bits=bits)
         begin = np.eye(scales.size)[0] * start
         theta, errors = LocalFit(device=device, x=x, y=target, groups=groups, bits=bits).run(begin)
@@ -78,7 +78,8 @@ class LocalMEstimator(_Local, ManyPeople, LinearPredictor, BaseEstimator):  # ty
     After fit: coef_, intercept_, sampling_error_ and privacy_error_ (of the intercept, then the
     coefficients; where reports are directions the whole error is told as that of privacy),
     covariance_, event_ (of one person's report), guarantee_, diagnostics_. Intervals are infinite
-    where noise hides the curvature. Rows with a number that is not finite report nothing.
+    where noise hides the curvature, or classes or counts lie too far from the start. Rows with a
+    number that is not finite report nothing.
     Raises InvalidParameter for arguments that cannot be used, and for fewer people than the
     budget and the number of parameters need: it takes tens of thousands.
     Source: Duchi, Jordan, Wainwright 2018, arXiv:1604.02390, section 5 (one-pass local descent);

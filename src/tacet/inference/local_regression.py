@@ -22,6 +22,7 @@ from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
 from tacet.inference.designs import root_of
 from tacet.inference.local_devices import Device
+from tacet.inference.losses import Logistic, Poisson
 from tacet.inference.noisy_sums import Moment
 from tacet.inference.records import Floats
 from tacet.privacy.guarantees import Guarantee
@@ -46,6 +47,8 @@ _FEWEST: Final = 10
 _LARGEST_NORM: Final = 0.5
 _LONGEST: Final = 3.0
 _SIGNAL: Final = 2.0
+_FARTHEST: Final = 1.0
+"""Logarithms of odds or means that change by more make the curvature that was told another one."""
 _LEAST: Final = 0.02
 """No mean curvature is taken to be below this share of the loss's bound."""
 
@@ -104,7 +107,7 @@ class LocalFit:
         least = max(_LEAST, math.sqrt(2) * found.norm)
         inverse: Floats = np.asarray(np.linalg.inv(bound * found.floored(least)), np.float64)
         taken: list[_Taken] = []
-        people = 0
+        near, people = theta, 0
         for place, group in enumerate(self._some(self.groups[2 + early :])):
             reports = self._gradients(group, theta)
             people = len(group) + (
@@ -113,7 +116,12 @@ class LocalFit:
             length, mean = len(group) / people, reports.mean(axis=0)
             taken.append(_Taken(len(group), length, (reports - mean).T @ (reports - mean)))
             theta = theta - length * (inverse @ mean)
-        return theta, self._errors(found, inverse, taken)
+        errors = self._errors(found, inverse, taken)
+        if isinstance(self.device.loss, Logistic | Poisson):
+            # Newton's steps fall short then, as they do wherever classes are separated.
+            moved = max(float(np.linalg.norm(theta - near)), 1e-300)
+            errors = replace(errors, signal=min(errors.signal, _SIGNAL * _FARTHEST / moved))
+        return theta, errors
 
     def _errors(self, found: Moment, inverse: Floats, taken: list[_Taken]) -> LocalErrors:
         size = self.device.scales.size

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget
 from tacet.inference.local_reports import (
@@ -126,4 +126,4 @@ def local_frequencies(
         raise InvalidParameter("x", given.shape, expected="one dimension, of 1 or more integers")
     if given.dtype.kind not in "iub":
         raise InvalidParameter("x", given.dtype, expected="integers: indices of categories")
-    return reports.aggregate(reports.encode(given, bits=bits or SecureBits()))
+    return reports.aggregate(reports.encode(given, bits=source_of(bits)))

@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import Scaling, scaling
 from tacet.inference.fitted import Intervals
-from tacet.inference.inputs import features, labels
+from tacet.inference.inputs import features, labels, weighed
 from tacet.inference.loss_texts import number
 from tacet.inference.losses import Logistic
 from tacet.inference.newton import Newton, Start, trail
@@ -77,15 +77,21 @@ class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[
         self.classes = classes
         self.bits = bits
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LogisticRegression:
-        """Fit to one row a person, X n x p and y of n labels; spends the budget."""
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> LogisticRegression:
+        """Fit to one row a person, X n x p and y of n labels; spends the budget.
+
+        sample_weight: as for `MEstimator.fit`.
+        """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         classes = two_classes(self.classes)
         x = features(self, X, reset=True)
         target, known = labels(y, classes, rows=len(x))
-        present = known * np.isfinite(x).all(axis=1)
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        source = Arrays(x=x, target=target, present=present, sums=sums)
+        counts = weighed(known * np.isfinite(x).all(axis=1), sample_weight)
+        sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
+        weighted = sample_weight is not None
+        source = Arrays(x=x, target=target, counts=counts, sums=sums, weighted=weighted)
         scales = scaling(self.feature_bounds, features=x.shape[1])
         self._fit(source, asked, scales, classes)
         return self
@@ -113,7 +119,11 @@ class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[
 
     def _fit(self, source: Source, asked: Guarantee, scales: Scaling, classes: Any) -> None:
         budgeting = Budgeting(
-            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=scales.size
+            asked=asked,
+            budget=gdp_budget(asked),
+            rows=source.effective,
+            size=scales.size,
+            mean_weight=source.least_mean_weight,
         )
         gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))
         plan = trail(

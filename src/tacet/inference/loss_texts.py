@@ -100,6 +100,9 @@ def score_text(loss: Loss) -> Text:
             )
         case Logistic():
             return lambda _, y: f"{_PROBABILITY} - {cut_text(y, 0, 1)}"
+        case Poisson(most, steady) if steady < most:
+            weight = f"{number(steady)} / greatest({_mean(most)}, {number(steady)})"
+            return lambda _, y: f"({_mean(most)} - {cut_text(y, 0, most)}) * {weight}"
         case Poisson(most):
             return lambda _, y: f"{_mean(most)} - {cut_text(y, 0, most)}"
         case Check(tau=tau, reach=c):
@@ -124,8 +127,8 @@ def curvature_text(loss: Loss) -> Text:
             return lambda p, y: f"{_rest(p, y, c)} * (1 - 5 * {_near(p, y, c)} * {_near(p, y, c)})"
         case Logistic():
             return lambda *_: f"{_PROBABILITY} / (1 + {EXPONENTIAL})"
-        case Poisson(most):
-            return lambda *_: _mean(most)
+        case Poisson(curvature_bound=bound):
+            return lambda *_: _mean(bound)
         case Check(reach=c):
             return lambda p, y: f"{number(15 / (16 * c))} * ({_rest(p, y, c)} * {_rest(p, y, c)})"
         case _:

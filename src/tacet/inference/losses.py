@@ -36,7 +36,10 @@ __all__ = [
 
 
 class Loss(Protocol):
-    """What an estimator asks of a loss; each function takes and gives float64 arrays."""
+    """What an estimator asks of a loss; each function takes and gives float64 arrays.
+
+    The loss itself is not asked for: psi, its derivative, may stand alone.
+    """
 
     @property
     def score_bound(self) -> float:
@@ -48,16 +51,12 @@ class Loss(Protocol):
         """At least the curvature at every prediction and target."""
         ...
 
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        """The loss itself."""
-        ...
-
     def score(self, prediction: Floats, target: Floats) -> Floats:
-        """Its derivative by the prediction."""
+        """The derivative of the loss by the prediction."""
         ...
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
-        """Its second derivative by the prediction; with negative ones say `convex = False`."""
+        """The derivative of the score by the prediction; with negative ones `convex = False`."""
         ...
 
 
@@ -279,17 +278,24 @@ class Poisson:
 
     most: above 0, public: the largest count (and mean) that is believed in. As long as neither a
     count nor a mean is above it, the estimate is the usual one; without such a cut one person
-    could move the sum by any amount.
+    could move the sum by any amount. steady: rows with a mean above it get the weight steady /
+    mean, so that no curvature is above it. The weight hangs on the features alone, and the score
+    has mean 0 at the truth as before; `most` or more weights nobody.
 
     >>> Poisson(50.0).score(np.array([0.0, 900.0]), np.array([3.0, 3.0])).tolist()
     [-2.0, 47.0]
+    >>> Poisson(50.0, steady=5.0).score(np.array([0.0, 900.0]), np.array([3.0, 3.0])).tolist()
+    [-2.0, 4.7]
     """
 
     most: float
+    steady: float = math.inf
     self_concordance: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         checks.positive(most=self.most)
+        if not self.steady > 0:
+            raise InvalidParameter("steady", self.steady, expected="a number above 0")
 
     @property
     def score_bound(self) -> float:
@@ -298,8 +304,8 @@ class Poisson:
 
     @property
     def curvature_bound(self) -> float:
-        """The largest mean."""
-        return self.most
+        """The largest mean, or `steady`."""
+        return min(self.most, self.steady)
 
     def _mean(self, prediction: Floats) -> Floats:
         limit = math.log(self.most)
@@ -308,17 +314,25 @@ class Poisson:
 
     def value(self, prediction: Floats, target: Floats) -> Floats:
         """The loss itself, a straight line from the prediction log(most) on."""
-        over = np.maximum(prediction - math.log(self.most), 0.0)
-        counts = np.clip(target, 0.0, self.most)
-        return self._mean(prediction) + self.most * over - counts * prediction
+        top, bend = math.log(self.most), math.log(self.curvature_bound)
+        counts, least = np.clip(target, 0.0, self.most), self.curvature_bound
+        near, far = np.minimum(prediction, bend), np.clip(prediction, bend, top)
+        whole = np.exp(near) - counts * near
+        weighted = least * (far - bend) + counts * np.expm1(bend - far)
+        over = np.maximum(prediction - top, 0.0) * least * (1 - counts / self.most)
+        return np.asarray(whole + weighted + over)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
-        return self._mean(prediction) - np.clip(target, 0.0, self.most)
+        mean = self._mean(prediction)
+        off = mean - np.clip(target, 0.0, self.most)
+        if self.steady < self.most:
+            off *= self.steady / np.maximum(mean, self.steady)
+        return off
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """Its second derivative; kept at `most` beyond log(most), where it would be 0."""
-        return self._mean(prediction)
+        """The mean of its second derivative, where means are true and below `most`."""
+        return np.minimum(self._mean(prediction), self.curvature_bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator
@@ -41,8 +41,10 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
     r"""The linear predictor that minimises a mean loss, private under replacement of one row.
 
     budget: any guarantee that normal noise keeps, spent whole by each fit; loss: an object like
-    those of `tacet.inference.losses`: functions value, score and curvature of (prediction,
-    target), and the numbers score_bound and curvature_bound. What a score or a curvature is beyond
+    those of `tacet.inference.losses`: functions score and curvature of (prediction, target), and
+    the numbers score_bound and curvature_bound. The loss itself is not asked for, so that psi
+    alone will do: score is minus psi(target - prediction), whatever loss it comes from, and
+    curvature is psi', with `convex = False` where psi falls. What a score or a curvature is beyond
     its bound is cut, and what is no number counts as 0, so that a loss that breaks its word breaks
     no guarantee; its functions must answer row by row, and not raise. feature_bounds: public
     (lower, upper), each one number or one a feature, where most values lie. start: a public
@@ -70,6 +72,20 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
     ... ).fit(X, y)
     >>> bool(abs(model.coef_ - [1, -2]).max() < 0.1)
     True
+
+    With psi alone, here r / (1 + |r|):
+
+    >>> class Bent:
+    ...     score_bound = curvature_bound = 1.0
+    ...
+    ...     def score(self, prediction, target):
+    ...         return (prediction - target) / (1 + abs(target - prediction))
+    ...
+    ...     def curvature(self, prediction, target):
+    ...         return (1 + abs(target - prediction)) ** -2.0
+    >>> bent = model.set_params(loss=Bent()).fit(X, y)
+    >>> bool(abs(bent.coef_ - [1, -2]).max() < 0.1)
+    True
     """
 
     def __init__(
@@ -89,10 +105,18 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
         self.penalty = penalty
         self.bits = bits
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> MEstimator:
-        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> MEstimator:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget.
+
+        sample_weight: n numbers, one a person, within [0, 1]: what is outside is cut to it, and
+        what is no number counts as 0. It multiplies her loss, and is as private as her row; the
+        estimate is that of the weighted mean loss. A hundredth of the budget tells the mean weight,
+        which is all that is released of weights alone. Divide by a public bound of them, near the
+        largest: noise counts as if weights were 1, so that weights of 1/10 cost as much as nine
+        tenths of the people. Where all are 0, intervals are infinite.
+        """
         loss = checked_loss(self.loss)
-        self._fit(X, y, loss=loss, start=self.start, penalty=self.penalty)
+        self._fit(X, y, sample_weight, loss=loss, start=self.start, penalty=self.penalty)
         return self
 
     def fit_table(self, table: Table) -> MEstimator:
@@ -101,15 +125,25 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
         self._fit_table(table, loss=loss, start=self.start, penalty=self.penalty)
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, *, loss: Loss, start: float, penalty: float) -> None:
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        *,
+        loss: Loss,
+        start: float,
+        penalty: float,
+    ) -> None:
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         checks.finite(start=start)
         checks.non_negative(penalty=penalty)
-        x, target, present = paired(self, X, y)
+        x, target, counts = paired(self, X, y, sample_weight)
         scales = scaling(self.feature_bounds, features=x.shape[1])
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        target = np.where(present > 0, target, 0.0)
-        source = Arrays(x=x, target=target, present=present, sums=sums)
+        sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
+        target = np.where(counts > 0, target, 0.0)
+        weighted = sample_weight is not None
+        source = Arrays(x=x, target=target, counts=counts, sums=sums, weighted=weighted)
         self._run(source, asked, scales, loss=loss, start=start, penalty=penalty)
 
     def _fit_table(self, table: Table, *, loss: Loss, start: float, penalty: float) -> None:
@@ -140,7 +174,11 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
     ) -> None:
         size, typical = scales.size, loss.curvature_bound / 2
         budgeting = Budgeting(
-            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=size
+            asked=asked,
+            budget=gdp_budget(asked),
+            rows=source.effective,
+            size=size,
+            mean_weight=source.least_mean_weight,
         )
         gram = budgeting.matrix(trace_bound=size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
@@ -210,9 +248,15 @@ class RidgeRegression(MEstimator):
         self.penalty = penalty
         self.bits = bits
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
-        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
-        self._fit(X, y, loss=self._huber(), start=self.start, penalty=self.penalty)
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> RidgeRegression:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget.
+
+        sample_weight: as for `MEstimator.fit`.
+        """
+        loss = self._huber()
+        self._fit(X, y, sample_weight, loss=loss, start=self.start, penalty=self.penalty)
         return self
 
     def fit_table(self, table: Table) -> RidgeRegression:

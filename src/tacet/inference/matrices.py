@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.extras import require
 from tacet.inference.budgets import shareable
@@ -91,7 +91,7 @@ def covariance_matrix(
     >>> bool(np.abs(estimate.value - [[833, -833], [-833, 833]]).max() < 10)
     True
     """
-    moments = _moments(X, bounds=bounds, budget=budget, bits=bits or SecureBits())
+    moments = _moments(X, bounds=bounds, budget=budget, bits=source_of(bits))
     value, noise, halves, n = moments.covariance, moments.noise, moments.halves, moments.n
     spread = np.sqrt((np.outer(value.diagonal(), value.diagonal()) + value**2) / max(n - 1, 1))
     scale = np.outer(halves, halves)
@@ -128,7 +128,7 @@ def correlation_matrix(
     >>> bool(estimate.value[0, 1] < -0.98)
     True
     """
-    moments = _moments(X, bounds=bounds, budget=budget, bits=bits or SecureBits())
+    moments = _moments(X, bounds=bounds, budget=budget, bits=source_of(bits))
     variances, noise = moments.covariance.diagonal(), moments.noise
     heard = variances > 2 * noise.diagonal()
     roots = np.sqrt(np.where(heard, variances, 1.0))

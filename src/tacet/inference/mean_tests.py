@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget
 from tacet.inference.means import Moments, unit_moments
@@ -76,7 +76,7 @@ def t_test(
     check_draws(draws)
     centre = checks.finite(mean=mean)
     low, high = public_range(lower, upper, of="x")
-    groups = _Groups.of([x], lower=low, upper=high, budget=budget, bits=bits or SecureBits())
+    groups = _Groups.of([x], lower=low, upper=high, budget=budget, bits=source_of(bits))
     middle, half = low + (high - low) / 2, (high - low) / 2
     null = (centre - middle) / half
 
@@ -115,7 +115,7 @@ def two_sample_t_test(
     check_alternative(alternative)
     check_draws(draws)
     low, high = public_range(lower, upper, of="x")
-    groups = _Groups.of([x, y], lower=low, upper=high, budget=budget, bits=bits or SecureBits())
+    groups = _Groups.of([x, y], lower=low, upper=high, budget=budget, bits=source_of(bits))
 
     def statistic(first: Floats, variance: Floats) -> Floats:
         return np.asarray((first[..., 0] - first[..., 1]) / groups.errors(variance))
@@ -152,7 +152,7 @@ def anova(
     low, high = public_range(lower, upper, of="groups")
     if not isinstance(groups, list | tuple) or len(groups) < 2:
         raise InvalidParameter("groups", type(groups).__name__, expected="a list of 2 or more")
-    told = _Groups.of(groups, lower=low, upper=high, budget=budget, bits=bits or SecureBits())
+    told = _Groups.of(groups, lower=low, upper=high, budget=budget, bits=source_of(bits))
     sizes, k = told.sizes, len(groups)
     noise = float((sizes * told.first_noise**2).mean())
 

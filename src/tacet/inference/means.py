@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.records import Floats, column, public_range, unit_values
 from tacet.inference.row_sums import ROUNDED, row_sum, slack
@@ -67,7 +67,7 @@ def mean(
     """
     low, high = public_range(lower, upper, of="x")
     values = unit_values(column("x", x), lower=low, upper=high)
-    moments = unit_moments(values, budget=check_budget(budget), bits=bits or SecureBits())
+    moments = unit_moments(values, budget=check_budget(budget), bits=source_of(bits))
     half = (high - low) / 2
     return Estimate(
         value=low + half + half * moments.first,
@@ -143,7 +143,7 @@ def proportion(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = Non
     """
     given = column("x", x)
     values = np.where(np.isnan(given), 0.0, given != 0)
-    checked, source = check_budget(budget), bits or SecureBits()
+    checked, source = check_budget(budget), source_of(bits)
     exact = row_sum(
         lambda rows: values[rows].sum(keepdims=True),
         rows=values.size,

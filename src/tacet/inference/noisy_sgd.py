@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import accounting, checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget
 from tacet.inference.contract import BaseEstimator
@@ -70,7 +70,7 @@ class Squared:
 class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
     r"""The linear predictor of a mean loss by noisy stochastic gradients, for comparison.
 
-    loss: with value, score and curvature as in `tacet.inference.losses`, or `Squared()`; budget:
+    loss: with score and curvature as in `tacet.inference.losses`, or `Squared()`; budget:
     any guarantee that normal noise keeps, under the replacement of one row, spent whole by each
     fit. That people are in few batches counts under ApproxDP and RenyiDP; in GDP and ZCDP batches
     are priced as if the coins were seen, so that there sampling_rate=1 is best. clip: longer
@@ -147,7 +147,7 @@ class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type:
             clip=clip,
             noise=noise,
             rate=rate,
-            bits=self.bits or SecureBits(),
+            bits=source_of(self.bits),
         )
         theta = descent.run(np.eye(scales.size)[0] * begin, steps=steps, length=length)
         parameters = scales.back() @ theta

@@ -31,6 +31,11 @@ __all__ = ["ROOT_TWO", "Moment", "NoisySums", "packed", "unpacked"]
 ROOT_TWO: Final = Fraction(root_up(Fraction(2)))
 """sqrt 2, rounded up: how far two positive semidefinite matrices of Frobenius norm 1 can be."""
 
+_ABOVE: Final = 4
+"""A level of so many deviations of its noise, or more, is off by a quarter or so."""
+
+_LEAST: Final = 2.0**-10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
@@ -57,12 +62,18 @@ class Moment:
 
 @dataclass(slots=True, kw_only=True)
 class NoisySums:
-    """Means over `rows` people; what they cost together is `event`, never more than the budget."""
+    """Means over `rows` people; what they cost together is `event`, never more than the budget.
+
+    level: what a person counts on average, released, with the deviation of its noise: what stands
+    for the number of people is `level` times as many.
+    """
 
     rows: int
     budget: GDP
     bits: RandomBits
     left: Fraction = Fraction(1)
+    level: float = 1.0
+    level_error: float = 0.0
     _said: list[events.Event] = field(default_factory=list)
 
     @property
@@ -88,8 +99,9 @@ class NoisySums:
             share, sensitivity * ROUNDED + slack(rows=self.rows, size=size, row_bound=bound)
         )
         exact = row_sum(part, rows=self.rows, size=size, row_bound=bound)
-        released = exact.released(noise, bits=self.bits) / self.rows
-        return released, noise.standard_deviation / self.rows
+        people = self.rows * self.level
+        released = exact.released(noise, bits=self.bits) / people
+        return released, noise.standard_deviation / people
 
     def moment(
         self,
@@ -113,6 +125,22 @@ class NoisySums:
             share=share,
         )
         return Moment(matrix=unpacked(numbers, size), deviation=deviation)
+
+    def weigh(self, counts: Floats, *, share: Fraction) -> None:
+        """Release what a person counts on average, of numbers within [0, 1]: the level from now on.
+
+        It is kept above its noise, so that no step is far too long.
+        Source: docs/proofs/regression.md, section 10.
+        """
+        found, noise = self.mean(
+            lambda rows: counts[rows].sum(keepdims=True),
+            size=1,
+            row_bound=Fraction(1),
+            sensitivity=Fraction(1),
+            share=share,
+        )
+        self.level = min(max(float(found[0]), _ABOVE * noise, _LEAST), 1.0)
+        self.level_error = noise
 
     def _reserve(self, share: Fraction, sensitivity: Fraction) -> Gaussian:
         if not 0 < share <= self.left:

@@ -22,15 +22,26 @@ __all__ = ["ArrayPeople", "Arrays"]
 _FREE: Final = Fraction(83, 50)
 """As for means: a square with this factor rides along free (docs/proofs/row_sums.md, section 2)."""
 
+_LEVEL: Final = Fraction(1, 100)
+"""What the mean weight costs."""
+
+_LEAST_MEAN: Final = 1 / 8
+"""Weights that are less on average get matrices that noise hides more often than need be."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Arrays:
-    """Features n x p, targets, and who is present: 1, or 0 for those of weight 0."""
+    """Features n x p, targets, and what each person counts.
+
+    counts: within [0, 1]; weighted: whether by weights of their own, or as 1 and, where a number
+    is missing, 0. Of the former the mean is released before anything else.
+    """
 
     x: Floats
     target: Floats
-    present: Floats
+    counts: Floats
     sums: NoisySums
+    weighted: bool = False
 
     @property
     def effective(self) -> float:
@@ -39,12 +50,18 @@ class Arrays:
 
     @property
     def spent(self) -> Fraction:
-        """0: their number is public."""
-        return Fraction(0)
+        """0, as their number is public, but for the mean of their weights."""
+        return _LEVEL if self.weighted else Fraction(0)
+
+    @property
+    def least_mean_weight(self) -> float:
+        """1, or of weights of their own a public guess: about the least with much use."""
+        return _LEAST_MEAN if self.weighted else 1.0
 
     def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
         """The noisy mean of the target, which is cut to [0, most], and its noise."""
-        values = np.clip(np.nan_to_num(self.target), 0.0, most) * self.present
+        self._weigh()
+        values = np.clip(np.nan_to_num(self.target), 0.0, most) * self.counts
         released, noise = self.sums.mean(
             lambda rows: values[rows].sum(keepdims=True),
             size=1,
@@ -56,9 +73,14 @@ class Arrays:
 
     def whitened(self, scales: Scaling, *, share: Fraction) -> ArrayPeople:
         """The people, their features whitened by a released second moment."""
-        rows = scales.rows(self.x, self.present)
-        design = whitened(rows, self.present, scales, sums=self.sums, share=share)
+        self._weigh()
+        rows = scales.rows(self.x, np.asarray(self.counts > 0, dtype=np.float64))
+        design = whitened(rows, self.counts, scales, sums=self.sums, share=share)
         return ArrayPeople(design=design, target=self.target, sums=self.sums)
+
+    def _weigh(self) -> None:
+        if self.weighted and self.sums.level_error == 0:
+            self.sums.weigh(self.counts, share=_LEVEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -89,13 +111,13 @@ class ArrayPeople:
 
     @property
     def rows(self) -> float:
-        """How many people there are."""
-        return self.sums.rows
+        """How many people there are, or the released sum of their weights."""
+        return self.sums.rows * self.sums.level
 
     @property
     def rows_error(self) -> float:
-        """0: their number is public."""
-        return 0.0
+        """0, as their number is public, but for the noise in the sum of their weights."""
+        return self.sums.rows * self.sums.level_error
 
     @property
     def repeated(self) -> int:

@@ -33,12 +33,16 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgeting:
-    """What noise costs here: the budget of the whole fit, n people, d parameters."""
+    """What noise costs here: the budget of the whole fit, n people, d parameters.
+
+    mean_weight: public; matrices are to be heard as long as people weigh that much on average.
+    """
 
     asked: Guarantee
     budget: GDP
     rows: float
     size: int
+    mean_weight: float = 1.0
 
     def noise(self, share: Fraction, *, sensitivity: float) -> float:
         """The deviation of the noise of a mean whose sum has this l2 sensitivity."""
@@ -47,7 +51,7 @@ class Budgeting:
     def matrix(self, *, trace_bound: float, norm: float, most: Fraction) -> Fraction:
         """The share with which the noise of a moment has this norm, at most `most`."""
         at_one = self.noise(Fraction(1), sensitivity=math.sqrt(2) * trace_bound)
-        wanted = (at_one * math.sqrt(2 * self.size) / norm) ** 2
+        wanted = (at_one * math.sqrt(2 * self.size) / (norm * self.mean_weight)) ** 2
         return max(Fraction(1), min(most * _PARTS, Fraction(math.ceil(wanted * _PARTS)))) / _PARTS
 
     def steps(

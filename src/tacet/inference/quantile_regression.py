@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator, RegressorMixin
@@ -54,9 +54,6 @@ class _Quantile:
     @property
     def curvature_bound(self) -> float:
         return self.wide.curvature_bound
-
-    def value(self, prediction: Floats, target: Floats) -> Floats:
-        return self.near.value(prediction, target)
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         return self.near.score(prediction, target)
@@ -116,18 +113,24 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
         self.target_bounds = target_bounds
         self.bits = bits
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> QuantileRegression:
-        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> QuantileRegression:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget.
+
+        sample_weight: as for `MEstimator.fit`.
+        """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         self._check_quantile()
-        x, target, present = paired(self, X, y)
+        x, target, counts = paired(self, X, y, sample_weight)
         scales = scaling(self.feature_bounds, features=x.shape[1])
         low, high = public_pair("target_bounds", self.target_bounds, of="y")
         half = (high - low) / 2
         with np.errstate(over="ignore", invalid="ignore"):
             target = np.nan_to_num((target - (low + half)) / half)
-        sums = NoisySums(rows=len(x), budget=budget, bits=self.bits or SecureBits())
-        source = Arrays(x=x, target=target, present=present, sums=sums)
+        sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
+        weighted = sample_weight is not None
+        source = Arrays(x=x, target=target, counts=counts, sums=sums, weighted=weighted)
         self._fit(source, asked, scales, low=low, half=half)
         return self
 
@@ -154,7 +157,11 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
         away = normal.inv_cdf(self.quantile)
         typical = 0.8 * normal.pdf(away)
         budgeting = Budgeting(
-            asked=asked, budget=gdp_budget(asked), rows=source.effective, size=scales.size
+            asked=asked,
+            budget=gdp_budget(asked),
+            rows=source.effective,
+            size=scales.size,
+            mean_weight=source.least_mean_weight,
         )
         loss = _loss(self.quantile, budgeting, typical)
         gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))

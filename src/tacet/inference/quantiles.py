@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
 from tacet.inference.budgets import selection_epsilon
 from tacet.inference.records import Floats, column, public_range
@@ -69,7 +69,7 @@ def quantile(
         raise InvalidParameter("q", q, expected="from 0 to 1")
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
     epsilon = selection_epsilon(budget, releases=3)
-    (around,) = points.chosen([share], epsilon=epsilon, bits=bits or SecureBits())
+    (around,) = points.chosen([share], epsilon=epsilon, bits=source_of(bits))
     n = points.values.size
     return Estimate(
         value=around.value,
@@ -125,7 +125,7 @@ def iqr(
     """
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
     epsilon = selection_epsilon(budget, releases=6)
-    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, bits=bits or SecureBits())
+    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, bits=source_of(bits))
     squares = 3 * (first.slope**2 + third.slope**2) - 2 * first.slope * third.slope
     return Estimate(
         value=third.value - first.value,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import check_budget
 from tacet.inference.means import additive_noise
 from tacet.inference.outcomes import (
@@ -152,7 +152,7 @@ def _noisy_result(
     check_draws(draws)
     noise = additive_noise(check_budget(budget), l1=Fraction(moved), l2=Fraction(moved))
     # In steps of a half, which both statistics are whole numbers of.
-    released = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=bits or SecureBits())
+    released = noise.release_exact([int(exact * 2)], unit_log2=-1, bits=source_of(bits))
     found = float(released[0])
     deviation = noise.standard_deviation
 

@@ -26,7 +26,7 @@ _FARTHEST: Final = 1e100
 
 
 def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
-    """The values as one float64 array of one dimension, `least` of them or more.
+    """The values as a new float64 array of one dimension, `least` of them or more.
 
     Integers beyond 2^53 are rounded. Raises InvalidParameter for another shape or dtype.
     """
@@ -35,11 +35,14 @@ def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
         raise InvalidParameter(
             argument, array.shape, expected=f"one dimension, of {least} or more numbers"
         )
-    return array
+    return np.array(array)
 
 
 def matrix(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
-    """The values as a float64 array of two dimensions, one row a person, `least` or more rows."""
+    """The values as a float64 array of two dimensions, one row a person, `least` or more rows.
+
+    It may be the caller's own, and is not to be written to.
+    """
     array = _numbers(argument, values)
     if array.ndim != 2 or array.shape[0] < least or array.shape[1] < 1:
         raise InvalidParameter(
@@ -56,7 +59,7 @@ def _numbers(argument: str, values: ArrayLike) -> Floats:
         raise InvalidParameter(
             argument, array.dtype, expected="integers or floats of at most 64 bits"
         )
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
 
 
 def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[float, float]:

@@ -146,6 +146,11 @@ class Source(Protocol):
         """Of mu^2, what is spent beside what the fit asks for."""
         ...
 
+    @property
+    def least_mean_weight(self) -> float:
+        """Public: down to which mean weight of people matrices are to be heard."""
+        ...
+
     def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
         """The noisy mean of the target, which is cut to [0, most], and its noise."""
         ...

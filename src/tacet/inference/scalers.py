@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import check_budget, selection_epsilon
 from tacet.inference.contract import (
     BaseEstimator,
@@ -78,7 +78,7 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         lower, upper = bounds_of(self.feature_bounds, features=x.shape[1])
         count = 2 * x.shape[1]
         epsilon = selection_epsilon(asked, releases=count)
-        source = self.bits or SecureBits()
+        source = source_of(self.bits)
         found = []
         for values, low, high in zip(x.T, lower.tolist(), upper.tolist(), strict=True):
             finest = math.frexp(max(abs(low), abs(high)))[1] - 53

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.associations import best_by_labels, best_by_numbers, grid_values
 from tacet.inference.budgets import check_budget, gdp_budget
@@ -104,7 +104,7 @@ class SparseRegression(Wrapper):
         count = how_many("n_features", self.n_features, features=x.shape[1])
         lower, upper = bounds_of(inner.feature_bounds, features=x.shape[1])
         first = size_of("selection_rows", self.selection_rows, rows=len(x))
-        source = self.bits or SecureBits()
+        source = source_of(self.bits)
         part = clone(inner).set_params(budget=budget, bits=self.bits)
         rehearse(
             part.set_params(feature_bounds=(lower[:count], upper[:count])),

@@ -162,6 +162,11 @@ class TableSums:
         self._said.append(Gaussian.for_guarantee(paid, l2_sensitivity=1).event)
         return paid
 
+    @property
+    def least_mean_weight(self) -> float:
+        """1: no row has a weight of its own."""
+        return 1.0
+
     def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
         """The noisy mean of the target, which is cut to [0, most], and its noise."""
         wish = Wish(vector=["t"], value="1", bound=Fraction(most), budget=self.paid(share))

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import shareable
 from tacet.inference.means import additive_noise, law_of, positive_part
 from tacet.inference.records import Floats, column, public_range, unit_values
@@ -50,7 +50,7 @@ def variance(
     """
     low, high = public_range(lower, upper, of="x")
     values = unit_values(column("x", x), lower=low, upper=high)
-    whole, source = shareable(budget, releases=2), bits or SecureBits()
+    whole, source = shareable(budget, releases=2), source_of(bits)
     n, square = values.size, ((high - low) / 2) ** 2
     centre, off_centre = _mean(values, budget=whole * _CENTRE, bits=source)
     moved = values - centre
