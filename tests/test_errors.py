@@ -7,6 +7,8 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from collections import OrderedDict, deque
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -81,6 +83,13 @@ def test_an_event_that_has_no_price_is_written_in_short() -> None:
     assert "too long" in str(errors.UnsupportedEvent(long, kind="GDP", try_instead="Use ZCDP."))
 
 
+@dataclass
+class _Holder:
+    """Whose repr shows what it holds."""
+
+    frame: pd.DataFrame
+
+
 def test_no_message_shows_rows_that_were_given_for_something_else() -> None:
     frame = pd.DataFrame({"name": ["Ann Other", "Bo Else"], "age": [4711, 4712]})
     given = [
@@ -94,6 +103,12 @@ def test_no_message_shows_rows_that_were_given_for_something_else() -> None:
         assert "471" not in message
         assert "query=" in message
         assert re.search(r"<(pandas|polars|pyarrow|numpy)\.\w+>", message)
+    held = [deque([frame]), _Holder(frame), OrderedDict(t=frame), iter([frame]), [[[[[frame]]]]]]
+    for value in held:
+        for shown in (value, [value]):
+            message = str(errors.InvalidParameter("query", shown, expected="a question"))
+            assert "Ann" not in message
+            assert "471" not in message
     day = pd.Timestamp("2024-01-31")
     for value in ([1, "a", None], (1, {2: [3]}), np.float64(1.5), day, {4, 5}, [[]]):
         assert repr(value) in str(errors.InvalidParameter("x", value, expected="less"))

@@ -17,12 +17,9 @@ from statistics import NormalDist
 from typing import Any
 
 import matplotlib as mpl
-
-mpl.use("svg")
-
-import matplotlib.pyplot as plt  # the backend is chosen first
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tacet import ApproxDP, PureDP, accounting, mechanisms
 from tacet.mechanisms.adaptive import Median
@@ -374,14 +371,20 @@ PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
 }
 
 
+def draw(name: str, folder: Path) -> Path:
+    """Write the picture of this name; where it went."""
+    place = folder / f"{name}.svg"
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        PICTURES[name](*figure.subplots(1, 2))
+        figure.savefig(place, metadata={"Date": None})
+    return place
+
+
 def main(names: list[str]) -> None:
     """Draw the pictures of these names, or all."""
-    with mpl.rc_context(STYLE):
-        for name in names or list(PICTURES):
-            figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-            PICTURES[name](*axes)
-            figure.savefig(HERE / f"{name}.svg", metadata={"Date": None})
-            plt.close(figure)
+    for name in names or list(PICTURES):
+        draw(name, HERE)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,17 @@ public facts (column names, paths, budgets) and of constants.
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import decimal
+import enum
 import itertools
 import math
+import pathlib
+import types
+import uuid
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +65,11 @@ __all__ = [
     "WrongUnit",
 ]
 
-_TABLES = {"pandas", "polars", "pyarrow", "ibis", "pyspark"}  # whose values may be private
+_SINGLE = (
+    *(type(None), bool, int, float, complex, str, bytes, Fraction, decimal.Decimal, range, type),
+    *(dt.date, dt.time, dt.timedelta, enum.Enum, uuid.UUID, pathlib.PurePath, types.FunctionType),
+)
+"""Values that hold no others."""
 _LONG_NUMBER = 128  # bits
 _SHOWN = 200  # characters of a value, and more than enough of its items
 
@@ -76,11 +86,21 @@ class InvalidParameter(TacetError, ValueError):
     """An argument is not usable; the message names it, its value and the mend.
 
     argument: the name the caller wrote; value: what was given; expected: what would be right.
+    drawing: the lines at the end of the message that show the place in a text, where that is known.
     """
+
+    drawing: str = ""
 
     def __init__(self, argument: str, value: object, *, expected: str) -> None:
         self.argument, self.value, self.expected = argument, value, expected
         super().__init__(f"{argument}={_show(value)} cannot be used: expected {expected}.")
+
+    def placed(self, text: str, place: tuple[int, int]) -> Self:
+        """The same; its message shows where in a text it is: first character, one past the last."""
+        shown = copy.copy(self)
+        shown.drawing = _marked(text, *place)
+        shown.args = (f"{self.args[0]}{shown.drawing}", *self.args[1:])
+        return shown
 
 
 class MissingBound(InvalidParameter):
@@ -103,8 +123,8 @@ class UnsafeExpression(InvalidParameter):
     ) -> None:
         super().__init__("expression", text, expected=mend)
         self.text, self.reason, self.mend, self.place = text, reason, mend, place
-        drawn = "" if place is None else _marked(text, *place)
-        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}{drawn}",)
+        self.drawing = "" if place is None else _marked(text, *place)
+        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}{self.drawing}",)
 
 
 class UnsupportedConstruct(InvalidParameter):
@@ -268,18 +288,22 @@ def _magnitude(number: int | Fraction) -> str:
 
 
 def _without_tables(value: object, *, depth: int = 3) -> object:
-    """The value with the names of types in place of tables and columns, which may be private."""
+    """The value with the names of types in place of what may hold private rows.
+
+    Shown are single values, tacet's own, and what stands in plain containers, down to this depth.
+    """
     root, name = type(value).__module__.partition(".")[0], type(value).__name__
-    if (root in _TABLES and not isinstance(value, dt.date)) or (root, name) == ("numpy", "ndarray"):
-        return _Named(f"<{root}.{name}>")
-    if depth and type(value) in (list, tuple, set, frozenset):
-        items = itertools.islice(cast("Iterable[object]", value), _SHOWN)
+    if type(value) in (list, tuple, set, frozenset):
+        items = itertools.islice(cast("Iterable[object]", value), _SHOWN if depth else 0)
         kind = cast("type[list[object]]", type(value))
         return kind(_without_tables(item, depth=depth - 1) for item in items)
-    if depth and type(value) is dict:
-        pairs = itertools.islice(value.items(), _SHOWN)
+    if type(value) is dict:
+        pairs = itertools.islice(value.items(), _SHOWN if depth else 0)
         return {name: _without_tables(item, depth=depth - 1) for name, item in pairs}
-    return value
+    scalar = root == "numpy" and getattr(value, "shape", None) == () and name != "ndarray"
+    if scalar or root == "tacet" or isinstance(value, _SINGLE):
+        return value
+    return _Named(f"<{root}.{name}>")
 
 
 class _Named:

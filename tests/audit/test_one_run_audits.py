@@ -153,6 +153,30 @@ def test_the_gaussian_audit_holds_for_normal_noise() -> None:
 
 
 @pytest.mark.statistical
+def test_the_gaussian_audit_holds_where_canaries_share_one_loss() -> None:
+    # As above: each canary is told by a flip whose bias all share, 1-GDP for each of them. An audit
+    # that took losses to be independent would lie in a third of all runs.
+    drawn = np.random.default_rng(9)
+    above = 0
+    for _ in range(300):
+        coins = drawn.random(300) < 0.5
+        chance = 1 / (1 + math.exp(-abs(0.5 + drawn.normal())))
+        scores = np.where(drawn.random(300) < chance, coins, ~coins)
+        found = one_run_f_dp(scores, coins, delta=1e-5, confidence=0.8, guesses=300)
+        assert found.mu is not None
+        above += found.mu > 1
+    assert above <= 96
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
+def test_a_curve_of_two_lines_says_no_less_than_its_numbers(delta: float) -> None:
+    for seed, size in enumerate((200, 1000, 4000)):
+        scores, coins = responses(size, 2.0, np.random.default_rng(seed))
+        curve = one_run_f_dp(scores, coins, delta=delta, family="approximate")
+        assert curve.epsilon >= one_run(scores, coins, delta=delta).epsilon - 1e-6
+
+
+@pytest.mark.statistical
 def test_ten_thousand_canaries_tell_much_of_epsilon_four() -> None:
     # The median of 9 is 2.6; single ones deviate by 0.12, so that a median below 2.3 is at 6 of
     # its deviations.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacet import checks
-from tacet.audit import Bound
+from tacet.audit.arguments import floats, level, truths
+from tacet.audit.bounds import Bound
 from tacet.errors import InvalidParameter
 
 __all__ = ["Attack"]
@@ -27,6 +28,8 @@ class Attack:
     bound: the lower bound on epsilon that the guesses prove, where the coins allow one; promised:
     the epsilon that was promised at the bound's delta, where there was a promise.
 
+    Raises InvalidParameter for NaN, arrays of different lengths, and people all of one kind.
+
     >>> Attack(scores=np.array([0.0, 1.0]), truth=np.array([False, True]))
     Attack(2 people, AUC 1, advantage 1)
     """
@@ -35,6 +38,22 @@ class Attack:
     truth: Bools
     bound: Bound | None = None
     promised: float | None = None
+
+    def __post_init__(self) -> None:
+        scores, truth = floats("scores", self.scores), truths("truth", self.truth)
+        if scores.ndim != 1 or truth.shape != scores.shape or np.isnan(scores).any():
+            raise InvalidParameter(
+                "scores",
+                f"arrays of shapes {scores.shape} and {truth.shape}",
+                expected="one number, not NaN, and one truth for everybody",
+            )
+        if truth.all() or not truth.any():
+            expected = "some people with the trait, and some without"
+            raise InvalidParameter("truth", "people of one kind", expected=expected)
+        if self.promised is not None:
+            object.__setattr__(self, "promised", level(promised=self.promised))
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "truth", truth)
 
     def roc(self) -> tuple[Floats, Floats]:
         """False-positive and true-positive rates of all thresholds, from (0, 0) to (1, 1)."""

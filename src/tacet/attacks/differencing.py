@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacet.audit.arguments import floats
 from tacet.errors import InvalidParameter
 
 __all__ = ["Exposed", "differencing"]
@@ -36,7 +37,11 @@ class Exposed:
 
     def value(self, answers: ArrayLike) -> float:
         """What the answers say of her."""
-        return float(self.weights @ np.asarray(answers, dtype=np.float64))
+        told = floats("answers", answers)
+        if told.shape != self.weights.shape:
+            expected = f"{self.weights.size} numbers, one a question"
+            raise InvalidParameter("answers", f"an array of shape {told.shape}", expected=expected)
+        return float(self.weights @ told)
 
     def __repr__(self) -> str:
         used = int(np.count_nonzero(np.abs(self.weights) > _EXACT))
@@ -60,7 +65,7 @@ def differencing(questions: ArrayLike) -> list[Exposed]:
     >>> differencing([[1, 1, 1, 1], [1, 1, 1, 0]])
     [Exposed(person 3, from 2 questions; noise is worth 1.41 times its deviation)]
     """
-    asked = np.asarray(questions, dtype=np.float64)
+    asked = floats("questions", questions)
     if asked.ndim != 2 or not asked.size or not np.isfinite(asked).all():
         raise InvalidParameter(
             "questions",

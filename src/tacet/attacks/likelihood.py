@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet.attacks.attack import Attack
+from tacet.audit.arguments import floats, truths
 from tacet.errors import InvalidParameter
 
 __all__ = ["likelihood_ratio", "logit_confidence"]
@@ -18,12 +19,15 @@ Floats = NDArray[np.float64]
 def logit_confidence(probabilities: ArrayLike) -> Floats:
     """ln(p / (1 - p)) of the probability that a model gave the right label, which is near normal.
 
-    Probabilities are cut at 1e-12 from 0 and 1.
+    Probabilities are cut at 1e-12 from 0 and 1. InvalidParameter for what is none.
 
     >>> logit_confidence([0.5, 1.0]).round(2).tolist()
     [0.0, 27.63]
     """
-    p = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-12, 1 - 1e-12)
+    told = floats("probabilities", probabilities)
+    if not ((told >= 0) & (told <= 1)).all():  # NaN fails too
+        raise InvalidParameter("probabilities", "other numbers", expected="numbers from 0 to 1")
+    p = np.clip(told, 1e-12, 1 - 1e-12)
     found: Floats = np.log(p) - np.log1p(-p)
     return found
 
@@ -42,7 +46,8 @@ def likelihood_ratio(
     Statement   score = ln N(observed; m, s^2) of the examples' mean m and common spread s with her,
                 less the same without her.
     Source      Carlini et al. 2022, arXiv:2112.03570 (LiRA, with a global variance).
-    Raises InvalidParameter for shapes that do not fit, NaN, and examples without either kind.
+    Raises InvalidParameter for shapes that do not fit, confidences that are not finite, examples
+    without either kind, and a truth of one kind alone.
 
     >>> drawn = np.random.default_rng(1)
     >>> inside = drawn.random((32, 300)) < 0.5
@@ -52,8 +57,8 @@ def likelihood_ratio(
     >>> attack.auc > 0.95
     True
     """
-    values, inside = np.asarray(shadows, dtype=np.float64), np.asarray(trained_on).astype(bool)
-    seen, members = np.asarray(observed, dtype=np.float64), np.asarray(truth).astype(bool)
+    values, inside = floats("shadows", shadows), truths("trained_on", trained_on)
+    seen, members = floats("observed", observed), truths("truth", truth)
     if values.ndim != 2 or inside.shape != values.shape:
         raise InvalidParameter(
             "trained_on",
@@ -66,8 +71,9 @@ def likelihood_ratio(
             f"arrays of shapes {seen.shape} and {members.shape}",
             expected=f"one number and one truth for each of {values.shape[1]} examples",
         )
-    if np.isnan(values).any() or np.isnan(seen).any():
-        raise InvalidParameter("shadows", "NaN among the confidences", expected="numbers alone")
+    if not (np.isfinite(values).all() and np.isfinite(seen).all()):
+        expected = "finite confidences, as logit_confidence makes them"
+        raise InvalidParameter("shadows", "NaN or infinite confidences", expected=expected)
     if not (inside.any(axis=0) & ~inside.all(axis=0)).all():
         raise InvalidParameter(
             "trained_on", "an example of one kind", expected="shadow models with and without each"

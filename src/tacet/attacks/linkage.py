@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
+from tacet.audit.arguments import floats
 from tacet.errors import InvalidParameter
 
 __all__ = ["Link", "linkage"]
@@ -69,7 +70,7 @@ def linkage(
     >>> linkage(table, facts).match
     7
     """
-    records, facts = _table(table), np.asarray(known, dtype=np.float64)
+    records, facts = _table("table", table), floats("known", known)
     if facts.shape != (records.shape[1],):
         raise InvalidParameter(
             "known",
@@ -82,15 +83,19 @@ def linkage(
         raise InvalidParameter(
             "known_times", known_times, expected="times of both the table and the known facts"
         )
-    checks.positive(value_scale=value_scale)
-    checks.positive(time_scale=time_scale)
+    if np.isinf(records).any() or np.isinf(facts).any():
+        raise InvalidParameter("table", "infinite values", expected="finite ones, NaN for none")
+    value_scale, time_scale = (
+        checks.positive(value_scale=value_scale),
+        checks.positive(time_scale=time_scale),
+    )
     checks.positive(least=least)
     items = ~np.isnan(facts)
     has = ~np.isnan(records[:, items])
     weights = 1 / np.log(np.maximum(has.sum(axis=0), 2))
     worth = _near(records[:, items], facts[items], value_scale)
     if times is not None and known_times is not None:
-        when, told = _table(times), np.asarray(known_times, dtype=np.float64)
+        when, told = _table("times", times), floats("known_times", known_times)
         if when.shape != records.shape or told.shape != facts.shape:
             raise InvalidParameter(
                 "times", f"an array of shape {when.shape}", expected="the shape of the table"
@@ -111,10 +116,10 @@ def _near(values: Floats, facts: Floats, scale: float) -> Floats:
     return found
 
 
-def _table(values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+def _table(name: str, values: ArrayLike) -> Floats:
+    array = floats(name, values)
     if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 1:
         raise InvalidParameter(
-            "table", f"an array of shape {array.shape}", expected="two records or more of items"
+            name, f"an array of shape {array.shape}", expected="two records or more of items"
         )
     return array

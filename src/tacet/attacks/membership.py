@@ -15,22 +15,19 @@ from scipy import special
 from tacet import checks
 from tacet.attacks.attack import Attack
 from tacet.audit import one_run_f_dp
-from tacet.bits import RandomBits, SecureBits
+from tacet.audit.arguments import called, floats
+from tacet.audit.bounds import delta_of
+from tacet.audit.canary import fair_coins
+from tacet.bits import RandomBits
 from tacet.errors import InvalidParameter
 
-__all__ = ["expected_power", "fair_coins", "membership"]
+__all__ = ["expected_power", "membership"]
 
+_LARGEST: Final = 1e100
 _FEWEST: Final = 40
 """With so many coins there are both kinds, but for a chance of 2^-39."""
 
-Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-
-
-def fair_coins(count: int, *, bits: RandomBits) -> Bools:
-    """So many fair and independent coins."""
-    coins: Bools = bits.words(count) % np.uint64(2) == 1
-    return coins
 
 
 def membership(
@@ -61,7 +58,7 @@ def membership(
     >>> membership(snps, bits=SeededBits(1)).auc > 0.99
     True
     """
-    rows = np.asarray(people, dtype=np.float64)
+    rows = floats("people", people)
     if (
         rows.ndim != 2
         or rows.shape[0] < _FEWEST
@@ -74,7 +71,10 @@ def membership(
             expected=f"{_FEWEST} rows or more of finite numbers, one row a person",
         )
     base = rows.mean(axis=0) if population is None else _means("population", population, rows)
-    coins = fair_coins(len(rows), bits=bits or SecureBits())
+    if defended is not None:
+        called(defended=defended)
+    delta_of(delta)
+    coins = fair_coins(len(rows), bits)
     inside = rows[coins]
     told = inside.mean(axis=0) if defended is None else defended(inside)
     release = _means("defended", told, rows)
@@ -100,17 +100,21 @@ def expected_power(*, dimension: int, members: int, noise: float = 0.0, fpr: flo
     0.798
     """
     d, n = checks.positive_integer(dimension=dimension), checks.positive_integer(members=members)
-    spread = math.sqrt(d * (1 / n + checks.non_negative(noise=noise) ** 2))
+    far = checks.non_negative(noise=noise)
+    for name, value in (("dimension", d), ("members", n), ("noise", far)):
+        if value > _LARGEST:
+            raise InvalidParameter(name, value, expected=f"at most {_LARGEST:g}")
+    spread = math.sqrt(d * (1 / n + far**2))
     gap = d / n / spread
     return float(special.ndtr(gap + special.ndtri(checks.probability(fpr=fpr))))
 
 
 def _means(name: str, values: ArrayLike, rows: Floats) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != (rows.shape[1],) or np.isnan(found).any():
+    found = floats(name, values)
+    if found.shape != (rows.shape[1],) or not np.isfinite(found).all():
         raise InvalidParameter(
             name,
             f"an array of shape {found.shape}",
-            expected=f"{rows.shape[1]} numbers, one a column",
+            expected=f"{rows.shape[1]} finite numbers, one a column",
         )
     return found

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, sparse
 
+from tacet.audit.arguments import floats, one_of, truths
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 
 __all__ = ["Reconstruction", "reconstruction"]
 
@@ -38,7 +40,7 @@ class Reconstruction:
 
     def share_right(self, truth: ArrayLike) -> float:
         """The share of people whose bit was found; always saying the commoner bit is the chance."""
-        bits = np.asarray(truth).astype(bool)
+        bits = truths("truth", truth)
         if bits.shape != self.guesses.shape:
             raise InvalidParameter(
                 "truth", f"an array of shape {bits.shape}", expected=f"{self.guesses.size} bits"
@@ -69,7 +71,8 @@ def reconstruction(
     >>> reconstruction(questions, questions @ secret.astype(int)).share_right(secret)
     1.0
     """
-    asked = np.asarray(questions)
+    one_of("method", method, "linear programme", "least squares")
+    asked = array_of("questions", questions)
     if asked.ndim != 2 or not asked.size or asked.dtype.kind not in "biuf":
         raise InvalidParameter(
             "questions",
@@ -78,7 +81,7 @@ def reconstruction(
         )
     if not np.isin(asked, (0, 1)).all():
         raise InvalidParameter("questions", "other numbers", expected="0 and 1 alone")
-    told = np.asarray(answers, dtype=np.float64)
+    told = floats("answers", answers)
     if told.shape != (len(asked),) or not np.isfinite(told).all():
         raise InvalidParameter(
             "answers",
@@ -88,10 +91,8 @@ def reconstruction(
     matrix = asked.astype(np.float64)
     if method == "least squares":
         found = optimize.lsq_linear(matrix, told, bounds=(0, 1)).x
-    elif method == "linear programme":
-        found = _least_absolute(matrix, told)
     else:
-        raise InvalidParameter("method", method, expected='"linear programme" or "least squares"')
+        found = _least_absolute(matrix, told)
     return Reconstruction(guesses=np.clip(np.asarray(found, dtype=np.float64), 0, 1))
 
 

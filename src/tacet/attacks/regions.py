@@ -50,6 +50,8 @@ class ErrorRegion:
         >>> [seen.refutes(TradeoffCurve.of_guarantee(GDP(mu))) for mu in (0.5, 2)]
         [True, False]
         """
+        if not isinstance(promised, TradeoffCurve):
+            raise InvalidParameter("promised", promised, expected="a TradeoffCurve")
         pairs = zip(self.false_alarms.tolist(), self.misses.tolist(), strict=True)
         return any(promised.beta(alpha=alarms) > missed for alarms, missed in pairs)
 

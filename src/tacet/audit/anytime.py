@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tacet import checks
+from tacet.audit.arguments import floats
 from tacet.audit.bounds import Bound, Floats, canaries
 from tacet.errors import InvalidParameter
 
@@ -24,6 +25,7 @@ __all__ = ["anytime", "log_evidence"]
 
 _GRID: Final = 0.005
 _MOST: Final = 16.0
+_LARGEST: Final = 700.0
 _LOOKS: Final = 300
 _MARGIN: Final = 1e-6
 
@@ -36,14 +38,28 @@ def log_evidence(right: ArrayLike, guesses: ArrayLike, *, epsilon: ArrayLike) ->
                 that starts at 1 under epsilon-DP: P[E >= 1 / a for some t] <= a.
     Bound       lower, by a part in a million for rounding.
     Source      docs/proofs/anytime_audit.md.
+    Raises InvalidParameter for numbers that are not whole, more right ones than guesses, and an
+    epsilon that is negative or above 700.
 
     >>> float(log_evidence(0, 0, epsilon=1.0).round(5))
     -0.0
     """
-    v = np.asarray(right, dtype=np.float64)
-    t = np.asarray(guesses, dtype=np.float64)
-    q = special.expit(np.asarray(epsilon, dtype=np.float64))
-    out = special.expit(-np.asarray(epsilon, dtype=np.float64))
+    v, t = floats("right", right), floats("guesses", guesses)
+    loss = floats("epsilon", epsilon)
+    if not (np.isfinite(t).all() and (t >= 0).all() and (t == np.floor(t)).all()):
+        raise InvalidParameter("guesses", guesses, expected="whole numbers, 0 or above")
+    try:
+        np.broadcast_shapes(v.shape, t.shape, loss.shape)
+        possible = bool(((v >= 0) & (v <= t) & (v == np.floor(v))).all())
+    except ValueError:  # shapes that do not fit
+        possible = False
+    if not possible:
+        raise InvalidParameter(
+            "right", right, expected="whole numbers from 0 to that of guesses, in shapes that fit"
+        )
+    if not ((loss >= 0) & (loss <= _LARGEST)).all():
+        raise InvalidParameter("epsilon", epsilon, expected=f"numbers from 0 to {_LARGEST:g}")
+    q, out = special.expit(loss), special.expit(-loss)
     with np.errstate(divide="ignore"):  # a vanishing tail is no evidence at all
         tail = np.log(special.betainc(t - v + 1, v + 1, out))
     found: Floats = (

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
+from tacet.audit.arguments import level
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 
 __all__ = ["Bound", "canaries", "delta_of", "ranked"]
 
@@ -41,9 +43,14 @@ class Bound:
     mu: float | None = None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        level(epsilon=self.epsilon)
+        level(delta=self.delta)
+        level(confidence=self.confidence)
+
     def contradicts(self, epsilon: float) -> bool:
         """Whether a promise of this epsilon, at the same delta, is refuted."""
-        return self.epsilon > epsilon
+        return self.epsilon > level(epsilon=epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -108,7 +115,9 @@ def ranked(scores: Floats) -> NDArray[np.intp]:
 
 
 def _line(name: str, values: ArrayLike, *, kinds: str) -> NDArray[Any]:
-    array = np.asarray(values)
+    array = array_of(name, values)
+    if np.ma.is_masked(values):
+        raise InvalidParameter(name, "masked values", expected="one for every canary")
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in kinds:
         raise InvalidParameter(
             name,

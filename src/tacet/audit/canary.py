@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacet import checks
-from tacet.bits import RandomBits, SecureBits
+from tacet.audit.arguments import called, floats
+from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.arrays import array_of
 
-__all__ = ["Canaries", "dirac", "mislabelled"]
+__all__ = ["Canaries", "dirac", "fair_coins", "mislabelled"]
+
+_MOST: Final = 10**10
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -42,12 +46,17 @@ class Canaries:
         """The data with the canaries that are in behind them. Their order must not matter."""
         if self.targets is None:
             raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
-        rows, target = np.asarray(x), np.asarray(y)
-        if rows.shape[1:] != self.features.shape[1:] or len(rows) != len(target):
+        rows, target = array_of("x", x), array_of("y", y)
+        fits = rows.ndim > 0 and rows.shape[1:] == self.features.shape[1:]
+        if not fits or target.shape != (len(rows), *self.targets.shape[1:]):
             raise InvalidParameter(
                 "x",
                 f"arrays of shapes {rows.shape} and {target.shape}",
                 expected=f"rows of shape {self.features.shape[1:]} and one target each",
+            )
+        if (target.dtype.kind in "US") != (self.targets.dtype.kind in "US"):
+            raise InvalidParameter(
+                "y", target.dtype, expected=f"labels like the canaries', {self.targets.dtype}"
             )
         return (
             np.concatenate([rows, self.features[self.included]]),
@@ -61,7 +70,8 @@ class Canaries:
         """
         if self.targets is None:
             raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
-        found = np.asarray(loss(self.features, self.targets), dtype=np.float64)
+        called(loss=loss)
+        found = floats("loss", loss(self.features, self.targets))
         if found.shape != self.included.shape:
             raise InvalidParameter(
                 "loss", f"an array of shape {found.shape}", expected="one number a canary"
@@ -70,7 +80,7 @@ class Canaries:
 
     def scored_by_projection(self, updates: ArrayLike) -> Floats:
         """How much of each canary's gradient is in the sum of released updates, d numbers."""
-        total = np.asarray(updates, dtype=np.float64)
+        total = floats("updates", updates)
         flat = self.features.reshape(len(self.included), -1).astype(np.float64)
         if total.shape != flat.shape[1:]:
             raise InvalidParameter(
@@ -97,8 +107,11 @@ def dirac(
     many = checks.positive_integer(count=count)
     if many > checks.positive_integer(dimension=dimension):
         raise InvalidParameter("count", count, expected=f"at most the dimension, {dimension}")
+    if many * dimension > _MOST:
+        expected = f"at most {_MOST // many:,} with {many:,} canaries, which all lie in memory"
+        raise InvalidParameter("dimension", dimension, expected=expected)
     gradients = checks.positive(norm=norm) * np.eye(many, dimension)
-    return Canaries(features=gradients, targets=None, included=_coins(many, bits))
+    return Canaries(features=gradients, targets=None, included=fair_coins(many, bits))
 
 
 def mislabelled(
@@ -108,8 +121,14 @@ def mislabelled(
 
     x, y: at least `count` examples that are not trained on; each gets another label that occurs.
     """
-    rows, labels = np.asarray(x), np.asarray(y)
+    rows, labels = array_of("x", x), array_of("y", y)
     many = checks.positive_integer(count=count)
+    if rows.ndim < 2 or labels.ndim != 1:
+        raise InvalidParameter(
+            "x",
+            f"arrays of shapes {rows.shape} and {labels.shape}",
+            expected="one row and one label an example",
+        )
     if len(rows) != len(labels) or len(rows) < many:
         raise InvalidParameter(
             "x", f"{len(rows)} rows, {len(labels)} labels", expected=f"{many} of both or more"
@@ -117,15 +136,21 @@ def mislabelled(
     classes, codes = np.unique(labels[:many], return_inverse=True)
     if classes.size < 2:
         raise InvalidParameter("y", f"{classes.size} label", expected="two labels or more")
-    source = bits or SecureBits()
+    source = source_of(bits)
     moved = np.array([1 + source.below(classes.size - 1) for _ in range(many)])
     return Canaries(
         features=rows[:many],
         targets=classes[(codes + moved) % classes.size],
-        included=_coins(many, source),
+        included=fair_coins(many, source),
     )
 
 
-def _coins(count: int, bits: RandomBits | None) -> Bools:
-    coins: Bools = (bits or SecureBits()).words(count) % np.uint64(2) == 1
+def fair_coins(count: int, bits: RandomBits | None = None) -> Bools:
+    """So many fair and independent coins; the system's bits by default.
+
+    >>> from tacet.bits import SeededBits
+    >>> fair_coins(4, SeededBits(1)).tolist()
+    [False, True, False, True]
+    """
+    coins: Bools = source_of(bits).words(checks.positive_integer(count=count)) % np.uint64(2) == 1
     return coins

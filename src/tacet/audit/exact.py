@@ -8,11 +8,13 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacet.audit.arguments import called, floats, level
 from tacet.audit.bounds import delta_of
 from tacet.errors import InvalidParameter
 from tacet.privacy.conversions import approx_dp_delta_from_gdp
@@ -43,9 +45,24 @@ class HockeyStick:
     q: Floats
     rest: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("p", "q"):
+            masses = floats(name, getattr(self, name))
+            if masses.ndim != 1 or not ((masses >= 0) & (masses <= 1 + _ROUNDED)).all():
+                raise InvalidParameter(
+                    name, f"an array of shape {masses.shape}", expected="a line of probabilities"
+                )
+            object.__setattr__(self, name, masses)
+        if self.p.size != self.q.size:
+            expected = f"one probability for each of the {self.p.size} outputs"
+            raise InvalidParameter("q", f"{self.q.size} probabilities", expected=expected)
+        if not 0 <= level(rest=self.rest) <= 1:
+            raise InvalidParameter("rest", self.rest, expected="a number from 0 to 1")
+
     def delta(self, epsilon: float) -> float:
         """The sum of what one law has above e^epsilon times the other one, at its worst."""
-        return max(self._delta(epsilon, way) for way in _DIRECTIONS)
+        tilt = level(epsilon=epsilon)
+        return max(self._delta(tilt, way) for way in _DIRECTIONS)
 
     def epsilon(self, delta: float = 0.0) -> float:
         """The least epsilon, at least 0, whose delta is no more than this; infinite if none is."""
@@ -54,7 +71,7 @@ class HockeyStick:
 
     def curve(self, epsilons: Floats) -> Floats:
         """`delta` at each epsilon, for a picture."""
-        return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
+        return np.array([self.delta(e) for e in floats("epsilons", epsilons).ravel().tolist()])
 
     def violates(self, guarantee: Guarantee) -> bool:
         """Whether a promise is broken, by more than the rounding of 1e-12.
@@ -86,9 +103,10 @@ class HockeyStick:
 
     def renyi(self, alpha: float) -> float:
         """The Renyi divergence of order alpha, above 1, the larger of both directions."""
-        if not 1 < alpha < math.inf:
+        order = level(alpha=alpha)
+        if not 1 < order < math.inf:
             raise InvalidParameter("alpha", alpha, expected="a finite order above 1")
-        return max(self._renyi(alpha, way) for way in _DIRECTIONS)
+        return max(self._renyi(order, way) for way in _DIRECTIONS)
 
     def _above(self, epsilon: float, delta: float) -> bool:
         return self.delta(epsilon) - self.rest > delta + _ROUNDED
@@ -142,14 +160,15 @@ def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
     Statement   delta(epsilon) = sum over outputs o of max(0, P[o] - e^epsilon Q[o]), the larger one
                 of both orders of the laws.
     Bound       upper, by a part in 10^12; without rest and rounding it is the truth.
-    Raises InvalidParameter for probabilities that are negative, not finite or add up to more than
-    1.
+    Raises InvalidParameter for laws that are no mappings, and for probabilities that are negative,
+    not finite or add up to more than 1.
 
     >>> flip = lambda bit: {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
     >>> curve = exact(flip, 0, 1)
     >>> round(curve.epsilon(), 6) == round(math.log(3), 6), curve.violates(PureDP(1))
     (True, True)
     """
+    called(law=law)
     first, second = _checked(law(x), "x"), _checked(law(neighbor), "neighbor")
     outputs: list[Hashable] = list({**first, **second})
     p = [first.get(output, 0) for output in outputs]
@@ -159,8 +178,12 @@ def exact(law: Callable[[Any], Law], x: Any, neighbor: Any) -> HockeyStick:
 
 
 def _checked(law: Law, name: str) -> dict[Any, Any]:
+    if not isinstance(law, Mapping):
+        expected = "a function whose answer is a mapping of outputs to probabilities"
+        raise InvalidParameter("law", type(law).__name__, expected=expected)
     for output, mass in law.items():
-        if not 0 <= mass <= 1 + _ROUNDED:  # NaN fails too
+        real = isinstance(mass, float | Rational | np.floating)
+        if not real or not 0 <= float(mass) <= 1 + _ROUNDED:  # NaN fails too
             raise InvalidParameter(
                 name, f"probability {mass!r} of {output!r}", expected="a number from 0 to 1"
             )

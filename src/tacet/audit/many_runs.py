@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from tacet import checks
+from tacet.audit.arguments import level
 from tacet.audit.binomials import rate_above
 from tacet.audit.bounds import Bound, Floats, canaries, delta_of
 from tacet.errors import InvalidParameter
@@ -57,6 +58,8 @@ def many_runs(
     """
     values, inside = canaries(scores, included)
     loss, sure = delta_of(delta), checks.probability(confidence=confidence)
+    if not isinstance(gaussian, bool | np.bool_):
+        raise InvalidParameter("gaussian", gaussian, expected="True or False")
     if gaussian and loss == 0:
         raise InvalidParameter(
             "delta", delta, expected="above 0: Gaussian DP has no epsilon at delta 0"
@@ -73,10 +76,8 @@ def many_runs(
         one, other = with_it[::2], without[::2]
         cut = clearest(one, other, delta=loss, confidence=sure, gaussian=gaussian)
         with_it, without = with_it[1::2], without[1::2]
-    elif math.isnan(threshold):
-        raise InvalidParameter("threshold", threshold, expected="a number, or None to choose one")
     else:
-        cut = threshold
+        cut = level(threshold=threshold)
     seen = _Seen(
         missed=int(np.count_nonzero(with_it < cut)),
         with_it=with_it.size,

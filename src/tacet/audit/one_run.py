@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet import checks
+from tacet.audit.arguments import items_of, one_of
 from tacet.audit.bounds import Bools, Bound, canaries, delta_of, ranked
 from tacet.audit.guesses import p_value
 from tacet.audit.searching import largest_rejected
@@ -96,7 +97,11 @@ def ways_to_guess(guesses: int | Iterable[int] | None, *, canaries: int) -> list
     """
     if guesses is None:
         return sorted({max(1, canaries // part) for part in _PARTS}, reverse=True)
-    asked = [guesses] if isinstance(guesses, int | np.integer) else list(guesses)
+    asked: list[int]
+    if isinstance(guesses, int | np.integer):
+        asked = [int(guesses)]
+    else:
+        asked = items_of("guesses", guesses, expected="a whole number, several of them, or None")
     if not asked:
         raise InvalidParameter("guesses", asked, expected="at least one number of guesses")
     for count in asked:
@@ -109,8 +114,7 @@ def ways_to_guess(guesses: int | Iterable[int] | None, *, canaries: int) -> list
 
 def counts_right(order: np.ndarray, coins: Bools, *, guesses: int, sides: Sides) -> int:
     """How many guesses are right; of an odd number one more is guessed to be in."""
-    if sides not in ("both", "in"):
-        raise InvalidParameter("sides", sides, expected='"both" or "in"')
+    one_of("sides", sides, "both", "in")
     inside = guesses if sides == "in" else (guesses + 1) // 2
     outside = guesses - inside
     right = int(np.count_nonzero(coins[order[:inside]]))

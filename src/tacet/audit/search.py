@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacet import checks
+from tacet.audit.arguments import called, items_of
 from tacet.audit.bounds import Bound
 from tacet.audit.learned import Score
 from tacet.audit.many_runs import clearest, many_runs
@@ -26,6 +27,8 @@ Sample = Callable[[Any, int], Sequence[Any]]
 Vary = Callable[[Pair, np.random.Generator], Pair]
 
 _KEPT: Final = 3
+_MOST: Final = 10**9
+_MOST_ROUNDS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -85,27 +88,37 @@ def search(
     >>> search(halved, [(0.0, 1.0)], claim=PureDP(1)).violated
     True
     """
-    population = list(pairs)
-    if not population:
-        raise InvalidParameter("pairs", pairs, expected="at least one pair of neighbours")
+    expected = "at least one pair of neighbours"
+    population = items_of("pairs", pairs, expected=expected)
+    if not population or not all(_is_pair(pair) for pair in population):
+        raise InvalidParameter("pairs", pairs, expected=f"{expected}, each a tuple of two inputs")
+    called(sample=sample)
+    if vary is not None:
+        called(vary=vary)
     if not isinstance(claim, PureDP | ApproxDP | GDP):
         raise InvalidParameter("claim", claim, expected="PureDP, ApproxDP or GDP")
     for name, count in (("explore", explore), ("confirm", confirm)):
         if checks.positive_integer(**{name: count}) < 100:
             raise InvalidParameter(name, count, expected="100 samples or more")
-    rounds = 0 if vary is None else checks.positive_integer(generations=generations)
-    checks.probability(false_alarm=false_alarm)
-    drawn = np.random.default_rng(seed)
+        if count > _MOST:
+            raise InvalidParameter(name, count, expected=f"at most {_MOST:,}")
+    rounds = checks.positive_integer(generations=generations)
+    if rounds > _MOST_ROUNDS:
+        raise InvalidParameter("generations", generations, expected=f"at most {_MOST_ROUNDS:,}")
+    sure = 1 - checks.probability(false_alarm=false_alarm)
+    drawn = _generator(seed)
     tried = [_tried(sample, pair, claim, explore) for pair in population]
     count = len(tried)
-    for _ in range(rounds):
+    for _ in range(rounds if vary is not None else 0):
         assert vary is not None
         parents = sorted(tried, key=lambda one: -one.excess)[:_KEPT]
         children = [vary(one.pair, drawn) for one in parents for _ in range(_KEPT)]
+        if not all(_is_pair(pair) for pair in children):
+            raise InvalidParameter("vary", vary, expected="a function that makes pairs of pairs")
         tried = [*parents, *(_tried(sample, pair, claim, explore) for pair in children)]
         count += len(children)
     best = max(tried, key=lambda one: one.excess)
-    bound = best.judged(sample, confirm, confidence=1 - false_alarm)
+    bound = best.judged(sample, confirm, confidence=sure)
     return Finding(pair=best.pair, bound=bound, promised=best.epsilon, tried=count)
 
 
@@ -145,6 +158,16 @@ def _tried(sample: Sample, pair: Pair, claim: Guarantee, count: int) -> _Tried:
     return _Tried(pair=pair, score=score, seen=seen, epsilon=epsilon, delta=delta, excess=excess)
 
 
+def _generator(seed: object) -> np.random.Generator:
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise InvalidParameter("seed", seed, expected="a whole number, 0 or above, or None")
+    return np.random.default_rng(seed)
+
+
+def _is_pair(pair: object) -> bool:
+    return isinstance(pair, Sequence | np.ndarray) and len(pair) == 2
+
+
 def _points(claim: Guarantee) -> list[tuple[float, float]]:
     """The (epsilon, delta) that a claim allows and that it is held against."""
     match claim:
@@ -170,8 +193,9 @@ def _scored(told: list[Sequence[Any]], score: Score) -> tuple[np.ndarray, np.nda
 
 def _outputs(sample: Sample, x: Any, count: int) -> Sequence[Any]:
     outputs = sample(x, count)
-    if len(outputs) != count:
+    found = len(outputs) if hasattr(outputs, "__len__") else type(outputs).__name__
+    if found != count:
         raise InvalidParameter(
-            "sample", f"{len(outputs)} outputs", expected=f"as many as were asked for, {count}"
+            "sample", f"{found} outputs", expected=f"as many as were asked for, {count}"
         )
     return outputs

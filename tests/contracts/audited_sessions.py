@@ -1,0 +1,262 @@
+"""What a session does besides answering about public groups: asked often enough for an audit.
+
+Copies of a table about a few people lie side by side in a wide one, so that one question about
+keys or parts is as many independent runs. Fits and descriptions are asked for one by one.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tests.contracts.audited_fits import ends, numbers_of
+
+import tacet
+from tacet import GDP, ApproxDP, PureDP, SeededBits, inference
+from tacet.inference.losses import LogCosh
+from tacet.privacy.guarantees import Guarantee
+from tacet.query.describing.description import Description
+from tacet.query.units import Unit
+
+__all__ = ["DOORS", "Door", "described", "fits", "keys_found", "parts_asked"]
+
+Sample = Callable[[Any, int], Any]
+People = Mapping[str, Sequence[str]]
+"""By name the keys of her rows."""
+
+PARTS = "abcdef"
+CROWD: People = {"ann": ["a"], "bea": ["a", "b"], "cyd": ["b"], "dee": ["a"]}
+IN_ALL = list(PARTS) * 2
+ABSENT = -99.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """sample: from a budget to what is released of either table; pairs: of tables; claim: what is
+    promised; louder: a budget under which it has to be found broken; runs: with each table, for
+    learning and for the verdict alike.
+    """
+
+    sample: Callable[[Guarantee], Sample]
+    pairs: Sequence[tuple[Any, Any]]
+    claim: Guarantee
+    louder: Guarantee
+    runs: int
+
+
+def _copies(people: People, count: int) -> pa.Table:
+    rows = [(name, key) for name, keys in people.items() for key in keys]
+    names, keys = ([row[place] for row in rows] * count for place in (0, 1))
+    copy = np.repeat(np.arange(count), len(rows)).tolist()
+    return pa.table(
+        {
+            "copy": copy,
+            "who": [f"{c} {name}" for c, name in zip(copy, names, strict=True)],
+            "part": keys,
+            "key": [f"{c} {key}" for c, key in zip(copy, keys, strict=True)],
+        }
+    )
+
+
+def keys_found(unit: Unit, *, max_groups: int) -> Callable[[Guarantee], Sample]:
+    """Which keys a question finds, and the noisy numbers of people beside them."""
+
+    def of(budget: Guarantee) -> Sample:
+        seeds = itertools.count(1)
+
+        def sample(people: People, count: int) -> Any:
+            table, bits = _copies(people, count), SeededBits(next(seeds))
+            found = tacet.private_keys(max_groups=max_groups)
+            with tacet.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
+                query = session.table("t").group_by("key", keys=found).agg(n=tacet.count_people())
+                told = session.evaluate(query, budget=budget).to_dicts()
+            counts = np.full((count, len(PARTS)), ABSENT)
+            for row in told:
+                copy, key = row["key"].split()
+                counts[int(copy), PARTS.index(key)] = row["n"]
+            return np.hstack([counts, (counts != ABSENT).sum(axis=1, keepdims=True)])
+
+        return sample
+
+    return of
+
+
+def parts_asked(unit: Unit, *, max_parts: int) -> Callable[[Guarantee], Sample]:
+    """Counts of all parts of a split, each for an equal share of what the split then costs."""
+
+    def of(budget: Guarantee) -> Sample:
+        seeds = itertools.count(1)
+        owed = max_parts * (2 if unit.neighbors is tacet.ReplaceOne else 1)
+        each = budget * Fraction(1, owed)
+
+        def sample(people: People, count: int) -> Any:
+            table, bits = _copies(people, count), SeededBits(next(seeds))
+            with tacet.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
+                parts = session.split("part", keys=list(PARTS), budget=each, max_parts=max_parts)
+                told = [_counts(part, count, budget=each) for part in parts.values()]
+                assert session.spent == budget
+            counts = np.column_stack(told)
+            return np.hstack([counts, counts.sum(axis=1, keepdims=True)])
+
+        return sample
+
+    return of
+
+
+def _counts(part: tacet.Session, count: int, *, budget: Guarantee) -> Any:
+    groups = part.table("t").group_by("copy", keys=range(count))
+    told = part.evaluate(groups.agg(n=tacet.count()), budget=budget).to_arrow()
+    assert told["copy"].to_pylist() == list(range(count))
+    return told["n"].to_numpy()
+
+
+def described(budget: Guarantee) -> Sample:
+    """Everything that a first look at a column of numbers tells."""
+    seeds = itertools.count(1)
+
+    def sample(values: Mapping[str, float], count: int) -> Any:
+        table = pa.table({"who": list(values), "x": list(values.values())})
+        options: Any = {"unit": tacet.Person("who", max_rows=1), "bits": SeededBits(next(seeds))}
+        options["columns"] = {"x": tacet.Bounds(0, 10)}
+        with tacet.Session({"t": table}, budget=budget * count, **options) as session:
+            told = [session.describe("t", budget=budget) for _ in range(count)]
+        return np.array([_looked_at(one) for one in told])
+
+    return sample
+
+
+def _looked_at(told: Description) -> list[float]:
+    (column,) = (one for one in told.columns if one.name == "x")
+    counts = [told.people, told.rows, *(bar.count for bar in column.bars)]
+    more = [one.value if one else np.nan for one in (column.present, column.mean)]
+    return [*(one.value for one in counts), *more, *map(float, column.quantiles.values())]
+
+
+def fits(make: Callable[[Guarantee], Any]) -> Callable[[Guarantee], Sample]:
+    """What a model learned from a table holds after the fit."""
+
+    def of(budget: Guarantee) -> Sample:
+        seeds = itertools.count(1)
+
+        def sample(data: Any, count: int) -> Any:
+            x, y = data
+            who = np.arange(len(y))
+            table = pa.table({"who": who, "a": x[:, 0], "b": x[:, 1], "y": y})
+            told = []
+            with tacet.Session(
+                {"t": table},
+                unit=tacet.Person("who", max_rows=1, neighbors=tacet.ReplaceOne),
+                budget=budget * count,
+                columns={"a": tacet.Bounds(-1, 1), "b": tacet.Bounds(-1, 1)},
+                bits=SeededBits(next(seeds)),
+            ) as session:
+                for _ in range(count):
+                    model = session.fit(make(budget), "t", features=["a", "b"], target="y")
+                    told.append(list(numbers_of(model)))
+            longest = max(map(len, told))
+            return np.array([line + [np.nan] * (longest - len(line)) for line in told])
+
+        return sample
+
+    return of
+
+
+def _with_eve(*keys: str, people: People = CROWD) -> People:
+    return {**people, "eve": keys}
+
+
+PERSON = tacet.Person("who", max_groups=1, max_rows_per_group=1)
+REPLACEABLE = tacet.Person("who", max_rows=2, neighbors=tacet.ReplaceOne)
+CROWDS = [dict.fromkeys(names, PARTS) for names in ("uvw", "uvwx", "uvwxy", "opqrstuvwxyz")]
+SPREAD = {f"{key}{number}": key for key in PARTS for number in range(8)}
+PAIRS = [
+    (_with_eve(*IN_ALL), CROWD),
+    *((_with_eve("a", people=some), some) for some in ({"ann": "a"}, dict.fromkeys("wxyz", "a"))),
+    (_with_eve(*PARTS, people=SPREAD), SPREAD),
+]
+KEYS: dict[str, Any] = {"claim": ApproxDP(2, "0.01"), "louder": ApproxDP(8, "0.3"), "runs": 2000}
+SPLIT: dict[str, Any] = {"claim": PureDP(2), "louder": PureDP(12), "runs": 2000}
+FIT: dict[str, Any] = {"claim": GDP("1.5"), "louder": GDP(400), "runs": 100}
+NORMAL_LOSS = LogCosh(1.0)
+
+DOORS: Mapping[str, Door] = {
+    "private keys": Door(
+        sample=keys_found(PERSON, max_groups=1),
+        pairs=PAIRS,
+        **KEYS,
+    ),
+    "private keys, several a person": Door(
+        sample=keys_found(tacet.Person("who", max_rows=6), max_groups=6),
+        pairs=[(_with_eve(*PARTS, people=some), some) for some in CROWDS],
+        **KEYS,
+    ),
+    "private keys, people replaced": Door(
+        sample=keys_found(REPLACEABLE, max_groups=1),
+        pairs=[(_with_eve("a"), _with_eve("f")), (_with_eve("b"), _with_eve("a"))],
+        **KEYS,
+    ),
+    "split": Door(
+        sample=parts_asked(tacet.Person("who", max_rows=1), max_parts=1),
+        pairs=[(_with_eve(*IN_ALL), CROWD), (_with_eve("f"), CROWD)],
+        **SPLIT,
+    ),
+    "split, several parts": Door(
+        sample=parts_asked(tacet.Person("who", max_rows=1), max_parts=3),
+        pairs=[(_with_eve(*IN_ALL), CROWD)],
+        **SPLIT,
+    ),
+    "split, people replaced": Door(
+        sample=parts_asked(
+            tacet.Person("who", max_rows=1, neighbors=tacet.ReplaceOne), max_parts=1
+        ),
+        pairs=[(_with_eve("a"), _with_eve("f")), (_with_eve(*IN_ALL), _with_eve("f"))],
+        **SPLIT,
+    ),
+    "describe": Door(
+        sample=described,
+        pairs=[({"ann": 0.0, "bea": 5.0, "eve": 10.0}, {"ann": 0.0, "bea": 5.0})],
+        claim=PureDP(2),
+        louder=PureDP(80),
+        runs=150,
+    ),
+    "LinearRegression": Door(
+        sample=fits(lambda b: inference.LinearRegression(budget=b, target_bounds=(-2, 2))),
+        pairs=[ends(300, 2.0, -2.0)],
+        **FIT,
+    ),
+    "LogisticRegression": Door(
+        sample=fits(lambda b: inference.LogisticRegression(budget=b, classes=(0, 1))),
+        pairs=[ends(300, 1.0, 0.0)],
+        **FIT,
+    ),
+    "PoissonRegression": Door(
+        sample=fits(lambda b: inference.PoissonRegression(budget=b, largest=3)),
+        pairs=[ends(300, 3.0, 0.0)],
+        **{**FIT, "louder": GDP(4000)},
+    ),
+    "QuantileRegression": Door(
+        sample=fits(lambda b: inference.QuantileRegression(budget=b, target_bounds=(-2, 2))),
+        pairs=[ends(300, 2.0, -2.0)],
+        **FIT,
+    ),
+    "MEstimator": Door(
+        sample=fits(lambda b: inference.MEstimator(loss=NORMAL_LOSS, budget=b)),
+        pairs=[ends(300, 9.0, -9.0)],
+        **FIT,
+    ),
+    "RidgeRegression": Door(
+        sample=fits(
+            lambda b: inference.RidgeRegression(residual_bound=2.0, penalty=0.01, budget=b)
+        ),
+        pairs=[ends(300, 9.0, -9.0)],
+        **FIT,
+    ),
+}
+"""By what is asked, models by their names."""
