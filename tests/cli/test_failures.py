@@ -98,6 +98,39 @@ def test_facts_that_are_none_end_with_2(run: Run, visits: str, tmp_path: Path, t
     assert is_short(ran)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "end", "said"),
+    [
+        ("age=120:0", "lower", "a number below upper='0'"),
+        ("age=0:x", "upper", "a finite number"),
+        ("age=0:1e999", "upper", "a range between"),
+    ],
+)
+def test_bounds_that_are_no_range_are_told_as_the_option(
+    run: Run, visits: str, bounds: str, end: str, said: str
+) -> None:
+    ran = run("query", visits, *BASE, "--bounds", bounds, COUNT)
+    assert ran.err.startswith(f"error: --bounds={bounds!r} cannot be used: expected COLUMN=LOWER:")
+    assert f"and as {end} {said}" in ran.err
+
+
+def test_the_place_in_a_select_is_drawn_on_lines_of_its_own(run: Run, visits: str) -> None:
+    ran = run("query", visits, *BASE, "SELECT AVG(age) AS a FROM visits")
+    said, line, mark = ran.err.splitlines()
+    assert said.endswith("expected public bounds for 'age'. Write --bounds age=LOWER:UPPER.")
+    assert line[mark.index("^") : mark.rindex("^") + 1] == "AVG(age)"
+    ran = run("query", visits, *BASE, "SELECT COUNT(*) AS n\nFROM visits WHERE \x1b[31m")
+    assert "\x1b" not in ran.err
+    assert is_short(ran)
+
+
+def test_facts_are_told_with_their_column(run: Run, visits: str, tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text('{"age": {"bounds": [5, 1]}}')
+    ran = run("query", visits, *BASE, "--columns", str(tmp_path / "facts.json"), COUNT)
+    assert "--columns, 'age'='[5, 1]'" in ran.err
+    assert "as lower a number below upper=1" in ran.err
+
+
 @pytest.mark.parametrize("content", [None, b"", b"a,a\n1,2\n", b"\xff\xfe\n", b"PAR1"])
 def test_a_file_that_cannot_be_read_ends_with_4(
     run: Run, tmp_path: Path, content: bytes | None

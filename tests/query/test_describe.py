@@ -252,3 +252,30 @@ def test_columns_of_other_types_and_single_rows_are_described() -> None:
     with tacet.Session({"t": frame}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
         found = session.describe("t", budget=tacet.PureDP(1))
     assert [(c.name, c.kind) for c in found.columns] == [("x", "number"), ("tags", "other")]
+
+
+def test_bars_of_whole_numbers_hold_as_many_of_them_each() -> None:
+    month, day = (
+        [1 + place % 12 for place in range(1_240)],
+        [1 + place % 31 for place in range(1_240)],
+    )
+    born = [dt.date(2024, 1, 1) + dt.timedelta(days=place % 31) for place in range(1_240)]
+    frame = pa.table({"month": month, "day": day, "born": born, "share": [m / 12 for m in month]})
+    with tacet.Session(
+        {"t": frame},
+        unit=tacet.Row(),
+        budget=tacet.PureDP(10**5),
+        columns={
+            "month": tacet.Bounds(1, 12),
+            "day": tacet.Bounds(1, 31),
+            "share": tacet.Bounds(0, 1),
+        },
+    ) as session:
+        look = session.describe("t", budget=tacet.PureDP(10**5))
+    bars = {column.name: column.bars for column in look.columns}
+    assert [bar.label for bar in bars["month"]] == [str(number) for number in range(1, 13)]
+    assert {round(bar.count.value) for bar in bars["month"]} <= {103, 104}
+    assert [bar.label for bar in bars["day"][-2:]] == ["29 to 30", "31"]
+    assert [round(bar.count.value) for bar in bars["day"][-2:]] == [80, 40]
+    assert len(bars["share"]) == 20
+    assert sum(round(bar.count.value) for bar in bars["born"]) == 1_240

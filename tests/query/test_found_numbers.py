@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -92,6 +93,24 @@ def test_max_rows_is_found_before_any_question_and_paid_for() -> None:
         assert len(session._ledger.entries("session")) == 2
         release = session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(2))
         assert any("found privately" in line for line in release.provenance)
+
+
+def test_a_first_look_names_what_the_search_cost() -> None:
+    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2), most=50))
+    table = rows_table().append_column("x", pa.array([1.0] * rows_table().num_rows))
+    with opened(table, unit=unit, budget=tacet.PureDP(9)) as session:
+        look = session.describe("t", budget=tacet.PureDP(4))
+        with session.for_analyst("a", tacet.PureDP(1)) as part:
+            assert part.search_charge is None
+    assert (look.before, look.request) == (tacet.PureDP(2), tacet.PureDP(4))
+    assert look.spent + tacet.PureDP(2) == tacet.PureDP(9) - look.remaining
+    for text in (str(look), look.to_html()):
+        assert f"{look.spent + tacet.PureDP(2)}: PureDP(epsilon=2.0) to find how many" in text
+    assert json.loads(look.to_json())["before"] == "PureDP(epsilon=2.0)"
+    with opened(table, unit=tacet.Person("id", max_rows=7)) as session:
+        look = session.describe("t", budget=tacet.PureDP(1))
+    assert look.before is None
+    assert f"spent {look.spent}; left" in str(look)
 
 
 def test_several_tables_share_the_search() -> None:

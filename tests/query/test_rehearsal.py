@@ -96,6 +96,19 @@ def test_declared_bounds_are_lifted_too() -> None:
     assert found.bounded[0] == pytest.approx(PUBLIC["age"].clip(upper=50).sum(), rel=1e-6)
 
 
+def test_what_declared_bounds_and_limits_in_groups_cut_is_told() -> None:
+    unit = tacet.Person("id", max_groups=2, max_rows_per_group=2)
+    columns = {"age": tacet.Bounds(0, 50)}
+    with tacet.Session({"t": NOBODY}, unit=unit, budget=PureDP(9), columns=columns) as session:
+        query = session.table("t").group_by("sex", keys=["F", "M"]).agg(m=tacet.mean("age"))
+        told = session.explain(query, budget=PureDP(1), assuming=PUBLIC)
+    outside = float(told.outlook.cuts[1].removeprefix("m: ").split("%")[0])
+    true = 100 * (PUBLIC["age"] > 50).mean()  # of all; those that are kept are a sample of them
+    assert outside == pytest.approx(true, abs=15)
+    kept = PUBLIC.groupby(["id", "sex"]).size().clip(upper=2).sum() / len(PUBLIC)
+    assert f"rows per person: {100 * (1 - kept):.3g}% of the rows go, of at least" in str(told)
+
+
 def test_lines_are_told_one_by_one_where_they_are_few(session: tacet.Session) -> None:
     table = session.table("t")
     few = tried(session, table.group_by("sex", keys=["F", "M"]).agg(n=tacet.count())).words

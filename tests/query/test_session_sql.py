@@ -122,14 +122,14 @@ def test_what_can_not_be_done_with_the_release_is_refused_before_it_is_paid_for(
     [
         (
             "SELECT AVG(pay) FROM t",
-            """SELECT='AVG("pay")' cannot be used: expected public bounds""",
+            "SELECT='AVG(pay)' cannot be used: expected public bounds",
         ),
         ("SELECT COUNT(*), MEDIAN(pay) FROM t", "LEAST(GREATEST(x, 0), 100)"),
-        ("SELECT CORR(age, pay) FROM t", """SELECT='CORR("age", "pay")'"""),
+        ("SELECT CORR(age, pay) FROM t", "SELECT='CORR(age, pay)'"),
         ("SELECT AVG(1) FROM t", "COUNT(*) counts rows"),
         ("SELECT COUNT(*), AVG(county || 'x') FROM t", "expected a number where"),
         ("SELECT SUM(agee) FROM t", "Did you mean 'age'"),
-        ("SELECT COUNT(*) FROM t WHERE agee > 3", "where='\"agee\" > 3'"),
+        ("SELECT COUNT(*) FROM t WHERE agee > 3", "'agee' is no column of 't'"),
         ("SELECT COUNT(DISTINCT countyy) FROM t", "Did you mean 'county'"),
         ("SELECT COUNT(*) FROM u", "one of the session's tables: t"),
     ],
@@ -169,7 +169,7 @@ def test_columns_may_have_any_name() -> None:
     text = """SELECT county AS line, COUNT(*) AS "line_", SUM(age) AS "a b""c", line_ + 1 AS lines,
                      COUNT(*) + "a b""c" AS released
               FROM t GROUP BY county HAVING line <> 'B' ORDER BY -line_"""
-    with session() as one, pytest.raises(InvalidParameter, match="neither an aggregate"):
+    with session() as one, pytest.raises(InvalidParameter, match="'line_' is no column"):
         one.sql(text, budget=BUDGET)
     with session() as one:
         release = one.sql(text.replace("line_ + 1", "COUNT(*) + 1"), budget=BUDGET)

@@ -101,6 +101,51 @@ def test_weights_of_no_levels_are_refused(text: str) -> None:
         one.sql(rolled, budget=PureDP(1), keys={"region": ["N"]}, level_weights=[1])
 
 
+ROLLED = "SELECT region, county, COUNT(*) AS n FROM t GROUP BY ROLLUP(region, county)"
+PLAIN = "SELECT COUNT(*) AS n FROM t"
+
+
+def test_weights_stand_beside_a_text_everywhere() -> None:
+    given: dict[str, Any] = {"keys": KEYS, "level_weights": [1, 2, 5]}
+    with session() as one:
+        query, _ = one.read_sql(ROLLED, **given)
+        told = one.explain(ROLLED, budget=PureDP(1), **given)
+        assert str(told) == str(one.explain(query, budget=PureDP(1)))
+        assert str(told) != str(one.explain(ROLLED, budget=PureDP(1), keys=KEYS))
+        wished: dict[str, Any] = {"error": 5, "kind": PureDP}
+        least = one.suggest_budget(ROLLED, **wished, **given)
+        assert least == one.suggest_budget(query, **wished)
+        assert least != one.suggest_budget(ROLLED, keys=KEYS, **wished)
+        asked: list[Any] = [ROLLED, PLAIN, one.table("t").agg(n=tacet.count())]
+        batch = one.evaluate(asked, budget=PureDP(1), **given)
+        weights = [release.query.level_weights for release in batch]
+        assert weights == [query.level_weights, None, None]
+        assert one.evaluate(ROLLED, budget=PureDP(1), **given).query.level_weights == weights[0]
+        both = one.explain(asked, budget=PureDP(1), **given)
+        assert str(both) != str(one.explain(asked, budget=PureDP(1), keys=KEYS))
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "said"),
+    [
+        ([PLAIN], {"level_weights": [1]}, "level_weights.*ROLLUP"),
+        (None, {"level_weights": [1]}, r"level_weights.*group_by\("),
+        ([PLAIN, ROLLED], {"keys": KEYS, "level_weights": [1]}, "question '1'.*3 levels"),
+        (None, {"keys": KEYS}, r"keys.*group_by\("),
+        ([PLAIN], {"keys": ["N"]}, "keys.*SELECT with GROUP BY"),
+        ([PLAIN], {"keys": {"region": ["N"]}}, "keys.*region.*SELECT with GROUP BY"),
+        ([PLAIN, ROLLED], {"keys": KEYS | {"district": ["N"]}}, "district.*county, region"),
+    ],
+)
+def test_what_no_select_takes_is_refused(asked: Any, given: dict[str, Any], said: str) -> None:
+    with session() as one:
+        asked = one.table("t").agg(n=tacet.count()) if asked is None else asked
+        for ask in (one.evaluate, one.explain):
+            with pytest.raises(InvalidParameter, match=said):
+                ask(asked, budget=PureDP(1), **given)
+        assert not any(one.spent.additive)
+
+
 def test_keys_may_be_found() -> None:
     text = "SELECT region, county, COUNT(*) AS n FROM t GROUP BY ROLLUP(region, county)"
     with session() as one:

@@ -120,7 +120,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "'z.zip' is no column of",
     ),
     "an unknown table": ("SELECT COUNT(q.x) FROM visits v JOIN zips z USING (zip)", "'q.x' is no"),
-    "a public table first": ("SELECT COUNT(*) FROM zips JOIN visits USING (zip)", "table='zips'"),
+    "a public table first": (
+        "SELECT COUNT(*) FROM zips JOIN visits USING (zip)",
+        "'zips' is none of the",
+    ),
     "a public sub-select": (
         "SELECT COUNT(*) FROM visits JOIN (SELECT zip FROM zips WHERE pop > 1) AS z USING (zip)",
         "a public table by its name alone",

@@ -129,9 +129,18 @@ def silence() -> None:
 
 
 def _message(error: Exception) -> str:
+    drawing = error.drawing if isinstance(error, InvalidParameter) else ""
+    text = _told(error, str(error).removesuffix(drawing))
+    text = clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    # Its own lines break; whatever else holds a line break, such as a name, shows an escape.
+    return "\n".join([text, *map(clean, drawing.splitlines()[1:])])
+
+
+def _told(error: Exception, said: str) -> str:
+    """One line; said: the error's message."""
     match error:
         case BudgetExceeded(asked=asked, left=left, account=account):
-            text = (
+            return (
                 f"This question costs {asked}; {left} is left in account {account!r}. Nothing was "
                 "read and nothing was spent. Ask for less."
             )
@@ -142,21 +151,23 @@ def _message(error: Exception) -> str:
             elif argument == "keys":
                 hint = keys_mend(expected)
             # The mends behind a colon are written in Python, but for those of options.
-            said = expected if argument.startswith("--") else expected.partition(": ")[0]
-            missing = f"Missing: {said}."
+            wanted = expected if argument.startswith("--") else expected.partition(": ")[0]
+            if value is None:
+                said = f"Missing: {wanted}."
+            elif isinstance(error, MissingBound):
+                said = said.replace(f"expected {expected}", f"expected {wanted}")
             hinted = hint is not None and (value is None or argument != "budget")
-            text = f"{missing if value is None else error} {hint if hinted else ''}".rstrip()
+            return f"{said} {hint if hinted else ''}".rstrip()
         case WrongUnit(left=left, right=right):
-            text = f"{left} cannot be counted in {right}. {unit_mend(left, right)}"
+            return f"{left} cannot be counted in {right}. {unit_mend(left, right)}"
         case TacetError():
-            text = str(error)
+            return said
         case _:
             # The text of an exception that is not ours may hold a row.
-            text = (
+            return (
                 f"The command failed ({type(error).__name__}). No more is shown, because it may "
                 "depend on the data. What a question that had begun costs stays spent."
             )
-    return clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -138,8 +139,22 @@ def facts_of(bounds: Sequence[str], file: Path | None) -> dict[str, Fact]:
             raise InvalidParameter("--bounds", text, expected=form)
         if column in facts:
             raise InvalidParameter("--bounds", text, expected="each column to be declared once")
-        facts[column] = Bounds(lower.strip(), upper.strip())
+        with _told_of("--bounds", text, form):
+            facts[column] = Bounds(lower.strip(), upper.strip())
     return facts
+
+
+@contextlib.contextmanager
+def _told_of(option: str, value: object, form: str) -> Iterator[None]:
+    """Raise what is wrong with a fact under the name of the option that it was written with."""
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    if fault is not None:  # out here, so that nothing else is told of
+        said = f"{form}, and as {fault.argument} {fault.expected}"
+        raise InvalidParameter(option, value, expected=said)
 
 
 def assignment(option: str, text: str, *, form: str) -> tuple[str, str]:
@@ -183,19 +198,22 @@ def _fact(name: str, fact: object) -> Fact:
     from tacet.query.columns import Bounds, Categories, Dates, Text
 
     flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
+    told = f"--columns, {name!r}"
     match fact:
         case {"bounds": [int() | Decimal() as lower, int() | Decimal() as upper], **rest}:
             if not rest:
-                return Bounds(lower, upper)
+                with _told_of(told, f"[{lower}, {upper}]", '{"bounds": [LOWER, UPPER]}'):
+                    return Bounds(lower, upper)
         case {"categories": [*values], **rest}:
             if not rest:
-                return Categories(values)
+                with _told_of(told, values, '{"categories": [...]}'):
+                    return Categories(values)
         case dict() if len(fact) == 1:
             ((kind, said),) = fact.items()
             if kind in flags and said is True:
                 return flags[kind]()
     raise InvalidParameter(
-        f"--columns, {name!r}",
+        told,
         fact,
         expected='{"bounds": [LOWER, UPPER]}, {"categories": [...]}, {"dates": true} or '
         '{"text": true}',

@@ -58,8 +58,8 @@ def stored(answer: Release | Description, path: Path) -> bool:
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
         notice(clean(f"{str(path)!r} could not be written: {why}."), kind="error")
         return False
-    cost = answer.spent if isinstance(answer, Description) else answer.charge
-    notice(clean(f"written to {str(path)!r}; spent {cost}, left {answer.remaining}"))
+    cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
+    notice(clean(f"written to {str(path)!r}; spent {cost}; left {answer.remaining}"))
     return True
 
 

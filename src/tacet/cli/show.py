@@ -226,12 +226,15 @@ def wrapped(text: str, *, width: int | None = None) -> str:
 
 
 def notice(text: str, *, kind: Literal["note", "error"] = "note") -> None:
-    """Print a message for people to stderr: one line, which a terminal gets in whole words."""
-    text = f"{kind}: {text}"
+    """Print a message for people to stderr: one line, which a terminal gets in whole words.
+
+    What follows a line break is a drawing, and stays as it is.
+    """
+    text, broken, drawing = f"{kind}: {text}".partition("\n")
     with contextlib.suppress(OSError, ValueError):  # nobody is listening
         if _terminal(sys.stderr):
             text = wrapped(text, width=min(_columns(sys.stderr), _WIDEST) - 1)
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{text}{broken}{drawing}\n")
         sys.stderr.flush()
 
 

@@ -30,14 +30,18 @@ from tacet.query.expressions.types import Column, Expression, Kind
 from tacet.query.margins import MARGIN
 from tacet.query.plan import Query
 from tacet.query.release import Release
-from tacet.query.sql.types import Computed, Select
+from tacet.query.sql.told import placed
+from tacet.query.sql.types import Computed, Place, Select
 
 __all__ = ["arranged", "check_arrangement"]
 
 
-def check_arrangement(select: Select, query: Query) -> None:
-    """Raise InvalidParameter for what could not be done with the release; reads nothing."""
-    _Plan.of(select, _columns(select, query))
+def check_arrangement(select: Select, query: Query, text: str) -> None:
+    """Raise InvalidParameter for what could not be done with the release; reads nothing.
+
+    text: of the SELECT, in which the place is shown.
+    """
+    _Plan.of(select, _columns(select, query), text)
 
 
 def arranged(release: Release, select: Select | None) -> Release:
@@ -101,25 +105,27 @@ class _Plan:
     order: Sequence[Expression]
 
     @classmethod
-    def of(cls, select: Select, columns: Mapping[str, Column]) -> _Plan:
+    def of(cls, select: Select, columns: Mapping[str, Column], text: str = "") -> _Plan:
+        """text: of the SELECT, in which the place of what is wrong is shown; else it is not."""
+
+        def read(part: str, clause: str, place: Place, known: Any, kind: Kind | None) -> Expression:
+            with placed(clause, text, place if text else None):
+                return parse(part, columns=known, argument=clause, expect=kind)
+
         computed = [item for item in select.items if isinstance(item, Computed)]
         inputs = {n: c for n, c in columns.items() if n not in {item.alias for item in computed}}
-        having = select.having
-        return cls(
-            computed={
-                item.alias: parse(
-                    item.expression, columns=inputs, argument=item.alias, expect=Kind.NUMBER
-                )
-                for item in computed
-            },
-            having=None
-            if having is None
-            else parse(having, columns=columns, argument="HAVING", expect=Kind.BOOLEAN),
-            order=[
-                parse(ordering.expression, columns=columns, argument="ORDER BY")
-                for ordering in select.order_by
-            ],
-        )
+        found = {
+            item.alias: read(item.expression, "SELECT", item.place, inputs, Kind.NUMBER)
+            for item in computed
+        }
+        having: Expression | None = None
+        if select.having is not None:
+            place = select.having_place
+            having = read(select.having, "HAVING", place, columns, Kind.BOOLEAN)
+        order = [
+            read(one.expression, "ORDER BY", one.place, columns, None) for one in select.order_by
+        ]
+        return cls(computed=found, having=having, order=order)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,8 +118,9 @@ class Earlier:
         yield
         for query in together.queries:
             selection = _Selection.of(query)
+            # Others may ask at the same time: nothing here fails where a key is gone already.
+            self._kept.pop(selection.key, None)
             self._kept[selection.key] = selection
-            self._kept.move_to_end(selection.key)
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
 
@@ -231,7 +232,7 @@ def _words(gap: Extent, here: list[str], there: list[str], earlier: str) -> str:
 def _callers_level() -> int:
     """How many frames up the question was asked: the first outside of this package's rooms."""
     frame, level = inspect.currentframe(), 0
-    while frame is not None and _inside(frame.f_globals.get("__name__", "")):
+    while frame is not None and _inside(str(frame.f_globals.get("__name__"))):
         frame, level = frame.f_back, level + 1
     return level
 

@@ -1,7 +1,8 @@
 """How many people a condition can hold for, by what is public alone: no data is looked at.
 
 Public are the unit, whose id names one person, and what was declared of columns: of 121 ages each
-is about one in 121, if all are alike. What is not declared may hold for everybody.
+is about one in 121, if all are alike. What is not declared may hold for everybody. People of whom a
+column says nothing (NULL) are left out: how many these are is not public.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -156,7 +157,7 @@ class _Values:
 
 
 def extent(parts: Sequence[Part], public: Public) -> Extent:
-    """How many people can be where all of these conditions hold: an upper bound.
+    """How many people can be where all of these conditions hold, if no column lacks a value.
 
     >>> from tacet.query.expressions.parse import reread
     >>> known = Public(facts={("", '"age"'): Bounds(0, 120)}, ids={})

@@ -30,7 +30,7 @@ from tacet.query.splitting import people_of
 from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Unit
 
-__all__ = ["Held", "asked_of", "lifted"]
+__all__ = ["Held", "asked_of", "lifted", "unclamped"]
 
 _ALL_ROWS = 1_000_000  # of a person: no limit may be more
 
@@ -49,6 +49,11 @@ class Held:
     def read(self, select: str) -> list[tuple[Any, ...]]:
         """A SELECT over `held`."""
         return self.tables.rows(select, keys=self.statement.keys, held=self.statement.bounded)
+
+    def count(self) -> int:
+        """How many rows there are."""
+        ((found,),) = self.read("SELECT count(*) FROM held")
+        return int(found)
 
     def per_person(self) -> list[int]:
         """How many rows each person has."""
@@ -84,6 +89,27 @@ def asked_of(query: Query, tables: PublicTables) -> Query:
 
 def lifted(query: Query, tables: PublicTables) -> tuple[Query, Unit]:
     """The question with limits and bounds that cut nothing, and the unit with such limits."""
+    wide = _made(_undeclared(query, tables), unbound=True)
+    held = Held(wide, tables)
+    unit: Unit = query.unit
+    if isinstance(unit, Person):
+        most = max(held.per_person(), default=1)
+        unit = Person(unit.id, max_rows=min(most, _ALL_ROWS), neighbors=unit.neighbors)
+    aggregates = {name: _widened(wide, name, held) for name in query.asked}
+    free = dataclasses.replace(wide, unit=unit, aggregates={}, asked={})
+    return free.agg(**aggregates), unit
+
+
+def unclamped(query: Query, tables: PublicTables) -> Query:
+    """The question with its limits, whose expressions see values before declared bounds cut them.
+
+    The bounds of its aggregates stay.
+    """
+    return _made(_undeclared(query, tables))
+
+
+def _undeclared(query: Query, tables: PublicTables) -> dict[str, Any]:
+    """The question in plain values, with declared bounds so wide that they cut nothing."""
     stated = query.to_dict()
     declared: dict[str, list[tuple[dict[str, Any], str]]] = {}
     for table, columns in _columns_of(stated):
@@ -98,15 +124,7 @@ def lifted(query: Query, tables: PublicTables) -> tuple[Query, Unit]:
         ((low, high),) = tables.rows(f"SELECT min(x), max(x) FROM ({every})")
         for fact, _ in found if low is not None else ():
             fact |= {"lower": min(low, fact["lower"]), "upper": max(high, fact["upper"])}
-    wide = _made(stated, unbound=True)
-    held = Held(wide, tables)
-    unit: Unit = query.unit
-    if isinstance(unit, Person):
-        most = max(held.per_person(), default=1)
-        unit = Person(unit.id, max_rows=min(most, _ALL_ROWS), neighbors=unit.neighbors)
-    aggregates = {name: _widened(wide, name, held) for name in query.asked}
-    free = dataclasses.replace(wide, unit=unit, aggregates={}, asked={})
-    return free.agg(**aggregates), unit
+    return stated
 
 
 def _columns_of(stated: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tacet import checks
-from tacet.bits import RandomBits
+from tacet.bits import source_of
 from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.aggregates.answers import Assume
@@ -86,8 +86,7 @@ def check_options(
     if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
         expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
         raise InvalidParameter("ledger", ledger, expected=expected)
-    if bits is not None and not isinstance(bits, RandomBits):
-        raise InvalidParameter("bits", bits, expected="None, or tacet.SeededBits(7) in a test")
+    source_of(bits)
 
 
 def check_limit(budget: object) -> None:
@@ -139,20 +138,23 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
     return "session" if dataset is None else dataset
 
 
-def found_unit(session: Session, wanted: Person) -> Person:
-    """The unit with the rows per person that are found privately, in every table.
+def found_unit(session: Session, wanted: Person) -> tuple[Person, Guarantee]:
+    """The unit with the rows per person that are found privately, in every table; and its price.
 
     session: one that protects the unit of the search, and pays for it.
     """
     assert wanted.search is not None
     most, found = wanted.searched.max_rows, 1
     assert most is not None
+    charges: list[Guarantee] = []
     for name in session.tables:
         query = session.table(name).agg(rows=RowsPerPerson(most=most))
         part = wanted.search.budget * Fraction(1, len(session.tables))
         release = session.evaluate(query, budget=part)
         found = max(found, int(release.answers["rows"].values[0]))
-    return wanted.found(found)
+        charges.append(release.charge)
+    first, *others = charges
+    return wanted.found(found), sum(others, start=first)
 
 
 def scopes_of(

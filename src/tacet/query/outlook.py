@@ -242,9 +242,9 @@ def _halved(
 
 def _rows_cut(query: Query, known: Assumed) -> list[str]:
     unit = query.limited
-    given = (one.rows_per_person for one in known.values() if one is not None)
-    per_person = next(given, None)  # the same for all
-    if not isinstance(unit, Person) or per_person is None:
+    assume = next((one for one in known.values() if one is not None), None)  # as for all
+    per_person = None if assume is None else assume.rows_per_person
+    if not isinstance(unit, Person) or assume is None or per_person is None:
         return []
     rows = np.asarray(per_person, dtype=np.int64)
     in_groups = None
@@ -254,9 +254,11 @@ def _rows_cut(query: Query, known: Assumed) -> list[str]:
     bounds = [most for most in (unit.max_rows, in_groups) if most is not None]
     gone = 1 - float(np.minimum(rows, min(bounds)).sum() / rows.sum())
     least = "" if unit.max_groups is None and unit.max_rows_per_group is None else "at least "
-    over = float(np.mean(rows > min(bounds)))
+    over = f"{100 * float(np.mean(rows > min(bounds))):.3g}%"
+    if assume.rows_kept is not None:
+        gone, over, least = 1 - assume.rows_kept, f"{least}{over}", ""
     text = (
-        f"rows per person: {least}{100 * gone:.3g}% of the rows go, of {100 * over:.3g}% of the "
+        f"rows per person: {least}{100 * gone:.3g}% of the rows go, of {over} of the "
         "people; counts and sums are less by as much, means are nearer to those of people with few"
     )
     return [text]

@@ -10,13 +10,14 @@ tables. The private tables are not touched.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from fractions import Fraction
 from typing import Any
 
 from tacet.bits import SeededBits
 from tacet.privacy.guarantees import Guarantee, PureDP
+from tacet.query.aggregates.aggregate import Aggregate
 from tacet.query.aggregates.answers import Answer, Assume
 from tacet.query.allocation import Allocation, allocate_together
 from tacet.query.columns import Key
@@ -24,7 +25,7 @@ from tacet.query.compile import compile_query
 from tacet.query.counting import begun, finished, first_statement
 from tacet.query.engines.public import PublicTables
 from tacet.query.exact import Given
-from tacet.query.lifted import Held, asked_of, lifted
+from tacet.query.lifted import Held, asked_of, lifted, unclamped
 from tacet.query.plan import Query
 from tacet.query.rehearsal import Rehearsal, Trial
 from tacet.query.supposed import Assumed, Supposed, are_tables, numbers_of, sources_of
@@ -118,20 +119,21 @@ def _assumed(query: Query, unit: Unit, tables: PublicTables) -> dict[str, Assume
     """What public tables say of the rows that would count, and of rows per person before that."""
     before, kept = Held(query, tables), Held(query, tables, unit=unit)
     per_person = (before.per_person() or None) if before.ids else None
+    share = kept.count() / before.count() if per_person is not None else None
+    # What bounds cut is seen in values that they have not cut yet.
+    raw = unclamped(query, tables)
+    uncut = Held(raw, tables, unit=unit)
     found: dict[str, Assume | None] = {}
     for name, aggregate in query.aggregates.items():
-        columns = {
-            label: f"v{query.inputs.index(expression.sql)}::DOUBLE"
-            for label, expression in zip(aggregate.assumes, aggregate.expressions, strict=False)
-        }
-        present = " AND ".join(f"isfinite({value})" for value in columns.values()) or "true"
-        ((rows,),) = kept.read(f"SELECT count(*) FROM held WHERE {present}")
+        columns = _numbers_of(query, aggregate)
+        ((rows,),) = kept.read(f"SELECT count(*) FROM held WHERE {_present(columns)}")
         if rows == 0:
             found[name] = None
             continue
+        theirs = _numbers_of(raw, raw.aggregates[name])
         sample = (
-            kept.read(
-                f"SELECT {', '.join(columns.values())} FROM held WHERE {present} "
+            uncut.read(
+                f"SELECT {', '.join(theirs.values())} FROM held WHERE {_present(theirs)} "
                 f"ORDER BY hash(held) LIMIT {_SAMPLE}"
             )
             if columns
@@ -142,8 +144,21 @@ def _assumed(query: Query, unit: Unit, tables: PublicTables) -> dict[str, Assume
             rows=max(1, round(rows / len(query.keys))),
             values=dict(zip(columns, values, strict=True)),
             rows_per_person=per_person,
+            rows_kept=share,
         )
     return found
+
+
+def _numbers_of(query: Query, aggregate: Aggregate) -> dict[str, str]:
+    """SQL over `held` of the numbers that an aggregate's error depends on, by their names."""
+    return {
+        label: f"v{query.inputs.index(expression.sql)}::DOUBLE"
+        for label, expression in zip(aggregate.assumes, aggregate.expressions, strict=False)
+    }
+
+
+def _present(columns: Mapping[str, str]) -> str:
+    return " AND ".join(f"isfinite({value})" for value in columns.values()) or "true"
 
 
 def _answers(

@@ -32,6 +32,7 @@ from tacet.query.plan import Query, answer_columns
 from tacet.query.private_keys import GivenKeys
 from tacet.query.scope import Scope
 from tacet.query.sql.parse import parse_select
+from tacet.query.sql.told import placed
 from tacet.query.sql.types import Aggregate as Asked
 from tacet.query.sql.types import Condition, Derived, Group, Item, Joined, Select, Step, United
 from tacet.query.units import Person, Unit
@@ -71,9 +72,10 @@ def question(
         query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
     except InvalidParameter:
         for item in select.aggregates:
-            _check(item, query, alone=len(select.aggregates) == 1)
+            with placed("SELECT", text, item.place):
+                _check(item, query, alone=len(select.aggregates) == 1)
         raise
-    check_arrangement(select, query)
+    check_arrangement(select, query, text)
     return query, select
 
 
@@ -119,7 +121,7 @@ def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
     tables = _Tables(start)
     select = parse_select(text, columns_of=tables.names)
     _check_names(select)
-    return tables.rows(select.table, select.steps), select
+    return tables.rows(text, select.table, select.steps), select
 
 
 class _Tables:
@@ -136,22 +138,24 @@ class _Tables:
         self._begun = self._start(table)
         return self._begun.scope.names
 
-    def rows(self, table: str, steps: Iterable[Step]) -> Query:
-        """The rows of a table after these steps."""
+    def rows(self, text: str, table: str, steps: Iterable[Step]) -> Query:
+        """The rows of a table after these steps of a SELECT."""
         query = self._start(table)
         for step in steps:
             match step:
                 case Condition(expression=condition):
-                    query = query.where(condition)
+                    with placed("WHERE", text, step.place):
+                        query = query.where(condition)
                 case Derived(name=name, expression=expression):
-                    query = query.derive(**{name: expression})
+                    with placed("SELECT", text, step.place):
+                        query = query.derive(**{name: expression})
                 case Joined():
-                    query = self._joined(query, step)
+                    query = self._joined(query, text, step)
                 case United(table=other, steps=inner):
-                    query = query.union(self.rows(other, inner))
+                    query = query.union(self.rows(text, other, inner))
         return query
 
-    def _joined(self, query: Query, step: Joined) -> Query:
+    def _joined(self, query: Query, text: str, step: Joined) -> Query:
         public = query.rows.public.get(step.table)
         if public is not None and step.steps:
             raise InvalidParameter(
@@ -161,7 +165,7 @@ class _Tables:
         if public is not None:
             columns = _readable(public.scope, step)
             return query.join(step.table, on, how=step.how, columns=columns)
-        other, most = self.rows(step.table, step.steps), _most_rows(query.unit)
+        other, most = self.rows(text, step.table, step.steps), _most_rows(query.unit)
         columns = _readable(other.scope, step)
         return query.join(other, on, how=step.how, columns=columns, max_rows=most)
 

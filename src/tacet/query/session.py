@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, NoReturn, Self, overload
 
 from tacet.accounting.charges import request_price
-from tacet.bits import RandomBits, SecureBits
+from tacet.bits import RandomBits, source_of
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
 from tacet.ledger.ledger import Ledger
@@ -115,7 +115,7 @@ class Session(SubSessions):
         check_notes(analyst=analyst, purpose=purpose)
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
-        self._bits: RandomBits = SecureBits() if bits is None else bits
+        self._bits = source_of(bits)
         self._notes, self._earlier = {"analyst": analyst, "purpose": purpose}, Earlier()
         public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = open_engine(engine, every, memory_limit, threads)
@@ -131,7 +131,7 @@ class Session(SubSessions):
             self._budget = self._ledger.open_account(self._dataset, budget, terms).budget
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
-                self.unit = found_unit(self, unit)
+                self.unit, self.search_charge = found_unit(self, unit)
         except BaseException:
             self._engine.close()
             raise
@@ -175,6 +175,7 @@ class Session(SubSessions):
         errors: Wish | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Explanation: ...
     @overload
     def explain(
@@ -186,6 +187,7 @@ class Session(SubSessions):
         errors: Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Explanations: ...
     def explain(
         self,
@@ -196,14 +198,15 @@ class Session(SubSessions):
         errors: Wish | Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Explanation | Explanations:
         """What a question, or several together, would do, cost and err by. Free: reads no data.
 
         assuming: what to suppose of the data, for errors that depend on it: `Assume`, or a public
         table with these columns, on which it is tried out with and without its limits; for a
-        question about several tables a mapping of their names to such.
+        question about several tables a mapping of their names to such. The rest as in `evaluate`.
         """
-        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
+        asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
         priced = Priced.of(asked.together, asked.budget, self._budget)
         return explanation_of(priced, self._earlier, left=self.remaining, assuming=assuming)
 
@@ -217,6 +220,7 @@ class Session(SubSessions):
         errors: Wish | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Release: ...
     @overload
     def evaluate(
@@ -228,6 +232,7 @@ class Session(SubSessions):
         errors: Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Batch: ...
     def evaluate(
         self,
@@ -238,6 +243,7 @@ class Session(SubSessions):
         errors: Wish | Sequence[Any] | Mapping[str, Any] | None = None,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Release | Batch:
         """Spend at most `budget` and answer a question, or several together: all or none.
 
@@ -247,7 +253,8 @@ class Session(SubSessions):
         in the form of the questions; else 1. errors: wished standard errors, a number or by
         aggregate, for a batch in the form of the questions (None for one without): the split that
         reaches them with the least is taken, and no more is spent, unless others share what is
-        left. assuming: as in `explain`. keys: for the GROUP BY of a SELECT, as `sql` takes them.
+        left. assuming: as in `explain`. keys, level_weights: for the GROUP BY of a SELECT, as `sql`
+        takes them.
 
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
@@ -257,7 +264,7 @@ class Session(SubSessions):
         """
         if errors is None and assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
-        asked = self._asked(query, budget, weights, errors, assuming, keys=keys)
+        asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
         together = asked.together
         releases = tuple(map(arranged, self._answered(together, asked.budget), asked.selects))
         return releases[0] if together.single else Batch(names=together.names, releases=releases)
@@ -271,12 +278,13 @@ class Session(SubSessions):
         delta: Number = 0,
         assuming: Supposed | None = None,
         keys: GivenKeys = None,
+        level_weights: GivenLevelWeights = None,
     ) -> Guarantee:
         """The least budget with which `evaluate` reaches these standard errors: pass it on.
 
         Free: reads no data. error: a number or by aggregate; of tables with margins it is that of
         the finest level, or by level: {"n": {"all": 10, "region": 5}}. kind: PureDP, ZCDP, ... of
-        the budget, else the account's. delta: of it; ApproxDP needs one. assuming: as in `explain`.
+        the budget, else the account's. delta: of it; ApproxDP needs one. The rest as in `evaluate`.
         The number is rounded up to three digits. The aggregates keep their weights.
 
         Raises InvalidParameter for errors that no budget reaches or that are not known beforehand,
@@ -286,7 +294,7 @@ class Session(SubSessions):
         make = budgets_of(kind, delta, account=self._budget)
         some = make(Fraction(1, 10))
         request_price(some, self._budget)  # refuses a kind that it does not take
-        asked = self._asked(query, some, None, None, assuming, keys=keys)
+        asked = self._asked((query, some, None, None, assuming), keys, level_weights)
         wished = [targets_of(error, asked.together.queries[0])]
         assumed = assumed_of(asked.together.queries, assuming, account=self._budget)
         return least_budget(asked.together, make, wished, assumed)
@@ -382,9 +390,9 @@ class Session(SubSessions):
     def __reduce__(self) -> NoReturn:
         raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
-    def _asked(self, *given: Any, keys: GivenKeys) -> Asked:
-        rest: Any = {"keys": keys, "unit": self.unit, "account": self._budget}
-        return read_asked(*given, start=self.table, starts=self._starts, **rest)
+    def _asked(self, given: Any, keys: GivenKeys, level_weights: GivenLevelWeights) -> Asked:
+        rest: Any = {"keys": keys, "level_weights": level_weights, "account": self._budget}
+        return read_asked(*given, start=self.table, starts=self._starts, unit=self.unit, **rest)
 
     def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:
         """The answers to all questions, or none."""

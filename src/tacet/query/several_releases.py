@@ -7,17 +7,18 @@ Releases that were asked together have one charge, and one salt by which that is
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tacet.errors import InvalidParameter
+from tacet.errors import InvalidParameter, WrongUnit
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.codec import decode
-from tacet.query.replay import SEVERAL, parsed, read_stated
+from tacet.query.replay import SEVERAL, Stated, parsed, read_stated
 from tacet.query.verification import Verification, verify
-from tacet.query.verified_lines import Check
+from tacet.query.verified_lines import Check, differs, ok
 
 __all__ = ["verify_record"]
 
@@ -52,14 +53,28 @@ def verify_record(
     if not isinstance(given, dict) or not 1 <= len(given) <= _MOST:
         raise InvalidParameter("releases", "...", expected=f"an object of 1 to {_MOST:,} releases")
     checks: list[Check] = []
-    charges: dict[str, Guarantee] = {}
+    known: dict[str, list[Stated]] = {}
     for name, release in given.items():
         one = json.dumps(release)
         stated = read_stated(one)
-        charges[stated.salt] = stated.charge
         checks += _told(name, verify(one, ledger=ledger, dataset=dataset))
-    checks.append(_spent(fields, charges))
+        alike = known.setdefault(stated.salt, [])
+        if not all(_together(stated, other) for other in alike):
+            said = "its salt is that of another release, with which it was not asked together"
+            checks.append(differs(f"{name}: salt", said))
+        alike.append(stated)
+    checks.append(_spent(fields, [alike[0].charge for alike in known.values()]))
     return Verification(checks=tuple(checks))
+
+
+def _together(one: Stated, other: Stated) -> bool:
+    """Whether two releases may have one charge: as two places of one batch, alike otherwise."""
+    if one.batch is None or other.batch is None:
+        return False
+    return one.batch.get("place") != other.batch.get("place") and all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("digest", "event", "request", "charge")
+    )
 
 
 def _told(name: str, found: Verification) -> list[Check]:
@@ -74,15 +89,16 @@ def _told(name: str, found: Verification) -> list[Check]:
     ]
 
 
-def _spent(fields: Mapping[str, Any], charges: Mapping[str, Guarantee]) -> Check:
+def _spent(fields: Mapping[str, Any], charges: Sequence[Guarantee]) -> Check:
     """That the charges, each question's or batch's once, are what was spent in all."""
     exact = fields.get("exact")
     stated = exact.get("spent") if isinstance(exact, dict) else None
     spent: Guarantee = decode(stated, Guarantee, at="exact.spent")
-    first, *others = charges.values()
-    strange = [one for one in others if type(one) is not type(first)]
-    total = first if strange else sum(others, start=first)
-    if strange or spent != total or repr(spent) != fields.get("spent"):
-        said = f"{spent} is stated, but the charges are {strange[0] if strange else total}"
-        return Check(name="spent", outcome="differs", detail=said)
-    return Check(name="spent", outcome="ok", detail=f"{spent}, in {len(charges):,} charges")
+    first, *others = charges
+    total: Guarantee | None = None
+    with contextlib.suppress(WrongUnit):  # of two kinds, or two orders
+        total = sum(others, start=first)
+    if spent != total or repr(spent) != fields.get("spent"):
+        made = "of several kinds, which do not add up" if total is None else total
+        return differs("spent", f"{spent} is stated, but the charges are {made}")
+    return ok("spent", f"{spent}, in {len(charges):,} charges")

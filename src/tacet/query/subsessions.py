@@ -31,6 +31,8 @@ class SubSessions:
     """
 
     unit: Unit
+    search_charge: Guarantee | None = None
+    """What was charged at opening to find `max_rows`, by the session that found it alone."""
     _bits: RandomBits
     _budget: Guarantee
     _dataset: str
@@ -105,7 +107,8 @@ class SubSessions:
 
     def _child(self, ledger: Any, budget: Guarantee, **changes: Any) -> Self:
         child, above = object.__new__(type(self)), (*self._above, self)
-        vars(child).update(vars(self), _owns_ledger=False, _above=above, **changes)
+        rest = {"_owns_ledger": False, "_above": above, "search_charge": None}
+        vars(child).update(vars(self), **rest, **changes)
         child._ledger, child._budget = ledger, budget
         return child
 

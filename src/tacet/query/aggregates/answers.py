@@ -117,7 +117,9 @@ class Assume:
     rows: rows in a cell, after bounding, whose value is present; values: for a column as the
     aggregate names it, public numbers whose law it is assumed to follow. Nothing of it touches
     the data. Quantiles need values; means without values are taken at an end of their range.
-    rows_per_person: public numbers of how many rows people have, to say how many of them go.
+    rows_per_person: public numbers of how many rows people have, to say how many of them go;
+    rows_kept: which share of all rows the limits on a person leave, where that is known exactly,
+    as it is of public tables.
 
     >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
     500
@@ -126,9 +128,12 @@ class Assume:
     rows: int
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
     rows_per_person: Sequence[int] | None = None
+    rows_kept: float | None = None
 
     def __post_init__(self) -> None:
         checks.positive_integer(rows=self.rows)
+        if self.rows_kept is not None and not 0 <= checks.finite(rows_kept=self.rows_kept) <= 1:
+            raise InvalidParameter("rows_kept", self.rows_kept, expected="a share from 0 to 1")
         if self.rows_per_person is not None:
             found = np.asarray(self.rows_per_person)
             whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)

@@ -284,5 +284,9 @@ def _edges(edges: object) -> tuple[float, ...]:
     found = tuple(float(edge) + 0.0 for edge in exact)
     for index, (below, above) in enumerate(itertools.pairwise(found), start=1):
         if not below < above:
-            raise InvalidParameter(f"edges[{index}]", listed[index], expected="a larger number")
+            raise InvalidParameter(
+                f"edges[{index}]",
+                listed[index],
+                expected=f"a number above {listed[index - 1]}, the edge before it",
+            )
     return found

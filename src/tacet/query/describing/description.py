@@ -65,9 +65,10 @@ class Description:
     """A first look at a table. Everything in it may be published.
 
     people, rows: of the whole table, after bounding. columns: in the table's order. unit: what is
-    protected. request: what was allowed; spent: what was charged; remaining: what the account
-    holds afterwards. reproducible: the noise came from a seed and protects nobody. releases: every
-    answer that it is made of, by what was asked.
+    protected. request: what was allowed; spent: what was charged; before: what the session was
+    charged when it was opened, to find how many rows of a person to keep, None where that was
+    given; remaining: what the account holds afterwards. reproducible: the noise came from a seed
+    and protects nobody. releases: every answer that it is made of, by what was asked.
     """
 
     table: str
@@ -78,8 +79,19 @@ class Description:
     request: Guarantee
     spent: Guarantee
     remaining: Guarantee
+    before: Guarantee | None = None
     reproducible: bool = False
     releases: Mapping[str, Release] = dataclasses.field(default_factory=dict)
+
+    @property
+    def costs(self) -> str:
+        """All that was charged, in words."""
+        if self.before is None:
+            return str(self.spent)
+        return (
+            f"{self.spent + self.before}: {self.before} to find how many rows of a person to keep, "
+            f"{self.spent} for this look"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
@@ -89,6 +101,7 @@ class Description:
             if field.name not in {"columns", "people", "rows", "releases"}
         }
         found |= {name: repr(found[name]) for name in ("request", "spent", "remaining")}
+        found["before"] = None if self.before is None else repr(self.before)
         found |= {name: dataclasses.asdict(getattr(self, name)) for name in ("people", "rows")}
         return {**found, "columns": [dataclasses.asdict(column) for column in self.columns]}
 

@@ -45,7 +45,7 @@ def page(description: Description) -> str:
         ("people", rounded(description.people)),
         ("rows", rounded(description.rows)),
         ("protects", description.unit),
-        ("spent", str(description.spent)),
+        ("spent", description.costs),
         ("left", str(description.remaining)),
     ]
     warning = (

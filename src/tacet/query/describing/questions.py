@@ -12,9 +12,6 @@ questions are chosen by the answers to earlier ones; the charges add up (adaptiv
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
-import itertools
-import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,11 +27,12 @@ from tacet.query.aggregates.moments import mean
 from tacet.query.aggregates.several import quantiles
 from tacet.query.columns import Bounds, Categories, Dates, Fact, Key, Text
 from tacet.query.describing.description import Bar, ColumnLook, Description, Kind, Told
+from tacet.query.describing.pictured import Bins, shown
 from tacet.query.expressions.types import Kind as Read
 from tacet.query.plan import Query
 from tacet.query.private_keys import private_keys
 from tacet.query.release import Release
-from tacet.query.scope import Scope
+from tacet.query.scope import Leaf, Scope
 
 if TYPE_CHECKING:
     from tacet.query.session import Session
@@ -45,7 +43,6 @@ Progress = Callable[[int, int], None]
 """Told (questions asked, questions in all): both functions of released numbers."""
 
 QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))
-BINS = 20
 CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
 _VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
 _NOTHING = Fraction(0)
@@ -58,7 +55,6 @@ _READ: Mapping[Read, Kind] = {
     Read.DATE: "date",
     Read.TIMESTAMP: "date",
 }
-_EPOCH = dt.date(1970, 1, 1)
 _DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
 _MOST_CATEGORIES = 200
 _MOST_SHOWN = 15  # values of a column of text
@@ -72,12 +68,16 @@ _NO_TYPE = "a column of a type that is not described"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column as it is asked about. sql: its expression as a number, a boolean or text."""
+    """A column as it is asked about. sql: its expression as a number, a boolean or text.
+
+    whole: whether its type holds whole numbers alone.
+    """
 
     name: str
     kind: Kind | None  # None: to be voted on
     source: str
     fact: Fact | None
+    whole: bool = False
 
     @property
     def quoted(self) -> str:
@@ -106,9 +106,12 @@ def describe(
     if not columns:
         raise InvalidParameter("table", table, expected="a table with columns beside the person's")
     look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
-    before = session.spent
     description = look.whole()
-    return dataclasses.replace(description, spent=session.spent - before)
+    # Not by what the account holds less: others may spend from it meanwhile.
+    first, *others = (release.charge for release in look.releases.values())
+    return dataclasses.replace(
+        description, spent=sum(others, start=first), before=session.search_charge
+    )
 
 
 def _told(name: str, session: Session) -> bool:
@@ -120,7 +123,8 @@ def _column(name: str, scope: Scope) -> _Column:
     fact, leaves = scope.facts.get(name), scope.leaves[name]
     match fact:
         case Bounds():
-            return _Column(name=name, kind="number", source="declared", fact=fact)
+            whole = _whole(leaves)
+            return _Column(name=name, kind="number", source="declared", fact=fact, whole=whole)
         case Categories():
             return _Column(name=name, kind="category", source="declared", fact=fact)
         case Dates():
@@ -133,7 +137,11 @@ def _column(name: str, scope: Scope) -> _Column:
             return _Column(name=name, kind=None, source="vote", fact=None)
         case None:
             kind = _READ[leaves[0].column.kind]
-            return _Column(name=name, kind=kind, source="type", fact=None)
+            return _Column(name=name, kind=kind, source="type", fact=None, whole=_whole(leaves))
+
+
+def _whole(leaves: Sequence[Leaf]) -> bool:
+    return len(leaves) == 1 and leaves[0].column.kind is Read.INTEGER
 
 
 class _Look:
@@ -284,6 +292,7 @@ class _Look:
         if column.kind == "text":
             return self._values(column, budget)
         keys: Sequence[Key]
+        labels: Sequence[str]
         if isinstance(column.fact, Categories):
             keys, labels = column.fact.values, [_label(key) for key in column.fact.values]
         else:
@@ -291,12 +300,8 @@ class _Look:
             keys, labels = [False, True], ["false", "true"]
             if column.name in ranges:
                 low, high, _ = ranges[column.name]
-                edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
-                shown = [_shown(edge, date=column.kind == "date") for edge in edges]
-                keys, labels = range(BINS), [f"{a} to {b}" for a, b in itertools.pairwise(shown)]
-                # Values beyond the range stand in its outer bins.
-                place = f"FLOOR(({value} - ({low!r})) * ({BINS / (high - low)!r}))"
-                value = f"CAST(LEAST(GREATEST({place}, 0), {BINS - 1}) AS INTEGER)"
+                bins = Bins.of(low, high, whole=column.whole, date=column.kind == "date")
+                keys, labels, value = range(len(bins.labels)), bins.labels, bins.place(value)
             query = query.derive(**{name: value})
         query = query.group_by(name, keys=keys).agg(n=count_people())
         answer = self._ask(f"picture of {column.name}", query, budget)
@@ -344,11 +349,11 @@ class _Look:
         drawn = {f"{q}%": answers[f"q{place}_{q}"].values[0] for q in percents}
         return dataclasses.replace(
             look,
-            range=(_shown(low, date=date), _shown(high, date=date)),
+            range=(shown(low, date=date), shown(high, date=date)),
             found=found,
             mean=None if date else middle,
             quantiles={
-                share: _shown(value, date=date, width=high - low) for share, value in drawn.items()
+                share: shown(value, date=date, width=high - low) for share, value in drawn.items()
             },
         )
 
@@ -371,16 +376,6 @@ def _bars_of(labels: Sequence[str], answer: Answer) -> tuple[Bar, ...]:
         Bar(label=label, count=Told(value=value, low=low, high=high))
         for label, value, low, high in ends
     )
-
-
-def _shown(value: float, *, date: bool, width: float = 0.0) -> str:
-    """A number, or a day, to a thousandth of the range it lies in."""
-    if date:
-        return str(_EPOCH + dt.timedelta(days=round(value)))
-    if not width:
-        return f"{value:,.6g}"
-    digits = max(0, 3 - math.floor(math.log10(width)))
-    return f"{value:,.{digits}f}" if digits < 10 else f"{value:.4g}"
 
 
 def _label(key: Key) -> str:

@@ -20,7 +20,7 @@ def text(description: Description) -> str:
         f"{description.table}: about {rounded(description.people)} people, "
         f"{rounded(description.rows)} rows (protects {description.unit})"
     )
-    parts = [head, f"spent {description.spent}, left {description.remaining}"]
+    parts = [head, f"spent {description.costs}; left {description.remaining}"]
     for column in description.columns:
         parts += ["", *lines_of_column(column)]
     return "\n".join(parts)

@@ -121,7 +121,7 @@ class _Scope:
             return self.columns[alike[0]]
         known = list(self.columns)
         if alike:
-            mend = f"{name!r} could be any of {', '.join(alike)}: write it in its own case"
+            mend = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
         else:
             shown = ", ".join(known[:50]) + (", ..." if len(known) > 50 else "")
             question = refusals.resembling(name, known).strip()

@@ -12,6 +12,8 @@ from sqlglot.errors import ParseError, SqlglotError
 
 __all__ = ["of_error", "of_node"]
 
+_OPENING = {TokenType.L_PAREN, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.END}
 _HEAD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\s*\(\s*$")  # of a function that sqlglot did not note
 _SELECT = re.compile(r"\(\s*(?:SELECT|WITH)\b", re.IGNORECASE)  # of a sub-select, likewise
 
@@ -50,18 +52,16 @@ def of_error(text: str, error: SqlglotError) -> tuple[int, int] | None:
 
 
 def _closed(text: str, start: int, end: int) -> int:
-    """The end of a part, moved behind the brackets that it opened: sqlglot does not note them."""
+    """The end of a part, moved behind brackets and CASEs that it opened: they are not noted."""
     open_ones = 0
     for token in sqlglot.tokenize(text, read="duckdb"):
         if token.start < start:
             continue
         opening = token.token_type == TokenType.L_PAREN and token.start == end
-        closing = token.token_type == TokenType.R_PAREN and open_ones > 0
+        closing = token.token_type in _CLOSING and open_ones > 0
         if token.start >= end and not (opening or closing):
             break
-        open_ones += (token.token_type == TokenType.L_PAREN) - (
-            token.token_type == TokenType.R_PAREN
-        )
+        open_ones += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if open_ones < 0:
             break
         end = max(end, token.end + 1)

@@ -174,9 +174,8 @@ def common_kind(values: tuple[Value, ...]) -> Kind | None:
     other = next(
         v for v in values if v.kind not in (None, first.kind) and not (_both_numeric(first, v))
     )
-    raise KindMismatch(
-        f"parts of one kind: {described(first)} meets {described(other)}; {_mend(first, other)}"
-    )
+    met = described(other).removesuffix(",")
+    raise KindMismatch(f"parts of one kind: {described(first)} meets {met}; {_mend(first, other)}")
 
 
 def as_kind(value: Value, kind: Kind) -> Value:

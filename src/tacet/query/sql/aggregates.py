@@ -164,7 +164,10 @@ class Aggregates:
 
     def distinct(self, inner: exp.Distinct) -> Item:
         """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
-        found = self.source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
+        known = self.source.known
+        # The person may be called so, whatever her column is.
+        source = replace(self.source, known=(*known, "person")) if known else self.source
+        found = source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
         second: str | None = None
         match found:
             case Operation("CASE", (test, Name() as column, Literal(None))):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tacet.errors import UnsafeExpression
-from tacet.query.expressions import refusals
+from tacet.query.expressions import places, refusals
 from tacet.query.expressions.reader import Reader
 from tacet.query.expressions.tree import Literal, Name, Node, Operation, text_of
 from tacet.query.sql.aggregates import Aggregates
@@ -80,6 +80,7 @@ class Outputs:
                 expression=key,
                 descending=bool(ordered.args.get("desc")),
                 nulls_first=bool(ordered.args.get("nulls_first")),
+                place=places.of_node(self.text, ordered),
             )
 
     def whole(self, clause: exp.Expression | None, word: str) -> int | None:
@@ -144,7 +145,7 @@ class Outputs:
         taken = {name.casefold() for name in (*self.names.values(), *self.items)}
         alias = next(n for n in self.aggregates.names_for(item, node) if n.casefold() not in taken)
         self.items[alias] = item
-        self.beside.append(replace(item, alias=alias))
+        self.beside.append(replace(item, alias=alias, place=places.of_node(self.text, node)))
         return alias
 
     def released(self, node: Node, at: object, clause: str, mend: str) -> Node:

@@ -12,7 +12,7 @@ from typing import Literal as Choice
 from sqlglot import exp
 
 from tacet.errors import UnsafeExpression
-from tacet.query.expressions import refusals
+from tacet.query.expressions import places, refusals
 from tacet.query.expressions.syntax import refuse_lost, statement
 from tacet.query.expressions.tree import Literal, Name, Node, names, text_of
 from tacet.query.margins import MARGIN
@@ -25,11 +25,12 @@ from tacet.query.sql.source import (
     free_name,
     from_clause,
     given,
+    kept,
     shown_name,
     taken_by,
     written,
 )
-from tacet.query.sql.types import Computed, Condition, Derived, Group, Item, Select
+from tacet.query.sql.types import Computed, Derived, Group, Item, Place, Select
 
 __all__ = ["parse_select"]
 
@@ -100,6 +101,7 @@ class _Key:
     alias: str | None
     name: str
     node: Node
+    place: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ class _Over:
 
     alias: str
     tree: exp.Expression
+    place: Place
 
 
 _Entry = Item | _Key | _Over
@@ -136,7 +139,7 @@ class _Reading:
         condition = tree.args.get("where")
         where = None if condition is None else self.source.read(condition.this)
         if where is not None:
-            steps += (Condition(expression=written(self.text, where, condition)),)
+            steps += (kept(self.text, where, tree.args["where"]),)
         grouped, margins = self.levels(tree.args.get("group"))
         keys = self.group_keys(grouped, entries)
         shown = self.shown(keys, entries)
@@ -155,7 +158,8 @@ class _Reading:
             name = free_name(shown[mark(key)], taken)
             taken.add(name.casefold())
             columns[mark(key)] = name
-            steps += (Derived(name=name, expression=written(self.text, key, None)),)
+            place = next((e.place for e in entries if isinstance(e, _Key) and e.node == key), None)
+            steps += (Derived(name=name, expression=written(self.text, key, None), place=place),)
         named = self.named(tree, entries, shown)
         outputs = Outputs(
             text=self.text,
@@ -178,6 +182,7 @@ class _Reading:
             margins=margins,
             items=items,
             having=outputs.having(tree.args.get("having")),
+            having_place=places.of_node(self.text, tree.args.get("having")),
             order_by=tuple(
                 outputs.orderings(tree.args.get("order"), [item.alias for item in items])
             ),
@@ -191,13 +196,14 @@ class _Reading:
     def entry(self, projection: exp.Expression) -> _Entry:
         alias = projection.alias if isinstance(projection, exp.Alias) else None
         node = projection.this if isinstance(projection, exp.Alias) else projection
+        place = places.of_node(self.text, node)
         if isinstance(node, exp.Star):
             raise self.aggregates.fault(
                 "it selects rows (*), and only aggregates leave", OFFERED, node
             )
         found = self.aggregates.aggregate(node)
         if found is not None:
-            return replace(found, alias=alias or "")
+            return replace(found, alias=alias or "", place=place)
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or node.find(exp.Window):
             self.aggregates.refuse_others(node)
         if any(self.aggregates.aggregate(part) is not None for part in node.walk()):
@@ -207,9 +213,10 @@ class _Reading:
                     "Name it with AS: SUM(x) / COUNT(*) AS ratio.",
                     node,
                 )
-            return _Over(alias=alias, tree=node)
+            return _Over(alias=alias, tree=node, place=place)
         self.aggregates.refuse_others(node)
-        return _Key(alias=alias, name=shown_name(projection), node=self.source.read(node))
+        read = self.source.read(node)
+        return _Key(alias=alias, name=shown_name(projection), node=read, place=place)
 
     def named(self, tree: exp.Select, entries: list[_Entry], shown: dict[str, str]) -> list[_Entry]:
         """The entries with their names; names the caller gave must differ, others get a number."""
@@ -240,8 +247,8 @@ class _Reading:
         match entry:
             case _Key(alias=alias, node=node):
                 return Group(alias=alias or "", column=columns[mark(node)])
-            case _Over(alias=alias, tree=tree):
-                return Computed(alias=alias, expression=outputs.computed(tree))
+            case _Over(alias=alias, tree=tree, place=place):
+                return Computed(alias=alias, expression=outputs.computed(tree), place=place)
             case Item():
                 return entry
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tacet.errors import UnsafeExpression
+from tacet.errors import InvalidParameter, UnsafeExpression
 from tacet.query.expressions import places, refusals
 from tacet.query.expressions.reader import Reader
 from tacet.query.expressions.syntax import MOST_CHARACTERS
@@ -27,6 +27,7 @@ __all__ = [
     "free_name",
     "from_clause",
     "given",
+    "kept",
     "shown_name",
     "taken_by",
     "written",
@@ -86,7 +87,8 @@ class Source:
 
     name: of the table or sub-select, for messages. columns: by their names without capitals, what
     each means over the table and its derived columns, with the name as it was written. every:
-    whether the other columns of the table may be used too. qualifier: what may precede a column.
+    whether the other columns of the table may be used too; known: its columns, none where they are
+    not known. qualifier: what may precede a column.
     qualified: of several tables, what a column means behind a table's name; ambiguous: the names
     that mean nothing by themselves, since several tables have them.
     """
@@ -98,6 +100,7 @@ class Source:
     steps: tuple[Step, ...] = ()
     columns: Mapping[str, tuple[str, Node]] = field(default_factory=dict)
     every: bool = True
+    known: tuple[str, ...] = ()
     qualified: Mapping[tuple[str, str], Node] = field(default_factory=dict)
     ambiguous: frozenset[str] = frozenset()
 
@@ -129,16 +132,22 @@ class Source:
             )
         elif known is not None:
             return known[1]
-        elif self.every:
+        elif self.every and self._may_be(name):
             return Name(name)
         listed = [shown for shown, _ in self.columns.values()]
+        listed += [other for other in self.known if self.every and other not in listed]
         raise UnsafeExpression(
             self.text,
             reason=f"{name[:60]!r} is no column of {self.name[:60]!r}",
             mend=refusals.resembling(name, listed)
-            + f"Its columns are {', '.join(listed[:50])}; list others in its SELECT.",
+            + f"Its columns are {', '.join(listed[:50])}"
+            + ("." if self.every else "; list others in its SELECT."),
             place=_place_of_name(self.text, at, name),
         )
+
+    def _may_be(self, name: str) -> bool:
+        """Whether the table has such a column, as far as is known."""
+        return not self.known or name.casefold() in {other.casefold() for other in self.known}
 
     def _behind_a_table(self, node: exp.Expression) -> Node | None:
         """A column that is written with its table, under a name that only `resolve` knows."""
@@ -264,7 +273,17 @@ class _Sources:
         qualifier = alias.name if alias else name
         if name.casefold() in self.known:
             return replace(self.known[name.casefold()], qualifier=qualifier)
-        return Source(text=self.text, table=name, name=name, qualifier=qualifier)
+        known = self.columns(name, relation)
+        return Source(text=self.text, table=name, name=name, qualifier=qualifier, known=known)
+
+    def columns(self, table: str, at: exp.Expression) -> tuple[str, ...]:
+        """Those of a table of the session."""
+        mend = ""
+        try:
+            return tuple(self.columns_of(table))
+        except InvalidParameter as error:
+            mend = f"Write {error.expected}."
+        raise self.fault(f"{table[:60]!r} is none of the tables of people", mend, at)
 
     def selected(self, tree: object, name: str) -> Source:
         """What a row-wise SELECT offers."""
@@ -286,7 +305,7 @@ class _Sources:
         where = tree.args.get("where")
         steps = source.steps
         if where is not None:
-            steps += (Condition(expression=written(self.text, source.read(where.this), where)),)
+            steps += (kept(self.text, source.read(where.this), where),)
         all_columns = {column.casefold() for column in self.columns_of(source.table)}
         taken = all_columns | taken_by(steps)
         columns: dict[str, tuple[str, Node]] = {}
@@ -319,7 +338,9 @@ class _Sources:
             if not isinstance(found, Name):
                 label = free_name(shown, taken)
                 taken.add(label.casefold())
-                steps += (Derived(name=label, expression=written(self.text, found, node)),)
+                place = places.of_node(self.text, node)
+                expression = written(self.text, found, node)
+                steps += (Derived(name=label, expression=expression, place=place),)
                 found = Name(label)
             columns[shown.casefold()] = (shown, found)
         if len(steps) > _MOST_STEPS:
@@ -334,6 +355,7 @@ class _Sources:
             steps=steps,
             columns=columns,
             every=every,
+            known=source.known,
         )
 
     def refuse_aggregates(self, node: object) -> None:
@@ -364,6 +386,11 @@ def written(text: str, node: Node, at: object) -> str:
             place=places.of_node(text, at),
         )
     return found
+
+
+def kept(text: str, node: Node, where: exp.Expression) -> Condition:
+    """The rows of a WHERE; node: what it means."""
+    return Condition(expression=written(text, node, where), place=places.of_node(text, where))
 
 
 def taken_by(steps: Iterable[Step]) -> set[str]:

@@ -9,7 +9,7 @@ Nothing here knows a table or a budget: it says what was asked, in the input lan
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
@@ -22,10 +22,14 @@ __all__ = [
     "Item",
     "Joined",
     "Ordering",
+    "Place",
     "Select",
     "Step",
     "United",
 ]
+
+Place = tuple[int, int] | None
+"""Where in the SELECT a part stands: its first character and one past its last, where known."""
 
 
 class Aggregate(enum.Enum):
@@ -85,6 +89,7 @@ class Item:
     edges: tuple[int | float, ...] = ()
     size: int = 0
     parts: tuple[str, ...] = ("",)
+    place: Place = field(default=None, compare=False, repr=False)
 
     @property
     def written(self) -> str:
@@ -132,6 +137,7 @@ class Computed:
 
     alias: str
     expression: str
+    place: Place = field(default=None, compare=False, repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,6 +150,7 @@ class Condition:
     """Rows to keep before anything is counted: an expression in the input language."""
 
     expression: str
+    place: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +162,7 @@ class Derived:
 
     name: str
     expression: str
+    place: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +199,7 @@ class Ordering:
     expression: str
     descending: bool = False
     nulls_first: bool = False
+    place: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +210,7 @@ class Select:
     groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
     released table; margins: by which of their subsets is summed too. items: the output columns in
     order; beside: aggregates that stand only inside of computed columns, and are released too.
-    having: which rows of the released table to keep.
+    having: which rows of the released table to keep; having_place: where that stands.
     limit, offset: how many of them, after how many.
     """
 
@@ -213,6 +222,7 @@ class Select:
     items: tuple[Item | Group | Computed, ...]
     beside: tuple[Item, ...] = ()
     having: str | None = None
+    having_place: Place = field(default=None, compare=False, repr=False)
     order_by: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0

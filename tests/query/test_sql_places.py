@@ -1,0 +1,108 @@
+"""What is wrong with a SELECT is told with its clause, in the caller's words, and at its place."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pandas as pd
+import pytest
+
+import tacet
+from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
+
+FRAME = pd.DataFrame({"id": range(8), "age": range(8), "educ": range(8), "town": ["A"] * 8})
+
+
+def session() -> tacet.Session:
+    return tacet.Session(
+        {"t": FRAME, "other": FRAME},
+        unit=tacet.Person("id", max_rows=1),
+        budget=tacet.PureDP(1),
+        columns={"age": tacet.Bounds(0, 120)},
+    )
+
+
+def refused(text: str) -> InvalidParameter:
+    with session() as one, pytest.raises(InvalidParameter) as caught:
+        one.sql(text, budget=tacet.PureDP(1))
+    assert not any(one.spent.additive)
+    return caught.value
+
+
+def marked(error: InvalidParameter) -> str:
+    """The part above the mark."""
+    _, line, mark = error.drawing.split("\n")
+    assert str(error).endswith(error.drawing)
+    return line[mark.index("^") : mark.rindex("^") + 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "said"),
+    [
+        ("SELECT COUNT(*) AS n FROM t WHERE agee > 3", "agee", "Did you mean 'age'"),
+        ("SELECT AVG(agee) AS m FROM t", "agee", "no column of 't'"),
+        ("SELECT COUNT(*) AS n FROM (SELECT nix FROM t)", "nix", "Its columns are id, age"),
+        ("WITH a AS (SELECT nix AS x FROM t) SELECT COUNT(*) AS n FROM a", "nix", "Its columns"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY nix", "nix", "no column of 't'"),
+        ("SELECT FLOOR(nix) AS f, COUNT(*) AS n FROM t GROUP BY f", "nix", "no column"),
+        ("SELECT COUNT(DISTINCT nix) AS n FROM t", "nix", "no column of 't'"),
+        ("SELECT AVG(nix) AS m FROM (SELECT *, age AS b FROM t)", "nix", "id, age"),
+        ("SELECT COUNT(*) AS n FROM nowhere", "nowhere", "one of the session's tables: t, other"),
+        ("SELECT COUNT(*) AS n FROM t JOIN nix USING (id)", "nix", "one of the session's tables"),
+    ],
+)
+def test_what_there_is_not_is_marked(text: str, part: str, said: str) -> None:
+    error = refused(text)
+    assert isinstance(error, UnsafeExpression)
+    assert marked(error) == part
+    assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "clause", "part", "said"),
+    [
+        ("SELECT COUNT(*) AS n FROM t WHERE age", "WHERE", "age", "a boolean"),
+        ("SELECT COUNT(*) AS n FROM t WHERE age > 'x'", "WHERE", "age > 'x'", "is text; write"),
+        ("SELECT COUNT(*) AS n FROM (SELECT age > 'x' AS b FROM t)", "SELECT", "age > 'x'", "kind"),
+        ("SELECT SUM(UPPER(town)) AS s FROM t", "SELECT", "SUM(UPPER(town))", "a number"),
+        (
+            "SELECT AVG(CASE WHEN age THEN 1 END) AS a, COUNT(*) AS n FROM t",
+            "SELECT",
+            "AVG(CASE WHEN age THEN 1 END)",
+            "a boolean",
+        ),
+        ("SELECT VAR_SAMP(educ) AS v FROM t", "SELECT", "VAR_SAMP(educ)", "public bounds for"),
+        ("SELECT COUNT(*) AS n FROM t HAVING n > 'x'", "HAVING", "n > 'x'", "parts of one kind"),
+        ("SELECT COUNT(*) AS n FROM t ORDER BY n > 'x'", "ORDER BY", "n > 'x'", "of one kind"),
+    ],
+)
+def test_what_does_not_fit_is_marked(text: str, clause: str, part: str, said: str) -> None:
+    error = refused(text)
+    assert error.argument == clause
+    assert said in str(error)
+    assert marked(error) == error.value == part
+
+
+def test_missing_bounds_are_still_told_apart() -> None:
+    error = refused("SELECT AVG(educ) AS a FROM t")
+    assert isinstance(error, MissingBound)
+    for same in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (str(same), same.drawing) == (str(error), error.drawing)
+
+
+def test_a_batch_shows_the_place_too() -> None:
+    asked = {"a": "SELECT COUNT(*) AS n FROM t", "b": "SELECT COUNT(*) AS n FROM t WHERE age"}
+    said = "In question 'b': WHERE"
+    with session() as one, pytest.raises(InvalidParameter, match=said) as caught:
+        one.evaluate(asked, budget=tacet.PureDP(1))
+    assert marked(caught.value) == "age"
+
+
+def test_a_person_may_be_called_so() -> None:
+    with session() as one:
+        for name in ("person", "id", "PERSON"):
+            text = f"SELECT COUNT(DISTINCT {name}) AS n FROM t"
+            assert "n" in str(one.explain(text, budget=tacet.PureDP(1)))
