@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import tacet
 from tacet import GDP
+from tacet.query.fit_rows import rows_of
 from tacet.query.fit_sums import counts_of
-from tacet.query.fitting import rows_of
 from tacet.query.plan import Query
 
 __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
@@ -54,9 +54,10 @@ def exact(
     *,
     features: Sequence[str] = ("x",),
     target: str = "y",
+    weight: str | None = None,
 ) -> list[int]:
     """The number of rows, then all numbers of all wishes in their units, without noise."""
-    rows = rows_of(query, features=features, target=target)
+    rows = rows_of(query, features=features, target=target, weight=weight)
     counted = counts_of(rows.relation, columns, wishes)
     with closing(rows.held(session._engine, salt=7)) as held:
         sums = held.run(counted.counts, measures=counted.measures).sums

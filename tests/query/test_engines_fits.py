@@ -7,13 +7,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, opened_on
-from tests.query.fit_wishes import WISHES, exact
+from tests.query.fit_wishes import WISHES, Wished, exact
 from tests.tiers import mostly_slow
 
 from tacet import GDP, inference
@@ -54,6 +55,19 @@ def test_extreme_values_give_the_same_integers_and_no_error(engine: str) -> None
     assert found[0][0] == len(finite) ** 2
 
 
+def test_extreme_weights_give_the_same_integers_and_no_error(engine: str) -> None:
+    table = pa.table({"x": pa.array(EXTREME, pa.float64()), "one": [1.0] * len(EXTREME)})
+    total = Wished(vector=["weight"], bound=Fraction(1))
+    found = []
+    for each in ("duckdb", engine):
+        with opened_on(each, table, unit=Row(), budget=GDP(1)) as session:
+            given: dict[str, Any] = {"features": ["one"], "target": "one", "weight": "x"}
+            found.append(exact(session, session.table("t"), [total], [], **given))
+    assert found[0] == found[1]
+    # Infinity, 1e308, 3 and 1 count as 1; all others as 0, or next to that.
+    assert found[0] == [len(EXTREME), 4 * 2**39]
+
+
 def test_every_wish_is_the_same_integers(engine: str) -> None:
     found = []
     # A logarithm may differ in its last bit: the last wish has one.
@@ -67,9 +81,9 @@ def test_every_wish_is_the_same_integers(engine: str) -> None:
     assert found[0][0] > 20
 
 
-def fit(engine: str, model: Any, target: str, unit: Unit) -> Any:
+def fit(engine: str, model: Any, target: str, unit: Unit, **more: Any) -> Any:
     with opened_on(engine, ROWS, unit=unit, budget=model.budget) as session:
-        return session.fit(model, "t", features=["age", "school"], target=target)
+        return session.fit(model, "t", features=["age", "school"], target=target, **more)
 
 
 FOUR = GDP(4)
@@ -91,11 +105,13 @@ FITS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "classes": (lambda: inference.LogisticRegression(budget=FOUR, **BOUNDS), "wage > 30"),
 }
+WEIGHTS = {"line": "visits / 4 + 0.5", "counts": "wage / 50"}
 
 
 @pytest.mark.parametrize("name", mostly_slow(FITS))
 def test_a_fit_is_the_same_on_every_engine(engine: str, name: str) -> None:
     made, target = FITS[name]
-    ours, theirs = (fit(each, made(), target, WHO) for each in ("duckdb", engine))
+    given = {"weight": WEIGHTS.get(name)}
+    ours, theirs = (fit(each, made(), target, WHO, **given) for each in ("duckdb", engine))
     assert ours.coef_.tolist() == theirs.coef_.tolist()
     assert ours.conf_int().tolist() == theirs.conf_int().tolist()

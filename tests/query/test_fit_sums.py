@@ -17,8 +17,8 @@ from tests.query.fit_wishes import COLUMNS, WISHES, Wished, exact
 import tacet
 from tacet import AddRemove, ReplaceOne
 from tacet.privacy.neighbors import Neighbors
+from tacet.query.fit_rows import rows_of
 from tacet.query.fit_sums import noise_of, size_of
-from tacet.query.fitting import rows_of
 from tacet.query.units import Unit
 
 STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]

@@ -192,6 +192,26 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
         "target_bounds=",
         lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="1 / wage"),
     ),
+    "an unknown weight": (
+        InvalidParameter,
+        "weight='survey'",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="wage", weight="survey"),
+    ),
+    "a weight that is a day": (
+        InvalidParameter,
+        "weight='day'",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="wage", weight="day"),
+    ),
+    "a weight that is a number": (
+        InvalidParameter,
+        "weight=1",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="wage", weight=1),  # type: ignore[arg-type]
+    ),
+    "a weight that may be above 1": (
+        InvalidParameter,
+        r"weight='age / 2'.*up to 30.*least\(age / 2, 1\)",
+        lambda s: s.fit(line(GDP(1)), "t", features=["age"], target="wage", weight="age / 2"),
+    ),
     "a pure budget": (
         InvalidParameter,
         "budget=",

@@ -26,10 +26,25 @@ from tacet.privacy import events
 from tacet.privacy.guarantees import GDP
 from tacet.privacy.rounding import root_up
 
-__all__ = ["ROOT_TWO", "Moment", "NoisySums", "packed", "unpacked"]
+__all__ = [
+    "LEAST_MEAN",
+    "LEVEL",
+    "ROOT_TWO",
+    "Moment",
+    "NoisySums",
+    "level_of",
+    "packed",
+    "unpacked",
+]
 
 ROOT_TWO: Final = Fraction(root_up(Fraction(2)))
 """sqrt 2, rounded up: how far two positive semidefinite matrices of Frobenius norm 1 can be."""
+
+LEVEL: Final = Fraction(1, 100)
+"""Of mu^2, what the mean weight costs where people have weights of their own."""
+
+LEAST_MEAN: Final = 1 / 8
+"""Weights that are less on average get matrices that noise hides more often than need be."""
 
 _ABOVE: Final = 4
 """A level of so many deviations of its noise, or more, is off by a quarter or so."""
@@ -139,7 +154,7 @@ class NoisySums:
             sensitivity=Fraction(1),
             share=share,
         )
-        self.level = min(max(float(found[0]), _ABOVE * noise, _LEAST), 1.0)
+        self.level = min(level_of(float(found[0]), noise), 1.0)
         self.level_error = noise
 
     def _reserve(self, share: Fraction, sensitivity: Fraction) -> Gaussian:
@@ -149,6 +164,11 @@ class NoisySums:
         noise = Gaussian.for_guarantee(self.budget * share, l2_sensitivity=sensitivity)
         self._said.append(noise.event)
         return noise
+
+
+def level_of(found: float, noise: float) -> float:
+    """What stands for the mean weight that was released: it is kept above its noise."""
+    return max(found, _ABOVE * noise, _LEAST)
 
 
 def packed(matrix: Floats) -> Floats:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from tacet.inference.designs import Design, Scaling, whitened
-from tacet.inference.noisy_sums import Moment, NoisySums
+from tacet.inference.noisy_sums import LEAST_MEAN, LEVEL, Moment, NoisySums
 from tacet.inference.records import Floats
 from tacet.inference.row_values import Matrix, RowValue, Vector, cut
 from tacet.privacy import events
@@ -21,12 +21,6 @@ __all__ = ["ArrayPeople", "Arrays"]
 
 _FREE: Final = Fraction(83, 50)
 """As for means: a square with this factor rides along free (docs/proofs/row_sums.md, section 2)."""
-
-_LEVEL: Final = Fraction(1, 100)
-"""What the mean weight costs."""
-
-_LEAST_MEAN: Final = 1 / 8
-"""Weights that are less on average get matrices that noise hides more often than need be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -51,12 +45,12 @@ class Arrays:
     @property
     def spent(self) -> Fraction:
         """0, as their number is public, but for the mean of their weights."""
-        return _LEVEL if self.weighted else Fraction(0)
+        return LEVEL if self.weighted else Fraction(0)
 
     @property
     def least_mean_weight(self) -> float:
         """1, or of weights of their own a public guess: about the least with much use."""
-        return _LEAST_MEAN if self.weighted else 1.0
+        return LEAST_MEAN if self.weighted else 1.0
 
     def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
         """The noisy mean of the target, which is cut to [0, most], and its noise."""
@@ -80,7 +74,7 @@ class Arrays:
 
     def _weigh(self) -> None:
         if self.weighted and self.sums.level_error == 0:
-            self.sums.weigh(self.counts, share=_LEVEL)
+            self.sums.weigh(self.counts, share=LEVEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

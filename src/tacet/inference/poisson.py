@@ -179,7 +179,8 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
         moved = math.sqrt(max(float(np.trace(errors.privacy)), 1e-300))
         if errors.enough:
             errors = replace(errors, signal=min(errors.signal, reach / moved))
-        if reach < 0.5 and people.rows < source.effective * source.least_mean_weight:
+        told = people.rows / people.repeated
+        if reach < 0.5 and told < source.effective * source.least_mean_weight:
             errors = replace(errors, signal=0.0)  # shares were planned for weights above these
         parameters = self._tell(people, theta, errors, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]

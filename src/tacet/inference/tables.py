@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from tacet.errors import InvalidParameter
 from tacet.inference.designs import FAR, Scaling, radius_of, root_of, scaling
 from tacet.inference.loss_texts import EXPONENTIAL, cut_text, exponential, number
-from tacet.inference.noisy_sums import Moment, unpacked
+from tacet.inference.noisy_sums import LEAST_MEAN, LEVEL, Moment, level_of, unpacked
 from tacet.inference.records import Floats
 from tacet.inference.row_values import Matrix, RowValue, Vector
 from tacet.mechanisms.additive.real import Gaussian
@@ -81,6 +81,11 @@ class Table(Protocol):
         ...
 
     @property
+    def weighted(self) -> bool:
+        """Whether rows have weights of their own, within [0, 1]: the column `weight`."""
+        ...
+
+    @property
     def repeated(self) -> int:
         """How many rows one unit has at most."""
         ...
@@ -99,8 +104,8 @@ class Table(Protocol):
     ) -> Sequence[tuple[Sequence[float], float]]:
         """Answer wishes in one scan.
 
-        columns: expressions by name, over the features x0, x1, ..., the target y, and the names
-        of the mappings before.
+        columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
+        there is one, and the names of the mappings before.
         """
         ...
 
@@ -116,30 +121,31 @@ class Table(Protocol):
 class TableSums:
     """Means over the rows of a table, each paid from its share of mu^2.
 
-    target: an expression of y.
+    target: an expression of y. After the first scan of rows with weights of their own, rows is the
+    sum of these, as released, and rows_error the deviation of the noise in it.
     """
 
     table: Table
     budget: GDP
     target: str = "y"
     left: Fraction = Fraction(1)
-    rows: float = field(default=1.0, init=False)
-    rows_error: float = field(default=0.0, init=False)
+    effective: float = field(init=False)
+    """How many people with one row each would be hidden by as much noise, at the least."""
+    rows: float = field(init=False)
+    rows_error: float = field(init=False)
+    _level_due: bool = field(init=False)
     _said: list[events.Event] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         counted, self.rows_error = self.table.count(self.paid(_COUNTED))
         self.rows = max(counted, 1.0)
-
-    @property
-    def effective(self) -> float:
-        """How many people with one row each would be hidden by as much noise, at the least."""
-        return max(self.rows - 2 * self.rows_error, 1.0) / self.table.repeated
+        self.effective = max(self.rows - 2 * self.rows_error, 1.0) / self.table.repeated
+        self._level_due = self.table.weighted
 
     @property
     def spent(self) -> Fraction:
-        """Of mu^2, what a fit spends beside what it does with arrays."""
-        return _COUNTED + _WEIGHED
+        """Of mu^2, what a fit spends beside what it does with arrays without weights."""
+        return _COUNTED + _WEIGHED + (LEVEL if self.table.weighted else 0)
 
     @property
     def event(self) -> events.Event:
@@ -150,7 +156,13 @@ class TableSums:
         self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
     ) -> list[tuple[Floats, float]]:
         """Noisy means in one scan, with the deviation of the noise of each number."""
-        found = self.table.sums(columns, wishes)
+        if self._level_due:
+            level = Wish(vector=["weight"], value="1", bound=Fraction(1), budget=self.paid(LEVEL))
+            *found, ((total,), noise) = self.table.sums(columns, [*wishes, level])
+            self.rows *= level_of(total / self.rows, noise / self.rows)
+            self.rows_error, self._level_due = noise, False
+        else:
+            found = list(self.table.sums(columns, wishes))
         return [(np.array(values) / self.rows, noise / self.rows) for values, noise in found]
 
     def paid(self, share: Fraction) -> GDP:
@@ -164,12 +176,12 @@ class TableSums:
 
     @property
     def least_mean_weight(self) -> float:
-        """1: no row has a weight of its own."""
-        return 1.0
+        """1, or of weights of their own a public guess: about the least with much use."""
+        return LEAST_MEAN if self.table.weighted else 1.0
 
     def target_mean(self, *, most: float, share: Fraction) -> tuple[float, float]:
         """The noisy mean of the target, which is cut to [0, most], and its noise."""
-        wish = Wish(vector=["t"], value="1", bound=Fraction(most), budget=self.paid(share))
+        wish = Wish(vector=["t"], value=self._own, bound=Fraction(most), budget=self.paid(share))
         columns = [{"t": cut_text(f"({self.target})", 0, most)}]
         ((values, noise),) = self.means(columns, [wish])
         return float(values[0]), noise
@@ -186,10 +198,11 @@ class TableSums:
             moved = f"(x{place} - {number(centre)}) * {number(factor)}"
             scaled[f"s{place + 1}"] = cut_text(moved, -FAR, FAR)
         row = ["1", *(f"s{place}" for place in range(1, size))]
-        self.table = self.table.keep([scaled], list(scaled))
+        own = ["weight"] if self.table.weighted else []
+        self.table = self.table.keep([scaled], [*scaled, *own])
         wish = Wish(
             vector=row,
-            value=_weight(row, radius),
+            value=self._weight(row, radius),
             bound=radius**2,
             budget=self.paid(share),
             squared=True,
@@ -201,7 +214,7 @@ class TableSums:
             for place, way in enumerate(root.T.tolist())
         }
         names = list(white)
-        weighted = [white, {"w": _weight(names, radius)}]
+        weighted = [white, {"w": self._weight(names, radius)}]
         self.table = self.table.keep(weighted, [*names, "w", "t"])
         return TablePeople(
             sums=self,
@@ -209,6 +222,18 @@ class TableSums:
             radius=radius,
             back=scales.back() @ root,
         )
+
+    @property
+    def _own(self) -> str:
+        """What a row counts by itself."""
+        return "weight" if self.table.weighted else "1"
+
+    def _weight(self, row: Sequence[str], radius: Fraction) -> str:
+        """What a row counts by itself times min(1, r^2 / |row|^2)."""
+        square = " + ".join("1" if name == "1" else f"{name} * {name}" for name in row)
+        whole = number(float(radius**2))
+        cut = f"{whole} / greatest({square}, {whole})"
+        return f"weight * ({cut})" if self.table.weighted else cut
 
 
 @dataclass(slots=True, kw_only=True)
@@ -232,7 +257,7 @@ class TablePeople:
 
     @property
     def rows(self) -> float:
-        """How many rows there are, released."""
+        """How many rows there are, or the sum of their weights, released."""
         return self.sums.rows
 
     @property
@@ -382,9 +407,3 @@ def table_range(given: tuple[float, float] | None, table: Table) -> tuple[float,
 
 _BESIDE: Final = Fraction(1031, 1000)
 """At least sqrt(17 / 16)."""
-
-
-def _weight(row: Sequence[str], radius: Fraction) -> str:
-    """min(1, r^2 / |row|^2)."""
-    square = " + ".join("1" if name == "1" else f"{name} * {name}" for name in row)
-    return f"{number(float(radius**2))} / greatest({square}, {number(float(radius**2))})"

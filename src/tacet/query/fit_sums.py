@@ -115,17 +115,24 @@ class Relation:
     columns: Mapping[str, Column]
 
     @classmethod
-    def bounded(cls, numbers: Sequence[str]) -> Relation:
+    def bounded(cls, numbers: Sequence[str], *, weight: str | None = None) -> Relation:
         """The rows of `bounded` that have all their numbers, none of them infinite.
 
-        numbers: which of its columns are x0, x1, ... and, at last, y.
+        numbers: which of its columns are x0, x1, ... and, at last, y; weight: which is the weight
+        of rows, cut to [0, 1], and 0 where it is missing.
         """
         names = [*(f"x{place}" for place in range(len(numbers) - 1)), "y"]
         renamed = ", ".join(f"{old} AS {new}" for old, new in zip(numbers, names, strict=True))
         finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys(numbers))
+        columns = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names}
+        if weight is not None:
+            cut = f"greatest(least({weight}, {double(1.0)}), {double(0.0)})"
+            renamed += f", CASE WHEN {weight} IS NOT NULL THEN {cut} ELSE {double(0.0)} END"
+            renamed += " AS weight"
+            columns["weight"] = Column("weight", Kind.NUMBER, 0.0, 1.0)
         return cls(
             text=f"SELECT cell, {renamed} FROM bounded WHERE {finite}",
-            columns={name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names},
+            columns=columns,
         )
 
     def beside(self, columns: Mapping[str, str]) -> Relation:

@@ -18,30 +18,25 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from tacet.accounting.charges import charge, request_price
 from tacet.bits import RandomBits
-from tacet.errors import InvalidParameter, UnsafeExpression
+from tacet.errors import InvalidParameter
 from tacet.ledger.entries import Reservation
 from tacet.ledger.ledger import Ledger
 from tacet.mechanisms.additive import Gaussian
 from tacet.privacy.guarantees import GDP, Guarantee
-from tacet.query.aggregates.arguments import expression_of
-from tacet.query.aggregates.vectors import VectorSum
-from tacet.query.compile import Statement, compile_query
+from tacet.query.compile import Statement
 from tacet.query.engines.protocol import Engine, Held
-from tacet.query.expressions.types import Expression
+from tacet.query.fit_rows import Rows
 from tacet.query.fit_sums import Relation, Wish, counts_of, noise_of, size_of
 from tacet.query.noise import additive_noise
 from tacet.query.parameters import stated
-from tacet.query.plan import Query
 from tacet.query.reserving import check_engine, reserved, salt_from
 from tacet.query.sensitivity import of_counts
-from tacet.query.units import Person
 
-__all__ = ["Fits", "M", "Rows", "fitted", "rows_of"]
+__all__ = ["Fits", "M", "fitted"]
 
 _MADE_UP = 1e12
 """How many rows a rehearsal finds."""
@@ -64,65 +59,6 @@ class Fits(Protocol):
 
 
 M = TypeVar("M", bound=Fits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """The rows of a question, each with features and a target.
-
-    query: of all of them together; numbers: the columns of its bounded rows that hold them, the
-    target's last; found: their expressions.
-    """
-
-    query: Query
-    features: tuple[str, ...]
-    found: tuple[Expression, ...]
-
-    @property
-    def numbers(self) -> list[str]:
-        """The columns of the bounded rows that hold the features, and at last the target."""
-        names = {sql: f"v{index}" for index, sql in enumerate(self.query.inputs)}
-        return [names[one.sql] for one in self.found]
-
-    @property
-    def relation(self) -> Relation:
-        """The bounded rows that have all their numbers."""
-        return Relation.bounded(self.numbers)
-
-    def statement(self, engine: Engine, *, salt: int) -> Statement:
-        """The SQL of the bounded rows."""
-        return compile_query(
-            self.query,
-            unit=self.query.limited,
-            scan=engine.scan,
-            salt=salt,
-            narrow=engine.narrow,
-            once=engine.once,
-        )
-
-    def held(self, engine: Engine, *, salt: int) -> Held:
-        """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing."""
-        keep = isinstance(self.query.limited, Person) and engine.room > 0
-        return engine.hold(self.statement(engine, salt=salt).bounded, keep=keep)
-
-
-def rows_of(query: Query, *, features: Sequence[str], target: str) -> Rows:
-    """The rows of a question that has no aggregates yet.
-
-    Raises InvalidParameter for what is no number of its table.
-    """
-    if not query.begun:
-        raise InvalidParameter(
-            "table", query, expected="a table's name, or a question without groups and aggregates"
-        )
-    if isinstance(features, str) or not list(features):
-        raise InvalidParameter("features", features, expected="a list of columns or expressions")
-    found = [_number(one, query, argument="features") for one in features]
-    found.append(_number(target, query, argument="target"))
-    written = (*features, target)
-    numbers = VectorSum(columns=written, norm=Fraction(1), expressions=tuple(found))
-    asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
-    return Rows(query=asked, features=tuple(features), found=tuple(found))
 
 
 def fitted(
@@ -217,6 +153,11 @@ class _Asking:
         return self.rows.found[-1].lower, self.rows.found[-1].upper
 
     @property
+    def weighted(self) -> bool:
+        """Whether rows have weights of their own, within [0, 1]."""
+        return self.rows.weight is not None
+
+    @property
     def repeated(self) -> int:
         """How many rows one unit has at most."""
         return self.rows.query.reach.rows
@@ -235,8 +176,8 @@ class _Asking:
     def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]) -> _Answers:
         """Noisy sums in one scan, each with the deviation of the noise of its numbers.
 
-        columns: expressions by name, over the features x0, x1, ..., the target y, and the names
-        of the mappings before.
+        columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
+        there is one, and the names of the mappings before.
         """
         return self.asked.answers(self.relation, columns, wishes, None)
 
@@ -393,19 +334,8 @@ def _instead(model: object) -> str:
     )
 
 
-def _number(column: str, query: Query, *, argument: str) -> Expression:
-    """A column or an expression that is a number, or a condition, which is 1 or 0."""
-    fault: InvalidParameter
-    try:
-        return expression_of(column, query.scope)
-    except UnsafeExpression:
-        raise
-    except InvalidParameter as error:
-        fault = error
-    raise InvalidParameter(argument, column, expected=fault.expected)
-
-
 def _digest(model: object, rows: Rows) -> str:
     """Of what is fit to what: a function of the question alone."""
-    asked = {"model": stated(model), "rows": rows.query.to_dict()}
+    weighted = rows.weight is not None
+    asked = {"model": stated(model), "rows": rows.query.to_dict(), "weighted": weighted}
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

@@ -33,7 +33,8 @@ from tacet.query.engines.opening import open_engine
 from tacet.query.engines.protocol import Engine
 from tacet.query.explanation import Explanation
 from tacet.query.explanations import Explanations, explanation_of
-from tacet.query.fitting import M, fitted, rows_of
+from tacet.query.fit_rows import rows_of
+from tacet.query.fitting import M, fitted
 from tacet.query.margins import GivenLevelWeights
 from tacet.query.opening import (
     account_name,
@@ -328,17 +329,26 @@ class Session(SubSessions):
         check_affordable(request_price(budget, self._budget), self.remaining, self._dataset)
         return describe(self, table, budget=budget, progress=progress)
 
-    def fit(self, model: M, table: str | Query, *, features: Sequence[str], target: str) -> M:
+    def fit(
+        self,
+        model: M,
+        table: str | Query,
+        *,
+        features: Sequence[str],
+        target: str,
+        weight: str | None = None,
+    ) -> M:
         """Fit a model of `tacet.inference` to a table, by noisy sums: no row leaves the engine.
 
         model: such as LinearRegression(budget=...), which is changed and handed back; its whole
         budget is reserved once, before the engine runs, and a fit that fails keeps it. table: its
         name, or a question begun with `table`. features, target: columns or expressions; who lacks
-        one of them counts nowhere. Bounds that the model is not given are those of `columns=`.
+        one of them counts nowhere. weight: likewise, of each row, within [0, 1]: what is outside is
+        cut to it, what is missing is 0. Bounds that the model is not given are those of `columns=`.
         Raises as `evaluate` does, and InvalidParameter for what the model cannot use.
         """
         query = table if isinstance(table, Query) else self.table(table)
-        rows = rows_of(query, features=features, target=target)
+        rows = rows_of(query, features=features, target=target, weight=weight)
         self._may_spend()
         rest: Any = {"account": self._budget, "bits": self._bits, "notes": self._notes}
         with self._earlier.asking(Together.alone(rows.query)):
