@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from tests.contracts.audited_tables import FAR, PAIRS, REPLACED, Pair, crowds, released
+from tests.contracts.planted import groups_not_bound
 from tests.tiers import mostly_slow
 
 import tacet
@@ -205,15 +206,6 @@ def _people_not_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tacet.query.compile.bound_rows", wrong)
 
 
-def _groups_not_bound(patch: pytest.MonkeyPatch) -> None:
-    right = bounding.steps_of
-    patch.setattr(
-        bounding,
-        "steps_of",
-        lambda unit, *, cells: dataclasses.replace(right(unit, cells=cells), groups=None),
-    )
-
-
 def _clamped_too_far_out(patch: pytest.MonkeyPatch) -> None:
     right = Clamp.sql
 
@@ -259,7 +251,7 @@ ONE_GROUP = tacet.Person("who", max_groups=1, max_rows_per_group=1)
 FAULTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], type[Aggregate], Unit]] = {
     "half the noise": (_half_the_noise, Count, PERSON),
     "people not bound": (_people_not_bound, Sum, PERSON),
-    "groups not bound": (_groups_not_bound, CountPeople, ONE_GROUP),
+    "groups not bound": (groups_not_bound, CountPeople, ONE_GROUP),
     "clamped too far out": (_clamped_too_far_out, Sum, PERSON),
     "a replaced person counts once": (_a_replaced_person_counts_once, Count, REPLACEABLE),
     "the count of a mean for nothing": (_a_count_of_a_mean_for_nothing, Mean, PERSON),

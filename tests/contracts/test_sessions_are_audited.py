@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.contracts.audited_sessions import DOORS
+from tests.contracts.planted import groups_not_bound
 from tests.tiers import mostly_slow
 
 import tacet
@@ -26,7 +27,7 @@ from tacet import inference
 from tacet.audit import Finding, search
 from tacet.mechanisms.additive.real import Gaussian
 from tacet.privacy.guarantees import Guarantee
-from tacet.query import bounding, splitting
+from tacet.query import splitting
 from tacet.query.private_keys import KeyRule
 
 AGGREGATES = "test_every_aggregate_is_audited"
@@ -113,15 +114,6 @@ def _five_people_without_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyRule, "kept", lambda _, people, *, bits: people >= 5)
 
 
-def _groups_not_bound(patch: pytest.MonkeyPatch) -> None:
-    right = bounding.steps_of
-    patch.setattr(
-        bounding,
-        "steps_of",
-        lambda unit, *, cells: dataclasses.replace(right(unit, cells=cells), groups=None),
-    )
-
-
 def _people_in_all_parts(patch: pytest.MonkeyPatch) -> None:
     right = splitting.parted
 
@@ -143,7 +135,7 @@ def _hardly_any_noise(patch: pytest.MonkeyPatch) -> None:
 FAULTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "every key is named": (_every_key_is_named, "private keys"),
     "five people without noise": (_five_people_without_noise, "private keys, several a person"),
-    "keys of a person not bound": (_groups_not_bound, "private keys"),
+    "keys of a person not bound": (groups_not_bound, "private keys"),
     "people in all parts": (_people_in_all_parts, "split"),
     "people in all parts, replaced": (_people_in_all_parts, "split, people replaced"),
     "hardly any noise": (_hardly_any_noise, "RidgeRegression"),

@@ -18,7 +18,6 @@ from tacet.errors import InvalidParameter
 from tacet.query.verification import verify
 
 CELLS, EACH = 300, 400
-RANDOM = np.random.default_rng(3)
 
 
 def table(seed: int) -> pd.DataFrame:
