@@ -152,3 +152,17 @@ def test_a_missing_package_comes_with_its_command() -> None:
         require("no_such_package_anywhere", extra="frames")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("module", "installed"),
+    [("sklearn.no_such_part", "scikit-learn"), ("no_such_package.sql", "no_such_package")],
+)
+def test_a_missing_package_is_called_as_it_is_installed(module: str, installed: str) -> None:
+    with pytest.raises(errors.MissingExtra, match=f"the package '{installed}'"):
+        require(module, extra="inference")
+
+
+def test_a_mend_that_asks_ends_with_its_question_mark() -> None:
+    error = errors.InvalidParameter("column", "agee", expected="a column. Did you mean 'age'?")
+    assert str(error).endswith("Did you mean 'age'?")

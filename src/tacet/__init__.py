@@ -12,7 +12,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacet import accounting, errors, events, inference, ledger, mechanisms
+    from tacet import (
+        accounting,
+        attacks,
+        audit,
+        errors,
+        events,
+        inference,
+        learning,
+        ledger,
+        mechanisms,
+        plots,
+    )
     from tacet.bits import SeededBits
     from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
     from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
@@ -62,6 +73,8 @@ __all__ = [
     "Text",
     "ZeroOut",
     "accounting",
+    "attacks",
+    "audit",
     "auto",
     "correlation",
     "count",
@@ -76,12 +89,14 @@ __all__ = [
     "histogram",
     "inference",
     "iqr",
+    "learning",
     "ledger",
     "max",
     "mean",
     "mechanisms",
     "median",
     "min",
+    "plots",
     "private_keys",
     "proportion",
     "quantile",
@@ -97,7 +112,18 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_ROOMS = {"accounting", "errors", "events", "inference", "ledger", "mechanisms"}
+_ROOMS = {
+    "accounting",
+    "attacks",
+    "audit",
+    "errors",
+    "events",
+    "inference",
+    "learning",
+    "ledger",
+    "mechanisms",
+    "plots",
+}
 _HOMES = {
     "tacet.bits": ["SeededBits"],
     "tacet.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],

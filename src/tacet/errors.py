@@ -93,7 +93,8 @@ class InvalidParameter(TacetError, ValueError):
 
     def __init__(self, argument: str, value: object, *, expected: str) -> None:
         self.argument, self.value, self.expected = argument, value, expected
-        super().__init__(f"{argument}={_show(value)} cannot be used: expected {expected}.")
+        end = "" if expected.endswith("?") else "."
+        super().__init__(f"{argument}={_show(value)} cannot be used: expected {expected}{end}")
 
     def placed(self, text: str, place: tuple[int, int]) -> Self:
         """The same; its message shows where in a text it is: first character, one past the last."""

@@ -11,6 +11,9 @@ from tacet.errors import MissingExtra
 
 __all__ = ["require"]
 
+_INSTALLED_AS = {"sklearn": "scikit-learn"}
+"""What a package is called where it is installed from, where that is not its own name."""
+
 
 def require(package: str, *, extra: str) -> Any:
     """The imported package; MissingExtra with the command that installs it, if it is not there.
@@ -22,4 +25,5 @@ def require(package: str, *, extra: str) -> Any:
         return importlib.import_module(package)
     except ImportError:
         pass
-    raise MissingExtra(package, extra=extra)
+    whole = package.partition(".")[0]
+    raise MissingExtra(_INSTALLED_AS.get(whole, whole), extra=extra)

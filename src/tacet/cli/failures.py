@@ -103,7 +103,8 @@ def report_usage(error: typer.BadParameter) -> int:
             if parameter.required and context.params.get(parameter.name or "") is None
         ]
         text = f"Missing: {' and '.join(names)}." if names else text
-    notice(clean(f"{text.rstrip('.')}. See {verb} --help."), kind="error")
+    text = text.rstrip(".")
+    notice(clean(f"{text}{'' if text.endswith('?') else '.'} See {verb} --help."), kind="error")
     return int(ExitCode.USAGE)
 
 
