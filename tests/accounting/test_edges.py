@@ -18,7 +18,7 @@ from tacet import accounting, events
 from tacet.accounting import accountant
 from tacet.accounting.contour.parts import flatten
 from tacet.accounting.edges import engine
-from tacet.accounting.edges.ladders import Ladder
+from tacet.accounting.edges.ladders import Grid, Ladder
 from tacet.accounting.edges.steps import Steps, Way, steps_of
 from tacet.accounting.edges.topmost import delta_near_top, epsilon_near_top
 from tacet.accounting.lattices import residues
@@ -29,7 +29,15 @@ from tacet.privacy.neighbors import AddRemove, ReplaceOne
 MP = mpmath.MPContext()
 MP.dps = 34
 
-LAWS = [("1", "1"), ("0.1", "1"), ("0.07", "0.01"), ("1000", "1e-6"), ("2", "0.999"), ("1", "1e-7")]
+LAWS = [
+    ("1", "1"),
+    ("0.1", "1"),
+    ("0.07", "0.01"),
+    ("1000", "1e-6"),
+    ("2", "0.999"),
+    ("1", "1e-7"),
+]
+RARE = ("0.064", "5.4e-9")
 
 
 def sampled(noise: str, rate: str, count: int = 3) -> Event:
@@ -45,6 +53,11 @@ def drawn_discrete(scale: str, rate: str, count: int) -> Event:
 
 def steps(event: Event) -> Steps:
     return steps_of(flatten([(event, 1)]), AddRemove)
+
+
+def nodes_of(grid: Grid) -> list[Any]:
+    start, step = (MP.mpf(one.numerator) / one.denominator for one in (grid.start, grid.step))
+    return [start + step * i for i in range(len(grid.masses))]
 
 
 def width(found: Any) -> float:
@@ -100,28 +113,25 @@ def profile_of_two(noise: str, rate: str, epsilon: Any, *, remove: bool) -> Any:
     return total
 
 
-@pytest.mark.parametrize(("noise", "rate"), LAWS)
+@pytest.mark.parametrize(("noise", "rate"), [*LAWS, RARE])
 def test_laws_on_a_ladder_hold_the_profile_of_one_step_between_them(noise: str, rate: str) -> None:
     for way in steps(sampled(noise, rate)).ways:
         truth = profile_of_one(noise, rate, remove=way.remove)
         for rungs in (5, 60):
             ladder = Ladder.of(way, rungs)
-            nodes = [
-                MP.mpf(ladder.step.numerator) / ladder.step.denominator * i
-                for i in range(rungs + 1)
-            ]
             for k in range(1, 12):
                 place = way.width * (k / 12 + 0.003)
                 exact = truth(MP.mpf(way.bottom) + place)
                 sides = [
                     MP.fsum(
                         MP.mpf(float(mass)) * max(-MP.expm1(place - node - sign * ladder.drift), 0)
-                        for mass, node in zip(masses, nodes, strict=True)
+                        for mass, node in zip(grid.masses, nodes_of(grid), strict=True)
                     )
-                    for masses, sign in ((ladder.below, -1), (ladder.above, 1))
+                    for grid, sign in ((ladder.below, -1), (ladder.above, 1))
                 ]
                 assert sides[0] <= exact <= sides[1]
-            assert float(np.sum(ladder.below)) <= 1.0 <= float(np.sum(ladder.above)) < 1 + 1e-6
+            low, high = float(np.sum(ladder.below.masses)), float(np.sum(ladder.above.masses))
+            assert low <= 1.0 <= high < 1 + 1e-9
 
 
 @pytest.mark.parametrize(("noise", "rate"), LAWS)
@@ -288,6 +298,33 @@ def test_many_copies_agree_with_a_sum_of_34_digits() -> None:
         total += (MP.exp(height(s)) / (s * (s + 1))).real * (0.5 if n == 0 else 1)
     delta = total * h / MP.pi
     assert abs(delta / MP.mpf("1e-10") - 1) < 1e-8
+
+
+@pytest.mark.slow
+def test_many_steps_of_a_rare_sample_agree_with_an_integral() -> None:
+    """Inversion at another abscissa; the cumulant by Gauss and Legendre, panel by panel."""
+    noise, rate, count, delta = 0.064, 5.4e-9, 12_487_425, 1.2e-153
+    event = sampled("0.064", "5.4e-9", count)
+    found = accounting.epsilon_interval(event, delta=delta)
+    assert width(found) < 1e-6
+    told = accounting.delta_interval(event, epsilon=found.upper)
+    assert width(told) < 1e-4
+    u, c, h = 1 / noise, 130.0, 1.7
+    s = c + 1j * h * np.arange(170)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    ends = np.linspace(-u, u, 120)
+    half = np.diff(ends)[:, None] / 2
+    z = (ends[:-1, None] + half + half * nodes).ravel()
+    mass = (half * weights).ravel() * np.exp(-(z + u) / 2) / 4
+    z = np.concatenate((z, [-u, u]))
+    mass = np.concatenate((mass, [0.5, math.exp(-u) / 2]))
+    loss = np.log1p(rate * np.expm1(z))
+    moments = np.expm1(np.multiply.outer(s, loss)) @ (mass * (1 + rate * np.expm1(z)))
+    heights = count * np.log1p(moments) - s * found.upper
+    terms = np.exp(heights - math.log(delta)) / (s * (s + 1))
+    sum_of_all = (h / math.pi) * (float(np.sum(terms.real)) - terms[0].real / 2)
+    assert told.lower / delta * (1 - 1e-5) < sum_of_all < told.upper / delta * (1 + 1e-5)
+    assert abs(sum_of_all - 1) < 1e-4
 
 
 def test_other_events_are_left_to_other_engines() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -132,27 +132,33 @@ def delta_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sums:
-    """All steps of one direction, from above and from below; bottom: their least loss."""
+    """All steps of one direction, from above and from below.
+
+    bottom, start: the loss from which the sums above, and those below, are told.
+    """
 
     above: Sum
     below: Sum
     bottom: Any
+    start: Any
 
     @classmethod
     def of(cls, way: Way, plan: Plan) -> _Sums:
-        ladder, count = plan.ladder, way.steps.count
-        tilt = plan.window.tilt
-        step, window = ladder.step, plan.window
+        ladder, count, window = plan.ladder, way.steps.count, plan.window
+        steps, tilt = (ladder.above.step, ladder.below.step), window.tilt
+        start = count * ladder.below.start
+        lowered = replace(window, first=math.floor((window.first * steps[0] - start) / steps[1]))
         with np.errstate(over="ignore", invalid="ignore"):
-            above = total([(ladder.law(tilt, 1), count)], step=step, window=window, side=1)
-            below = total([(ladder.law(tilt, -1), count)], step=step, window=window, side=-1)
-        return cls(above=above, below=below, bottom=count * way.bottom)
+            above = total([(ladder.law(tilt, 1), count)], step=steps[0], window=window, side=1)
+            below = total([(ladder.law(tilt, -1), count)], step=steps[1], window=lowered, side=-1)
+        bottom = count * way.bottom
+        return cls(above=above, below=below, bottom=bottom, start=bottom + mpf(start))
 
     def at(self, epsilon: Any) -> tuple[float, float]:
         """Bounds of delta at an epsilon of the working precision."""
-        near = float(epsilon - self.bottom)
-        slip = 4 * _U * abs(near)
-        lower, upper = self.below.delta_below(near + slip), self.above.delta_above(near - slip)
+        near, far = float(epsilon - self.start), float(epsilon - self.bottom)
+        lower = self.below.delta_below(near + 4 * _U * abs(near))
+        upper = self.above.delta_above(far - 4 * _U * abs(far))
         return (0.0 if math.isnan(lower) else lower), (1.0 if math.isnan(upper) else upper)
 
 

@@ -1,7 +1,8 @@
 """The loss of one step on a grid that holds both edges, from above and from below.
 
-Losses are told from the least one, so that node 0 and node m are the atoms. What lies between two
-nodes is put on them: above, so that both masses are kept; below, gathered from about each node.
+Losses are told from the least one. Above, node 0 and node m are the atoms, and what lies between
+two nodes is put on them, so that both masses are kept. Below, masses are gathered from about each
+node, and what is left over beside the atom that a unit hardly moves is gathered with it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -20,23 +21,34 @@ from tacet.accounting.pld.grid import Law
 from tacet.accounting.profiles.boxes import Array
 from tacet.privacy.enclosure import context
 
-__all__ = ["Ladder"]
+__all__ = ["Grid", "Ladder"]
 
 _U = 2.0**-53
 _MOST_STARTS = 300
+_TURNS = 8
+_SETTLED = 1e-13  # of the width
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Masses of one step; node i loses `start` plus i steps more than the least loss."""
+
+    start: Fraction
+    step: Fraction
+    masses: Array
+
+    @property
+    def losses(self) -> Array:
+        """Of the nodes, over the least loss."""
+        return _nodes(float(self.start), float(self.step), len(self.masses))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """One step on nodes 0..m; the loss of node i is `bottom` of the way plus i steps.
+    """One step from both sides; drift: how far a loss may lie on the wrong side of its node."""
 
-    above, below: masses of the laws that lie above and below; drift: how far a loss may lie on the
-    wrong side of its node; between: about the mass between the atoms, by nodes.
-    """
-
-    step: Fraction
-    above: Array
-    below: Array
+    above: Grid
+    below: Grid
     drift: float
 
     @classmethod
@@ -47,71 +59,75 @@ class Ladder:
         """
         u, width, mp = float(way.steps.edge), float(way.width), context()
         h = width / rungs
-        least, most = float(mp.exp(way.least)), float(mp.exp(way.most))
-        above, below = np.zeros(rungs + 1), np.zeros(rungs + 1)
         drift = (100.0 + 8.0 * u) * _U * width
+        above, below, start = np.zeros(rungs + 1), np.zeros(rungs + 1), 0.0
         if way.steps.inner:
-            places, losses = _places(way, rungs)
-            drift += float(np.max(np.abs(losses - h * np.arange(rungs + 1))))
             drift += 16.0 * u * _U * _steepest(way)  # of the middle of a group
-            above = _split(way, places, h, sure=(300.0 + 16.0 * u) * _U + 8.0 * drift / h)
-            below = _gathered(way, places)
+            places, off = _places(way, _nodes(0.0, h, rungs + 1))
+            above = _split(way, places, h, off=drift + off)
+            start, below, lack = _gathered(way, rungs)
+            drift += max(off, lack)
+        # so far from the atom where f is least
+        if not way.remove:
+            above, below = above[::-1], below[::-1]
         ends = np.array([0, rungs])
-        above[ends] += np.array([least, most]) * (1 + 8 * _U)
-        below[ends] += np.array([least, most]) * (1 - 8 * _U)
-        above, below = above * (1 + 8 * _U), below * (1 - 8 * _U)
-        return cls(step=Fraction(h), above=above, below=below, drift=drift)
+        atoms = np.array([float(mp.exp(way.least)), float(mp.exp(way.most))])
+        above[ends] += atoms * (1 + 8 * _U)
+        below[ends] += atoms * (1 - 8 * _U)
+        return cls(
+            above=Grid(start=Fraction(0), step=Fraction(h), masses=above * (1 + 8 * _U)),
+            below=Grid(
+                start=Fraction(start if way.remove else 0),
+                step=Fraction((width - start) / rungs),
+                masses=below * (1 - 8 * _U),
+            ),
+            drift=drift,
+        )
 
     def spread(self, tilt: float) -> float:
         """About how far the laws above and below lie apart under a tilt, relative to either."""
+        top = float(self.above.losses[-1])
         with np.errstate(under="ignore"):
-            weights = np.exp(tilt * float(self.step) * np.arange(1 - len(self.above), 1))
-            below = float(self.below @ weights)
-            return float((self.above - self.below) @ weights) / max(below, 1e-300)
+            above, below = (
+                float(grid.masses @ np.exp(tilt * (grid.losses - top)))
+                for grid in (self.above, self.below)
+            )
+        return (above - below) / max(below, 1e-300)
 
     def law(self, tilt: float, side: Side) -> Tilted:
-        """The law above (1) or below (-1) under a tilt."""
-        weights = self.above if side > 0 else self.below
+        """The law above (1) or below (-1) under a tilt, told from node 0."""
+        grid = self.above if side > 0 else self.below
         found = tilted(
-            Law(first=0, weights=weights, infinity=0.0), step=self.step, tilt=tilt, side=side
+            Law(first=0, weights=grid.masses, infinity=0.0), step=grid.step, tilt=tilt, side=side
         )
         return replace(found, drift=self.drift)
 
 
-def _places(way: Way, rungs: int) -> tuple[Array, Array]:
-    """Places y from 0 to 2 u at which the loss is about that of each node, and the loss there.
+def _nodes(start: float, step: float, count: int) -> Array:
+    return np.asarray(start + step * np.arange(count), dtype=np.float64)
 
-    y is z + u where the unit is removed, u - z where it is added. The losses are within
-    (60 + 4 u) 2^-53 of themselves.
+
+def _places(way: Way, nodes: Array) -> tuple[Array, float]:
+    """Places y = z + u from 0 to 2 u where the loss is off that at z = -u by the nodes.
+
+    The last node is at 2 u. Also how far the losses there are off the nodes; they are evaluated
+    within (60 + 4 u) 2^-53 of themselves.
     """
+    u, kappa = float(way.steps.edge), _kappa(way)
+    y = np.clip(np.log1p(np.expm1(nodes) / kappa), 0.0, 2 * u)
+    y[-1] = 2 * u
+    y = np.maximum.accumulate(y)
+    return y, float(np.max(np.abs(np.log1p(kappa * np.expm1(y)) - nodes)))
+
+
+def _kappa(way: Way) -> float:
+    """The slope of the loss in z at -u, of either sign."""
     u, rate = float(way.steps.edge), way.steps.rate
-    q, rest = float(rate), float(1 - rate)
-    nodes = float(way.width) / rungs * np.arange(rungs + 1)
-    if way.remove:
-        kappa = q / (q + rest * math.exp(u))
-        y = np.log1p(np.expm1(nodes) / kappa)
-        y = _ascending(y, u)
-        return y, np.log1p(kappa * np.expm1(y))
-    kappa, left = q / (q + rest * math.exp(-u)), rest / (q * math.exp(u) + rest)
-    fall = -np.expm1(-nodes)  # 1 - e^-loss
-    near = -np.log1p(-np.minimum(fall / kappa, 0.5))
-    beyond = 1 - fall / kappa if left > 0.5 else (np.exp(-nodes) - left) / kappa
-    y = np.where(fall < 0.5 * kappa, near, -np.log(np.maximum(beyond, 1e-300)))
-    y = _ascending(y, u)
-    share = -kappa * np.expm1(-y)
-    far = -np.log(left + kappa * np.exp(-y))
-    return y, np.where(share < 0.5, -np.log1p(-np.minimum(share, 0.5)), far)
-
-
-def _ascending(y: Array, u: float) -> Array:
-    """Places in order, within [0, 2 u], which the first and last are."""
-    y = np.clip(y, 0.0, 2 * u)
-    y[0], y[-1] = 0.0, 2 * u
-    return np.maximum.accumulate(y)
+    return float(rate) / (float(rate) + float(1 - rate) * math.exp(u))
 
 
 def _steepest(way: Way) -> float:
-    """The largest slope of the loss in y."""
+    """The largest slope of the loss in z, of either sign."""
     rate = way.steps.rate
     return float(rate) / (float(rate) + float(1 - rate) * math.exp(-float(way.steps.edge)))
 
@@ -120,50 +136,69 @@ def _masses(way: Way, y: Array, wide: Array) -> Array:
     """The masses of cells that begin at y, and how wide they are."""
     u, rate = float(way.steps.edge), way.steps.rate
     q, rest, inner = float(rate), float(1 - rate), float(way.steps.inner)
-    rise: Array = inner * math.exp(-u) * np.exp(0.5 * y) * np.expm1(0.5 * wide)
-    if way.remove:
-        rise = q * rise + rest * inner * np.exp(-0.5 * y) * -np.expm1(-0.5 * wide)
-    return rise
+    fall: Array = inner * np.exp(-0.5 * y) * -np.expm1(-0.5 * wide)
+    if not way.remove:
+        return fall
+    return rest * fall + q * inner * math.exp(-u) * np.exp(0.5 * y) * np.expm1(0.5 * wide)
 
 
-def _split(way: Way, places: Array, h: float, *, sure: float) -> Array:
-    """Each cell's mass on the nodes at both ends, so that it and its mean e^-loss are kept."""
+def _split(way: Way, places: Array, h: float, *, off: float) -> Array:
+    """Each cell's mass on the nodes at both ends, so that it and its mean e^-loss are kept.
+
+    off: how far the losses at the places may be off the nodes, which lie h apart.
+    """
     u, rate = float(way.steps.edge), way.steps.rate
     q, rest, inner = float(rate), float(1 - rate), float(way.steps.inner)
-    y, wide = places[:-1], np.diff(places)
-    charge = sure + 8.0 * u * _U / np.maximum(wide, 1e-300)
-    over = inner * math.exp(-u) * np.exp(0.5 * y) * (2 * np.sinh(0.25 * wide)) ** 2
-    over *= (q if way.remove else q / (q + rest * np.exp(y - u))) / -math.expm1(-h)
-    found = np.zeros(len(places))
-    found[1:] = over * (1 + charge)
+    y, wide, ends = places[:-1], np.diff(places), places[1:]
+    charge = (300.0 + 16.0 * u) * _U + 8.0 * u * _U / np.maximum(wide, 1e-300)
+    stretch = charge + 8.0 * off / h
+    over = q * inner * (2 * np.sinh(0.25 * wide)) ** 2 / -math.expm1(-h)
+    if way.remove:
+        over *= math.exp(-u) * np.exp(0.5 * y)
+    else:
+        over *= np.exp(-0.5 * ends) / (q + rest * np.exp(u - ends))
     mass = _masses(way, y, wide)
-    found[:-1] += np.maximum(mass * (1 + charge) - over * (1 - charge), 0.0)
+    found, most = np.zeros(len(places)), over * (1 + stretch)
+    less = np.maximum(mass * (1 + charge) - over * (1 - stretch), 0.0)
+    more, fewer = (found[1:], found[:-1]) if way.remove else (found[:-1], found[1:])
+    more += most
+    fewer += less
     return found
 
 
-def _gathered(way: Way, places: Array) -> Array:
-    """The masses gathered on nodes, from about each: what they lose on average is at the middle.
+def _gathered(way: Way, rungs: int) -> tuple[float, Array, float]:
+    """How much loss lies between the atom at z = -u and what is gathered with it, and the masses.
 
-    From both edges on to a node between, to which what is left over falls; from the upper one
-    alone where the lower cells are wide.
+    The nodes lie evenly from there to the other atom. What is gathered on a node loses on average
+    what is lost at the middle. Last, how far masses may lie on the wrong side of their nodes.
     """
-    u, last = float(way.steps.edge), len(places) - 1
-    middle = last // 2 if last > 4 and 2 * places[1] <= places[4] else 0
-    low = _ends(places[: middle + 1])
-    low = low[low <= places[-1]]
-    middle = len(low) - 1
-    high = places[-1] - _ends(places[-1] - places[:middle:-1])[::-1]  # of the nodes after middle
-    high = np.maximum(high, low[-1])
-    starts = np.concatenate((low[:-1], [low[-1]], high[:-1]))
-    ends = np.concatenate((low[1:], high))
-    wide = np.maximum(ends - starts, 0.0)
+    width, start, kept = float(way.width), 0.0, rungs
+    for turn in range(_TURNS):
+        places, off = _places(way, _nodes(start, (width - start) / rungs, rungs + 1))
+        ends = places[-1] - _ends(places[-1] - places[:0:-1])  # of the nodes before the last
+        kept = min(kept, int(np.count_nonzero(ends >= 0.0)))  # never more again: so it settles
+        ends = ends[:kept]
+        found = _with_atom(way, float(ends[-1]))
+        lack = start - found if way.remove else found - start
+        if abs(found - start) <= _SETTLED * width or turn == _TURNS - 1:
+            break
+        start = found
+    u = float(way.steps.edge)
+    starts, wide = np.append(ends[1:], 0.0), np.maximum(ends - np.append(ends[1:], 0.0), 0.0)
     mass = _masses(way, starts, wide)
     mass *= np.maximum(1 - (300.0 + 16.0 * u) * _U - 100.0 * u * _U / np.maximum(wide, 1e-300), 0.0)
-    found = np.zeros(last + 1)
-    found[1 : middle + 1] = mass[:middle]
-    found[middle] += mass[middle]
-    found[middle + 1 : last] = mass[middle + 1 :]
-    return found
+    found_masses = np.zeros(rungs + 1)
+    found_masses[rungs - len(mass) + 1 : rungs] = mass[:-1][::-1]
+    found_masses[0] = mass[-1]
+    return start, found_masses, max(off, lack, 0.0)
+
+
+def _with_atom(way: Way, y: float) -> float:
+    """How much more or less the atom at z = -u and all up to y lose together than the atom."""
+    steps = way.steps
+    atom, inner = float(steps.atom), float(steps.inner)
+    more = inner * (2 * math.sinh(0.25 * y)) ** 2 / (atom - inner * math.expm1(-0.5 * y))
+    return math.log1p(_kappa(way) * more)
 
 
 def _ends(nodes: Array) -> Array:

@@ -50,8 +50,7 @@ class Sketch:
     def of(cls, way: Way) -> Sketch:
         """From a coarse law."""
         ladder = Ladder.of(way, _COARSE if way.steps.inner else 1)
-        masses = ladder.above
-        losses: Array = np.asarray(float(ladder.step) * np.arange(len(masses)), dtype=np.float64)
+        masses, losses = ladder.above.masses, ladder.above.losses
         mean = float(masses @ losses)
         deviation = math.sqrt(way.steps.count * float(masses @ (losses - mean) ** 2))
         scale = 1 / max(deviation, 1e-300)
@@ -83,7 +82,7 @@ class Sketch:
         ladder = self._ladder(tilt, width)
         if ladder is None:
             return None
-        step = float(ladder.step)
+        step = float(ladder.above.step)
         first, last = math.floor(window[0] / step) - 2, math.ceil(window[1] / step) + 2
         size = 1 << (last - first).bit_length()
         if size > _LARGEST:
