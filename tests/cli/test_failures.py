@@ -124,6 +124,24 @@ def test_the_place_in_a_select_is_drawn_on_lines_of_its_own(run: Run, visits: st
     assert is_short(ran)
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("SELECT COUNT(*) AS n FROM people", "people"),
+        ("SELECT COUNT(*) AS n FROM visits JOIN people USING (id)", "people"),
+        ("SELECT COUNT(*) AS n, COUNT(age) AS n FROM visits", "COUNT(age) AS n"),
+        ("SELECT DISTINCT COUNT(*) AS n FROM visits", "DISTINCT"),
+        ("SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM visits", "UNION"),
+        ("SELECT age, COUNT(*) AS n FROM visits GROUP BY age", "age"),
+    ],
+)
+def test_every_fault_of_a_select_has_its_place(run: Run, visits: str, text: str, part: str) -> None:
+    ran = run("query", visits, *BASE, text)
+    assert ran.code == 2
+    _, line, mark = ran.err.splitlines()
+    assert line[mark.index("^") : mark.rindex("^") + 1] == part
+
+
 def test_facts_are_told_with_their_column(run: Run, visits: str, tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text('{"age": {"bounds": [5, 1]}}')
     ran = run("query", visits, *BASE, "--columns", str(tmp_path / "facts.json"), COUNT)

@@ -13,6 +13,7 @@ import pytest
 import tacet
 from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
 
+PUBLIC = pd.DataFrame({"town": ["A", "B"], "people": [1, 2]})
 FRAME = pd.DataFrame({"id": range(8), "age": range(8), "educ": range(8), "town": ["A"] * 8})
 
 
@@ -22,6 +23,7 @@ def session() -> tacet.Session:
         unit=tacet.Person("id", max_rows=1),
         budget=tacet.PureDP(1),
         columns={"age": tacet.Bounds(0, 120)},
+        public={"towns": PUBLIC},
     )
 
 
@@ -59,6 +61,78 @@ def test_what_there_is_not_is_marked(text: str, part: str, said: str) -> None:
     assert isinstance(error, UnsafeExpression)
     assert marked(error) == part
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("SELECT COUNT(*) AS n FROM t UNION SELECT COUNT(*) AS n FROM t", "UNION"),
+        ("SELECT COUNT(*) FROM t UNION ALL BY NAME SELECT SUM(age) FROM t", "UNION ALL BY NAME"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM t UNION SELECT age FROM other)", "UNION"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM t EXCEPT SELECT age FROM other)", "EXCEPT"),
+        ("WITH a AS (SELECT age FROM t) DELETE FROM a", "DELETE"),
+        ("DROP TABLE t", "DROP"),
+        ("SELECT DISTINCT COUNT(DISTINCT id) AS n FROM t", "DISTINCT"),
+        ("SELECT COUNT(*) AS n FROM (SELECT DISTINCT age FROM t)", "DISTINCT"),
+        ("SELECT COUNT(*) AS n, AVG(age) AS N FROM t", "AVG(age) AS N"),
+        ("SELECT COUNT(*) AS n, AVG(age) AS n_se FROM t", "AVG(age)"),
+        ("SELECT COUNT(*)", "SELECT COUNT(*)"),
+        ("SELECT age, town FROM t", "SELECT age, town FROM t"),
+        ("SELECT (age) FROM t", "age"),
+        ("SELECT age, COUNT(*) AS n FROM t", "age"),
+        ("SELECT age + (1) AS b, COUNT(*) AS n FROM t", "age + (1)"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY FLOOR(age / 2) * 2", "FLOOR(age / 2) * 2"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY town, Town", "Town"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY TRUE", "TRUE"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY ROLLUP ()", "GROUP BY"),
+        ("SELECT FLOOR(age) AS educ, SUM(educ) FROM t GROUP BY 1", "FLOOR(age)"),
+        ("SELECT age AS margin, COUNT(*) FROM t GROUP BY ROLLUP (margin)", "age"),
+        ("SELECT COUNT(*) AS n FROM t WHERE TRUE HAVING TRUE", "HAVING TRUE"),
+        ("SELECT COUNT(*) AS n FROM t ORDER BY NULL", "NULL"),
+        ("SELECT COUNT(*) AS n FROM t LIMIT NULL", "LIMIT NULL"),
+        ("SELECT COUNT(*) AS n FROM t FOR UPDATE", "FOR"),
+        ("SELECT COUNT(*) AS n FROM t WHERE age > ?", "?"),
+        ("SELECT COUNT(*) AS n FROM t WHERE INTERVAL 3 DAY", "WHERE"),
+        ("SELECT QUANTILE(age, [TRUE]) AS q FROM t", "TRUE"),
+        ("SELECT HISTOGRAM(age, [0, 1]) AS h, COUNT(*) FROM t", "HISTOGRAM(age, [0, 1])"),
+        ("SELECT CAST(COUNT(*) AS INTEGER) FROM t", "CAST(COUNT(*) AS INTEGER)"),
+        ("SELECT COUNT(*) AS n FROM t WHERE town = 'A", "'A"),
+        ('SELECT COUNT(*) AS n FROM t WHERE "town', '"town'),
+        ("SELECT COUNT(*) AS n FROM t /* all", "/* all"),
+        (f"SELECT COUNT(*) AS n FROM t WHERE {'(' * 101}1{')' * 101} = 1", "("),
+        ("SELECT COUNT(*) AS n FROM t JOIN other USING (nix)", "nix"),
+        ("SELECT COUNT(*) AS n FROM t JOIN other USING (age)", "other USING (age)"),
+        ("SELECT COUNT(*) AS n FROM t JOIN other ON t.id = other.nix", "other.nix"),
+        ("SELECT COUNT(*) AS n FROM t JOIN other ON TRUE", "TRUE"),
+        ("SELECT COUNT(*) AS n FROM t JOIN towns USING (town) WHERE towns.nix > 1", "towns.nix"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY town", "town"),
+        ("SELECT COUNT(*) AS n, FLOOR(age) AS f FROM t GROUP BY 2", "FLOOR(age)"),
+        ("SELECT CORR(age, educ) AS r FROM t", "CORR(age, educ)"),
+    ],
+)
+def test_every_refusal_has_a_place(text: str, part: str) -> None:
+    error = refused(text)
+    assert marked(error) == part
+    assert len(error.expected) > 10
+
+
+def test_what_is_wanted_is_told_in_sql() -> None:
+    joined = refused("SELECT COUNT(*) AS n FROM t JOIN other USING (age)")
+    assert joined.argument == "JOIN"
+    assert "as in USING (id)" in joined.expected
+    missing = refused("SELECT CORR(age, educ) AS r FROM t")
+    assert "bounds for 'educ'" in missing.expected
+    assert "'age'" not in missing.expected
+    keys = refused("SELECT FLOOR(educ) AS age, COUNT(*) FROM t GROUP BY age")
+    assert "values of 'age'" in keys.expected  # not 'age (2)', which nobody wrote
+
+
+def test_a_column_may_be_called_person() -> None:
+    frame = pd.DataFrame({"household": [1, 1, 1, 2], "person": list("abcd")})
+    unit = tacet.Person("household", max_rows=3)
+    with tacet.Session({"t": frame}, unit=unit, budget=tacet.PureDP(1)) as one:
+        query, _ = one.read_sql("SELECT COUNT(DISTINCT person) AS n FROM t")
+        assert query.asked == {"n": tacet.count_distinct("person")}
 
 
 @pytest.mark.parametrize(

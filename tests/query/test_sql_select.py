@@ -214,7 +214,7 @@ def test_order_by_means_an_output_column(key: str) -> None:
         ("SELECT DISTINCT COUNT(*) FROM t", "DISTINCT"),
         ("SELECT COUNT(*) FROM t QUALIFY TRUE", "QUALIFY"),
         ("SELECT COUNT(*) INTO x FROM t", "INTO"),
-        ("SELECT COUNT(*) FROM t FOR UPDATE", "LOCKS"),
+        ("SELECT COUNT(*) FROM t FOR UPDATE", "FOR UPDATE"),
         ("SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t", "UNION"),
         ("SELECT COUNT(*) FROM t EXCEPT SELECT 1", "EXCEPT"),
         ("(SELECT COUNT(*) FROM t)", "SELECT"),
@@ -255,7 +255,7 @@ def test_order_by_means_an_output_column(key: str) -> None:
         ("SELECT a, b, COUNT(*) FROM t GROUP BY CUBE (a), CUBE (b)", "CUBE"),
         ("SELECT a, b, COUNT(*) FROM t GROUP BY GROUPING SETS ((a), (b))", "GROUPING SETS"),
         ("SELECT a, b, COUNT(*) FROM t GROUP BY ROLLUP ((a, b))", "row of values"),
-        ("SELECT COUNT(*) FROM t GROUP BY ROLLUP ()", "more than one way"),
+        ("SELECT COUNT(*) FROM t GROUP BY ROLLUP ()", "no column"),
         ("SELECT a AS margin, COUNT(*) FROM t GROUP BY ROLLUP (margin)", "tells sums apart"),
         ("SELECT county, COUNT(*) FROM t GROUP BY GROUPING SETS ((county), ())", "GROUPING"),
         ("SELECT county, COUNT(*) FROM t GROUP BY county, County", "twice"),
@@ -303,8 +303,9 @@ def test_refusals_name_the_clause(text: str, word: str) -> None:
         parse_select(text)
     assert word.lower() in refusal.value.reason.lower() + refusal.value.mend.lower()
     assert refusal.value.mend
-    start, end = refusal.value.place or (0, 0)
-    assert text[start:end].strip() == text[start:end]
+    assert refusal.value.place is not None
+    part = text[slice(*refusal.value.place)]
+    assert part.strip() == part != ""
 
 
 @pytest.mark.parametrize(

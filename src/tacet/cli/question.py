@@ -115,13 +115,18 @@ class Question:
     def _table(self) -> str:
         from tacet.query.sql.parse import parse_select
 
-        asked, named = parse_select(self.sql).table, self.file.name
-        if asked.casefold() not in {named.casefold(), ALWAYS}:
-            names = " or ".join(dict.fromkeys([named, ALWAYS]))
-            raise InvalidParameter(
-                "FROM",
-                asked,
-                expected=f"{names}: the table of {self.file.data!r} is called by the file's name, "
-                f"or {ALWAYS!r}",
-            )
-        return asked
+        named = self.file.name
+
+        def columns_of(table: str) -> tuple[str, ...]:
+            """None are known yet; this is where the name of another table is refused."""
+            if table.casefold() not in {named.casefold(), ALWAYS}:
+                names = " or ".join(dict.fromkeys([named, ALWAYS]))
+                raise InvalidParameter(
+                    "FROM",
+                    table,
+                    expected=f"{names}: the table of {self.file.data!r} is called by the file's "
+                    f"name, or {ALWAYS!r}",
+                )
+            return ()
+
+        return parse_select(self.sql, columns_of=columns_of).table

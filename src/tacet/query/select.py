@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
@@ -63,9 +64,10 @@ def question(
         )
     if select.groups:
         found = _keys(select, keys, query)
-        query = query.group_by(
-            *select.groups, keys=found, margins=select.margins, level_weights=level_weights
-        )
+        with _grouping(text, select):
+            query = query.group_by(
+                *select.groups, keys=found, margins=select.margins, level_weights=level_weights
+            )
     elif keys is not None and not (isinstance(keys, Mapping) and not keys):
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
@@ -93,11 +95,15 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
             )
     except UnsafeExpression:
         raise
-    except MissingBound:
+    except MissingBound as error:
         names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.written))
+        lacking = next((part for part in (item.argument, item.second) if part), "")
+        if item.second is not None and repr(_plain(item.second)) in error.expected:
+            lacking = item.second  # of two columns
+            names = {name: None for name in names if f'"{name}"' in lacking}
         declared = ", ".join(f"{name!r}: tacet.Bounds(0, 100)" for name in names)
         mend = (
-            f"public bounds for {_argument(item)!r}: declare columns={{{declared}}}, or write "
+            f"public bounds for {_plain(lacking)!r}: declare columns={{{declared}}}, or write "
             "LEAST(GREATEST(x, 0), 100)"
             if names
             else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
@@ -120,7 +126,7 @@ def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
     """The rows that a SELECT is about, as a question without groups and aggregates; see above."""
     tables = _Tables(start)
     select = parse_select(text, columns_of=tables.names)
-    _check_names(select)
+    _check_names(text, select)
     return tables.rows(text, select.table, select.steps), select
 
 
@@ -150,24 +156,51 @@ class _Tables:
                     with placed("SELECT", text, step.place):
                         query = query.derive(**{name: expression})
                 case Joined():
-                    query = self._joined(query, text, step)
+                    other = self._right_side(query, text, step)
+                    with placed("JOIN", text, step.place):
+                        query = _joined(query, other, step)
                 case United(table=other, steps=inner):
-                    query = query.union(self.rows(text, other, inner))
+                    right = self.rows(text, other, inner)
+                    with placed("UNION ALL", text, step.place):
+                        query = query.union(right)
         return query
 
-    def _joined(self, query: Query, text: str, step: Joined) -> Query:
-        public = query.rows.public.get(step.table)
-        if public is not None and step.steps:
-            raise InvalidParameter(
-                "sql", step.table, expected="a public table by its name alone, without a sub-select"
-            )
-        on = dict(step.on)
-        if public is not None:
-            columns = _readable(public.scope, step)
-            return query.join(step.table, on, how=step.how, columns=columns)
-        other, most = self.rows(text, step.table, step.steps), _most_rows(query.unit)
-        columns = _readable(other.scope, step)
-        return query.join(other, on, how=step.how, columns=columns, max_rows=most)
+    def _right_side(self, query: Query, text: str, step: Joined) -> Query | None:
+        """The private rows to join; None for a public table."""
+        if step.table not in query.rows.public:
+            return self.rows(text, step.table, step.steps)
+        with placed("JOIN", text, step.place):
+            if step.steps:
+                raise InvalidParameter(
+                    "sql",
+                    step.table,
+                    expected="a public table by its name alone, without a sub-select; a condition "
+                    "on it goes behind WHERE",
+                )
+        return None
+
+
+def _joined(query: Query, other: Query | None, step: Joined) -> Query:
+    """A query with the columns of another table; other: its rows, where it is private."""
+    on = dict(step.on)
+    if other is None:
+        columns = _readable(query.rows.public[step.table].scope, step)
+        return query.join(step.table, on, how=step.how, columns=columns)
+    most = _most_rows(query.unit)
+    people = dict(zip(query.scope.ids, other.scope.ids, strict=True))
+    if any(on.get(one) != two for one, two in people.items()):
+        same = all(one == two for one, two in people.items())
+        pairs = " AND ".join(f"{one} = {two}" for one, two in people.items())
+        written = f"USING ({', '.join(people)})" if same else f"ON {pairs}"
+        raise InvalidParameter(
+            "sql",
+            on,
+            expected=f"the person's id among what is compared, as in {written}: otherwise rows of "
+            "different people meet, and what one person adds to an answer depends on how many rows "
+            "others have. A table that is not about people is joined as a public one",
+        )
+    columns = _readable(other.scope, step)
+    return query.join(other, on, how=step.how, columns=columns, max_rows=most)
 
 
 def _readable(scope: Scope, step: Joined) -> dict[str, str]:
@@ -189,7 +222,27 @@ def _most_rows(unit: Unit) -> int | None:
     )
 
 
-def _check_names(select: Select) -> None:
+@contextmanager
+def _grouping(text: str, select: Select) -> Iterator[None]:
+    """Tell what is wrong with groups and their keys at the place of the group, by its own name."""
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    if fault is None:
+        return
+    groups = zip(select.groups, select.shown, select.group_places, strict=True)
+    for name, shown, place in groups:
+        about = repr(name) in fault.expected or fault.argument == f"keys[{name!r}]"
+        if about and place is not None and not isinstance(fault, UnsafeExpression):
+            argument = fault.argument.replace(repr(name), repr(shown))
+            said = fault.expected.replace(repr(name), repr(shown))
+            raise InvalidParameter(argument, fault.value, expected=said).placed(text, place)
+    raise fault
+
+
+def _check_names(text: str, select: Select) -> None:
     taken = {*select.shown, *([] if select.margins is None else [MARGIN])}
     for item in (*select.items, *select.beside):
         if isinstance(item, Group):
@@ -197,12 +250,15 @@ def _check_names(select: Select) -> None:
         parts = item.parts if isinstance(item, Item) else ("",)
         columns = answer_columns(item.alias, parts)
         if columns & taken:
-            raise InvalidParameter(
-                "sql",
-                sorted(columns & taken),
-                expected="output columns that differ, also from the columns that each aggregate "
-                "gets beside its own (name_se, name_low, name_high): name them apart with AS",
-            )
+            shared = ", ".join(map(repr, sorted(columns & taken)))
+            with placed("SELECT", text, item.place):
+                raise InvalidParameter(
+                    "sql",
+                    item.alias,
+                    expected="output columns that differ, also from the columns that each "
+                    "aggregate gets beside its own (name_se, name_low, name_high), and two would "
+                    f"be named {shared}: name them apart with AS",
+                )
         taken |= columns
 
 
@@ -241,7 +297,7 @@ def _aggregate(item: Item, query: Query) -> Aggregate:
         case Asked.COUNT_IF:
             return count_if(_argument(item))
         case Asked.COUNT_DISTINCT:
-            return _distinct(item, query.unit)
+            return _distinct(item, query)
         case Asked.SUM:
             return total(_argument(item))
         case Asked.MEAN:
@@ -293,12 +349,14 @@ def _top(item: Item, query: Query) -> Aggregate:
     return top(argument, item.size, [value for value in fact.values if value is not None])
 
 
-def _distinct(item: Item, unit: Unit) -> Aggregate:
+def _distinct(item: Item, query: Query) -> Aggregate:
     """People, where the column is the one that names them, or else different values."""
     named = item.argument or ""
+    unit = query.unit
     ids = unit.id if isinstance(unit, Person) else ()
-    bare = named.strip('"').casefold()
-    if bare == _PERSON or (len(ids) == 1 and bare == ids[0].casefold()):
+    bare = named.casefold()
+    own = any(name.casefold() == _PERSON for name in query.scope.names)  # a column called so
+    if (bare == _PERSON and not own) or (len(ids) == 1 and bare == ids[0].casefold()):
         return count_people(item.second)
     if item.second is None:
         return count_distinct(named)

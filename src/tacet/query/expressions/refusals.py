@@ -176,6 +176,7 @@ def too_deep(text: str) -> UnsafeExpression:
         text,
         reason="its parts are nested too deeply",
         mend="Write it with fewer brackets, or derive an inner part as a column first.",
+        place=places.deepest(text),
     )
 
 
@@ -247,7 +248,7 @@ def quoted(text: str, node: object) -> str:
     shown = fragment(node)
     if not isinstance(node, exp.Func) or shown.partition("(")[0].upper() in text.upper():
         return shown
-    place = places.of_node(text, node)
+    place = places.itself(text, node)
     return shown if place is None else _cut(text[slice(*place)], 60)
 
 

@@ -73,6 +73,7 @@ def statement(text: str, *, argument: str) -> exp.Expression:
             text,
             reason="it begins neither with SELECT nor with WITH",
             mend="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
+            place=places.first_word(text),
         )
     return _parsed(text, into=None)
 
@@ -121,10 +122,15 @@ def _check(text: str, argument: str) -> list[TokenType]:
             text,
             reason=f"it has {len(text):,} characters, more than {MOST_CHARACTERS:,}",
             mend="Write it shorter, or derive a part of it as a column first.",
+            place=(MOST_CHARACTERS, MOST_CHARACTERS + 1),
         )
     if not encodable(text):
+        at = next(at for at, sign in enumerate(text) if not encodable(sign))
         raise UnsafeExpression(
-            text, reason="it holds U+0000 or half of a surrogate pair", mend="Remove it."
+            text,
+            reason="it holds U+0000 or half of a surrogate pair",
+            mend="Remove it.",
+            place=(at, at + 1),
         )
     try:
         tokens = sqlglot.tokenize(text, read="duckdb")
@@ -135,6 +141,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
             text,
             reason="it is empty, or a quote or comment in it is not closed",
             mend="Write an expression, and close every quote.",
+            place=places.unclosed(text),
         )
     level = 0
     for token in tokens:

@@ -57,7 +57,14 @@ def joined(left: Source, right: Source, join: exp.Join, *, columns_of: _ColumnsO
         new.append((label, meant.name))
         columns.setdefault(key, (shown, Name(label)))
         qualified[right.qualifier.casefold(), key] = Name(label)
-    step = Joined(table=right.table, steps=right.steps, on=on, how=how, columns=tuple(new))
+    step = Joined(
+        table=right.table,
+        steps=right.steps,
+        on=on,
+        how=how,
+        columns=tuple(new),
+        place=places.of_node(left.text, join),
+    )
     return replace(
         left,
         name=f"{left.name} with {right.name}",
@@ -75,6 +82,7 @@ def united(left: Source, right: Source, tree: exp.Expression, *, columns_of: _Co
         raise _Fault(text=left.text).of(
             "the parts of its UNION ALL list other columns", UNION_ALL, tree
         )
+    place = places.of_node(left.text, tree)
     names = {label.casefold() for side in (left, right) for label in _labels(side, columns_of)}
     columns = {}
     sides = [left, right]
@@ -84,11 +92,17 @@ def united(left: Source, right: Source, tree: exp.Expression, *, columns_of: _Co
             label = free_name(shown, names)
             names.add(label.casefold())
             sides = [
-                replace(side, steps=(*side.steps, Derived(name=label, expression=text_of(node))))
+                replace(
+                    side,
+                    steps=(
+                        *side.steps,
+                        Derived(name=label, expression=text_of(node), place=place),
+                    ),
+                )
                 for side, node in zip(sides, (meant, other), strict=True)
             ]
         columns[key] = (shown, meant if meant == other else Name(label))
-    step = United(table=right.table, steps=sides[1].steps)
+    step = United(table=right.table, steps=sides[1].steps, place=place)
     return replace(
         left,
         steps=(*sides[0].steps, step),
@@ -172,8 +186,11 @@ class _Pairing:
         """The columns that are compared, by their names on both sides."""
         using = self.join.args.get("using")
         if using:
-            pairs = [(self.found(None, word.name, word), word.name) for word in using]
-            return tuple((one, self.theirs(None, name, self.join)) for one, name in pairs)
+            pairs = [self.found(None, word.name, word) for word in using]
+            return tuple(
+                (one, self.theirs(None, word.name, word))
+                for one, word in zip(pairs, using, strict=True)
+            )
         condition: exp.Expression = self.join.args["on"]
         while isinstance(condition, exp.Paren):
             condition = condition.this

@@ -17,13 +17,13 @@ from tacet.query.expressions.syntax import refuse_lost, statement
 from tacet.query.expressions.tree import Literal, Name, Node, names, text_of
 from tacet.query.margins import MARGIN
 from tacet.query.sql.aggregates import OFFERED, Aggregates
+from tacet.query.sql.from_clause import from_clause
 from tacet.query.sql.joins import joined, united
 from tacet.query.sql.outputs import Outputs, mark
 from tacet.query.sql.source import (
     Source,
     clauses,
     free_name,
-    from_clause,
     given,
     kept,
     shown_name,
@@ -71,9 +71,7 @@ def _select(
     text: str, tree: exp.Expression, columns_of: Callable[[str], Collection[str]]
 ) -> Select:
     if not isinstance(tree, exp.Select):
-        raise UnsafeExpression(
-            text, reason=f"it is a {type(tree).__name__.upper()}", mend="Write one SELECT."
-        )
+        raise _other(text, tree)
     clauses(text, tree, _CLAUSES)
     source = from_clause(
         text,
@@ -87,21 +85,44 @@ def _select(
     return reading.select(tree, {column.casefold() for column in columns_of(source.table)})
 
 
+def _other(text: str, tree: exp.Expression) -> UnsafeExpression:
+    """The refusal of a statement that is no SELECT, or more than one."""
+    word = tree.key.upper()
+    if not isinstance(tree, exp.SetOperation):
+        place = places.of_word(text, word) or places.of_node(text, tree)
+        return UnsafeExpression(
+            text, reason=f"its verb is {word}", mend="Write one SELECT.", place=place
+        )
+    return UnsafeExpression(
+        text,
+        reason=f"it puts SELECTs together by {word}",
+        mend="Write one SELECT, and ask the others by themselves. UNION ALL may stand between "
+        "row-wise SELECTs behind FROM.",
+        place=places.between(text, tree),
+    )
+
+
 def _same(name: str, other: str) -> bool:
     return name.casefold() == other.casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Key:
-    """A selected expression that is no aggregate, under the alias that was written.
+    """An expression that is selected or grouped by and no aggregate, under the alias it was given.
 
-    name: the alias, or the name of the column that was written.
+    name: the alias, or the name of the column that was written. at: as it was written.
     """
 
     alias: str | None
     name: str
     node: Node
+    at: exp.Expression
     place: Place
+
+    @property
+    def mark(self) -> str:
+        """What tells it apart."""
+        return mark(self.node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,33 +154,33 @@ class _Reading:
         entries = [self.entry(projection) for projection in tree.expressions]
         if all(isinstance(entry, _Key) for entry in entries):
             raise self.aggregates.fault(
-                "it has no aggregate, and only aggregates leave", OFFERED, tree.expressions
+                "it has no aggregate, and only aggregates leave",
+                OFFERED,
+                tree.expressions[0] if len(tree.expressions) == 1 else tree,
             )
         steps = self.source.steps
         condition = tree.args.get("where")
         where = None if condition is None else self.source.read(condition.this)
         if where is not None:
             steps += (kept(self.text, where, tree.args["where"]),)
-        grouped, margins = self.levels(tree.args.get("group"))
-        keys = self.group_keys(grouped, entries)
+        clause = tree.args.get("group")
+        margins, parts = self.levels(clause)
+        keys = self.group_keys(clause, parts, entries)
         shown = self.shown(keys, entries)
-        if margins is not None and any(_same(MARGIN, name) for name in shown.values()):
-            raise self.aggregates.fault(
-                f"its group is called {MARGIN!r}, as the column that tells sums apart",
-                "Give it another name with AS.",
-            )
+        if margins is not None:
+            self.refuse_margin(keys, shown)
         self.refuse_shadows(keys, shown, where, tree)
         taken = taken | taken_by(steps)
         columns: dict[str, str] = {}
         for key in keys:
-            if isinstance(key, Name):
-                columns[mark(key)] = key.name
+            if isinstance(key.node, Name):
+                columns[key.mark] = key.node.name
                 continue
-            name = free_name(shown[mark(key)], taken)
+            name = free_name(shown[key.mark], taken)
             taken.add(name.casefold())
-            columns[mark(key)] = name
-            place = next((e.place for e in entries if isinstance(e, _Key) and e.node == key), None)
-            steps += (Derived(name=name, expression=written(self.text, key, None), place=place),)
+            columns[key.mark] = name
+            expression = written(self.text, key.node, key.at)
+            steps += (Derived(name=name, expression=expression, place=key.place),)
         named = self.named(tree, entries, shown)
         outputs = Outputs(
             text=self.text,
@@ -179,6 +200,7 @@ class _Reading:
             steps=steps,
             groups=tuple(columns.values()),
             shown=tuple(shown[key] for key in columns),
+            group_places=tuple(key.place for key in keys),
             margins=margins,
             items=items,
             having=outputs.having(tree.args.get("having")),
@@ -215,23 +237,25 @@ class _Reading:
                 )
             return _Over(alias=alias, tree=node, place=place)
         self.aggregates.refuse_others(node)
-        read = self.source.read(node)
-        return _Key(alias=alias, name=shown_name(projection), node=read, place=place)
+        read, name = self.source.read(node), shown_name(projection)
+        return _Key(alias=alias, name=name, node=read, at=node, place=place)
 
     def named(self, tree: exp.Select, entries: list[_Entry], shown: dict[str, str]) -> list[_Entry]:
         """The entries with their names; names the caller gave must differ, others get a number."""
         taken: set[str] = set()
-        for entry in entries:
-            alias = shown[mark(entry.node)] if isinstance(entry, _Key) else entry.alias
+        for entry, projection in zip(entries, tree.expressions, strict=True):
+            alias = shown[entry.mark] if isinstance(entry, _Key) else entry.alias
             if alias and alias.casefold() in taken:
                 raise self.aggregates.fault(
-                    f"two output columns are named {alias[:60]!r}", "Name them apart with AS."
+                    f"two output columns are named {alias[:60]!r}",
+                    "Name them apart with AS.",
+                    projection,
                 )
             taken |= {alias.casefold()} if alias else set()
         found: list[_Entry] = []
         for entry, projection in zip(entries, tree.expressions, strict=True):
             if isinstance(entry, _Key):
-                found.append(replace(entry, alias=shown[mark(entry.node)]))
+                found.append(replace(entry, alias=shown[entry.mark]))
             elif entry.alias or isinstance(entry, _Over):
                 found.append(entry)
             else:
@@ -245,8 +269,8 @@ class _Reading:
         self, entry: _Entry, columns: dict[str, str], outputs: Outputs
     ) -> Item | Group | Computed:
         match entry:
-            case _Key(alias=alias, node=node):
-                return Group(alias=alias or "", column=columns[mark(node)])
+            case _Key(alias=alias):
+                return Group(alias=alias or "", column=columns[entry.mark])
             case _Over(alias=alias, tree=tree, place=place):
                 return Computed(alias=alias, expression=outputs.computed(tree), place=place)
             case Item():
@@ -256,9 +280,9 @@ class _Reading:
 
     def levels(
         self, clause: exp.Group | None
-    ) -> tuple[exp.Group | None, Choice["rollup", "cube"] | None]:
-        """The clause with plain columns, and by which of their subsets is summed too."""
-        parts = [] if clause is None else clause.expressions
+    ) -> tuple[Choice["rollup", "cube"] | None, list[exp.Expression]]:
+        """By which subsets of the columns is summed too, and the entries that name columns."""
+        parts = [] if clause is None else list(clause.expressions)
         several = [part for part in parts if isinstance(part, exp.Cube | exp.Rollup)]
         sets = None if clause is None else clause.find(exp.GroupingSets)
         if sets is not None or (several and len(parts) > 1):
@@ -268,81 +292,101 @@ class _Reading:
                 sets or several[0],
             )
         if not several:
-            return clause, None
+            return None, parts
+        if not several[0].expressions:
+            raise self.aggregates.fault("it groups by no column", "Name the columns.", several[0])
         kind: Choice["rollup", "cube"] = "rollup" if isinstance(several[0], exp.Rollup) else "cube"
-        return exp.Group(expressions=several[0].expressions), kind
+        return kind, list(several[0].expressions)
 
-    def group_keys(self, clause: exp.Group | None, entries: list[_Entry]) -> list[Node]:
+    def group_keys(
+        self, clause: exp.Group | None, parts: list[exp.Expression], entries: list[_Entry]
+    ) -> list[_Key]:
         """The expressions to group by, each once."""
-        plain = [entry.node for entry in entries if isinstance(entry, _Key)]
         if clause is None:
             return []
         if clause.args.get("all") is True and given(clause) == {"all"}:
-            return list({mark(node): node for node in plain}.values())
+            plain = [entry for entry in entries if isinstance(entry, _Key)]
+            return list({key.mark: key for key in plain}.values())
         if given(clause) != {"expressions"}:
             shown = refusals.fragment(clause).strip()
             raise self.aggregates.fault(
                 f"it groups in more than one way, at {shown!r}", "Name the columns.", clause
             )
-        return [self.group_key(key, entries) for key in clause.expressions]
+        return [self.group_key(part, entries) for part in parts]
 
-    def group_key(self, key: object, entries: list[_Entry]) -> Node:
+    def group_key(self, at: exp.Expression, entries: list[_Entry]) -> _Key:
         """What one entry of GROUP BY means: a position, an alias, a column or an expression."""
-        node = self.source.reader.read(key)
+        node = self.source.reader.read(at)
+        plain = [entry for entry in entries if isinstance(entry, _Key)]
         if isinstance(node, Literal):
-            place = node.value
-            if type(place) is int and 1 <= place <= len(entries):
-                entry = entries[place - 1]
+            number = node.value
+            if type(number) is int and 1 <= number <= len(entries):
+                entry = entries[number - 1]
                 if isinstance(entry, _Key):
-                    return entry.node
+                    return entry
             raise self.aggregates.fault(
-                f"it groups by the constant {text_of(node)[:60]}", "Name the group columns.", key
+                f"it groups by the constant {text_of(node)[:60]}", "Name the group columns.", at
             )
         if isinstance(node, Name):
-            for entry in entries:
-                if isinstance(entry, _Key) and entry.alias and _same(entry.alias, node.name):
-                    return entry.node
-        return self.source.resolve(node, key)
+            for entry in plain:
+                if entry.alias and _same(entry.alias, node.name):
+                    return entry
+        found, place = self.source.resolve(node, at), places.of_node(self.text, at)
+        return _Key(alias=None, name="", node=found, at=at, place=place)
 
-    def shown(self, keys: list[Node], entries: list[_Entry]) -> dict[str, str]:
+    def shown(self, keys: list[_Key], entries: list[_Entry]) -> dict[str, str]:
         """Each group's name in the released table by its mark."""
         plain = [entry for entry in entries if isinstance(entry, _Key)]
-        aliases = {mark(entry.node): entry.name for entry in plain}
+        aliases = {entry.mark: entry.name for entry in plain}
         shown: dict[str, str] = {}
         for key in keys:
-            alias = aliases.get(mark(key)) or (
-                self.source.shown(key) if isinstance(key, Name) else ""
+            node = key.node
+            alias = aliases.get(key.mark) or (
+                self.source.shown(node) if isinstance(node, Name) else ""
             )
-            if not alias or isinstance(key, Literal):
+            if not alias or isinstance(node, Literal):
                 raise self.aggregates.fault(
-                    f"its group {text_of(key)[:60]!r} has no name",
+                    f"its group {text_of(node)[:60]!r} has no name",
                     "Select it with one: SELECT FLOOR(age / 10) AS decade, ... GROUP BY decade.",
+                    key.at,
                 )
-            if mark(key) in shown or any(_same(alias, other) for other in shown.values()):
+            if key.mark in shown or any(_same(alias, other) for other in shown.values()):
                 raise self.aggregates.fault(
-                    f"it groups by {alias[:60]!r} twice", "Name each group once."
+                    f"it groups by {alias[:60]!r} twice", "Name each group once.", key.at
                 )
-            shown[mark(key)] = alias
+            shown[key.mark] = alias
         for entry in plain:
-            if mark(entry.node) not in shown:
+            if entry.mark not in shown:
                 raise self.aggregates.fault(
                     f"{text_of(entry.node)[:60]!r} is neither an aggregate nor behind GROUP BY",
                     "Put it behind GROUP BY, or inside an aggregate such as AVG(x).",
+                    entry.at,
                 )
         return shown
 
+    def refuse_margin(self, keys: list[_Key], shown: dict[str, str]) -> None:
+        """No group may be called as the column that tells sums apart."""
+        for key in keys:
+            if _same(MARGIN, shown[key.mark]):
+                raise self.aggregates.fault(
+                    f"its group is called {MARGIN!r}, as the column that tells sums apart",
+                    "Give it another name with AS.",
+                    key.at,
+                )
+
     def refuse_shadows(
-        self, keys: list[Node], shown: dict[str, str], where: Node | None, tree: exp.Select
+        self, keys: list[_Key], shown: dict[str, str], where: Node | None, tree: exp.Select
     ) -> None:
         """The name of a group expression must not be that of a column that is read anywhere."""
-        read = {name for node in keys for name in names(node)}
+        read = {name for key in keys for name in names(key.node)}
         read |= set(names(where)) if where is not None else set()
         for projection in tree.expressions:
             read |= {column.name for column in projection.find_all(exp.Column)}
         for key in keys:
-            alias = shown[mark(key)]
-            if not isinstance(key, Name) and any(_same(alias, name) for name in read):
+            alias = shown[key.mark]
+            if not isinstance(key.node, Name) and any(_same(alias, name) for name in read):
                 raise self.aggregates.fault(
                     f"{alias[:60]!r} names both a column and an expression",
                     "Give the expression another name with AS.",
+                    key.at,
                 )

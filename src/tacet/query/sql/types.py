@@ -178,6 +178,7 @@ class Joined:
     on: tuple[tuple[str, str], ...]
     how: Literal["inner", "left"]
     columns: tuple[tuple[str, str], ...]
+    place: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,7 @@ class United:
 
     table: str
     steps: tuple[Step, ...] = ()
+    place: Place = field(default=None, compare=False, repr=False)
 
 
 Step = Condition | Derived | Joined | United
@@ -208,8 +210,9 @@ class Select:
 
     table: the first, as written. steps: what is done to its rows, in order.
     groups: the names of the group columns, in the order of GROUP BY; shown: their names in the
-    released table; margins: by which of their subsets is summed too. items: the output columns in
-    order; beside: aggregates that stand only inside of computed columns, and are released too.
+    released table; group_places: where they are written; margins: by which of their subsets is
+    summed too. items: the output columns in order; beside: aggregates that stand only inside of
+    computed columns, and are released too.
     having: which rows of the released table to keep; having_place: where that stands.
     limit, offset: how many of them, after how many.
     """
@@ -218,6 +221,7 @@ class Select:
     steps: tuple[Step, ...] = ()
     groups: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
+    group_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     margins: Literal["rollup", "cube"] | None = None
     items: tuple[Item | Group | Computed, ...]
     beside: tuple[Item, ...] = ()
