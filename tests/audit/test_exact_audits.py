@@ -19,6 +19,7 @@ from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, accounting
 from tacet.audit import HockeyStick, exact
 from tacet.errors import InvalidParameter
 from tacet.privacy import events
+from tacet.privacy.guarantees import Guarantee
 
 
 def response(epsilon: float, categories: int) -> Any:
@@ -68,6 +69,41 @@ def test_noise_without_end_is_cut_and_the_rest_counts() -> None:
     assert curve.violates(ApproxDP(0.4, 1e-6))
 
 
+def listed_about_nothing(epsilon: float, reach: int) -> Any:
+    """The same noise, listed at the same outputs whatever the count."""
+
+    def law(value: int) -> dict[int, float]:
+        whole = geometric(epsilon, reach + abs(value))(value)
+        return {k: whole[k] for k in range(-reach, reach + 1)}
+
+    return law
+
+
+@pytest.mark.parametrize("made", [geometric, listed_about_nothing])
+@pytest.mark.parametrize("reach", [5, 10, 24, 40])
+def test_what_is_left_out_accuses_nobody(made: Any, reach: int) -> None:
+    # Geometric noise of epsilon 1 keeps all of these; its divergence of order 2 is 0.7353.
+    curve = exact(made(1.0, reach), 0, 1)
+    mu = 2 * float(stats.norm.ppf(math.e / (1 + math.e)))
+    kept: list[Guarantee] = [PureDP(1), ApproxDP(1, 1e-12), ZCDP(0.5), RenyiDP(2.0, 0.736), GDP(mu)]
+    assert not any(curve.violates(promise) for promise in kept)
+    broken: list[Guarantee] = [
+        PureDP("0.8"),
+        ApproxDP("0.8", 1e-3),
+        ZCDP(0.2),
+        RenyiDP(2.0, 0.6),
+        GDP(0.8),
+    ]
+    assert all(curve.violates(promise) for promise in broken)
+
+
+def test_an_output_of_one_law_alone_breaks_what_it_must() -> None:
+    curve = exact(lambda x: {"a": 1 - 1e-6 * x, "b": 1e-6 * x}, 0, 1)
+    promises: list[Guarantee] = [PureDP(5), ApproxDP(1, 5e-7), ZCDP(1), RenyiDP(8.0, 3.0), GDP(1)]
+    assert all(curve.violates(promise) for promise in promises)
+    assert not curve.violates(ApproxDP(0, 1.1e-6))
+
+
 def test_both_directions_count() -> None:
     def law(value: int) -> dict[str, Fraction]:
         if value:
@@ -107,6 +143,17 @@ def test_every_event_is_tried(masses: list[tuple[int, int]], epsilon: float, del
             assert curve.delta(found - 1e-6) >= delta - 1e-9
     else:
         assert curve.delta(700.0) > delta
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_epsilon_is_no_less_where_delta_is_nearly_all_of_an_event(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    p, q = drawn.random(6) / 6, drawn.random(6) * 1e-12
+    delta = math.fsum(p) * (1 - 1e-11)
+    curve = HockeyStick(np.append(p, 1 - p.sum()), np.append(q, 1 - q.sum()))
+    left = sum(map(Fraction, p.tolist())) - Fraction(delta)
+    truth = math.log(left / sum(map(Fraction, q.tolist())))
+    assert truth <= curve.epsilon(delta) <= truth + 1e-11
 
 
 def test_divergences_of_other_promises() -> None:

@@ -265,6 +265,9 @@ def test_equal_scores_are_told_apart_by_place_alone() -> None:
     there = one_run(flat, ~coins, guesses=10)
     assert here.right + there.right == 10
     assert here.epsilon == 0 == there.epsilon
+    early = np.arange(100) < 50
+    assert one_run(flat, early, guesses=100).right == 100
+    assert anytime(flat, early).right == anytime(flat, early).guesses
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

@@ -97,6 +97,7 @@ def test_every_run_of_the_verdict_counts() -> None:
         ({"explore": 10}, "explore"),
         ({"confirm": 0}, "confirm"),
         ({"false_alarm": 0.0}, "false_alarm"),
+        ({"false_alarm": 1e-17}, "false_alarm"),
         ({"sample": lambda x, n: [0.0]}, "sample"),
     ],
     ids=lambda part: part if isinstance(part, str) else next(iter(part)),

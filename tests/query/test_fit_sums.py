@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.query.fit_wishes import COLUMNS, WISHES, Wished, exact
 
 import tacet
 from tacet import AddRemove, ReplaceOne
+from tacet.errors import InvalidParameter
 from tacet.privacy.neighbors import Neighbors
 from tacet.query.fit_rows import rows_of
 from tacet.query.fit_sums import noise_of, size_of
@@ -71,6 +73,38 @@ def test_no_row_is_worth_more_than_its_length() -> None:
     for wish, longest in zip(WISHES, reached, strict=True):
         assert longest <= radius(wish)
         assert longest > 0.99 * float(wish.bound)
+
+
+SIZES = [1e-320, 1e-163, 1e-155, 1e-100, 1e-40, 1.0, 1e60, -1e100]
+
+
+@pytest.mark.parametrize("bound", ["1e-40", "1e100"])
+@pytest.mark.parametrize("squared", [False, True])
+def test_no_row_is_worth_more_whatever_underflows(bound: str, squared: bool) -> None:
+    length = Fraction(bound) ** 2 if squared and bound == "1e-40" else Fraction(bound)
+    wish = Wished(vector=["x0"], value="y", bound=length, squared=squared, signed=squared)
+    pairs = list(itertools.product(SIZES, SIZES))
+    table = pa.table(
+        {"i": range(len(pairs)), "x": [x for x, _ in pairs], "y": [y for _, y in pairs]}
+    )
+    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.GDP(1)) as session:
+        start = session.table("t")
+        found = [exact(session, start.where(f"i = {i}"), [wish], [])[1] for i in table["i"]]
+    steps = float(length) / 2.0 ** (math.frexp(float(length))[1] - 40)
+    assert 0.99 * steps < max(map(abs, found)) <= steps * (1 + 2**-40) + 1
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("bound", ["1e-90", "1e101", "1e200", "1e400"])
+def test_lengths_out_of_reach_are_refused(bound: str, squared: bool) -> None:
+    wish = Wished(vector=["x0"], value="y", bound=Fraction(bound), squared=squared)
+    with (
+        tacet.Session(
+            {"t": pa.table({"x": [1.0], "y": [1.0]})}, unit=tacet.Row(), budget=tacet.GDP(1)
+        ) as session,
+        pytest.raises(InvalidParameter, match=r"^model=.* another unit"),
+    ):
+        exact(session, session.table("t"), [wish], [])
 
 
 def test_sums_are_of_cut_vectors_and_matrices() -> None:

@@ -18,7 +18,7 @@ from scipy import special
 
 from tacet import checks
 from tacet.audit.arguments import floats
-from tacet.audit.bounds import Bound, Floats, canaries
+from tacet.audit.bounds import Bound, Floats, canaries, ranked
 from tacet.errors import InvalidParameter
 
 __all__ = ["anytime", "log_evidence"]
@@ -126,7 +126,7 @@ def _clearness(values: Floats) -> Floats:
     """Signed ranks about the middle: positive for the upper half, larger for clearer ones."""
     if values.size < 2:
         raise InvalidParameter("scores", values.size, expected="at least two canaries")
-    ranks = np.empty(values.size)
-    ranks[np.argsort(values, kind="stable")] = np.arange(values.size)
-    centred: Floats = ranks - (values.size - 1) / 2
+    above = np.empty(values.size)
+    above[ranked(values)] = np.arange(values.size)
+    centred: Floats = (values.size - 1) / 2 - above
     return centred

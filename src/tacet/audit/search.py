@@ -29,6 +29,7 @@ Vary = Callable[[Pair, np.random.Generator], Pair]
 _KEPT: Final = 3
 _MOST: Final = 10**9
 _MOST_ROUNDS: Final = 10_000
+_LEAST_ALARM: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -81,7 +82,8 @@ def search(
                 at most false_alarm: the verdict counts samples that had no part in any choice.
     Source      Ding, Wang, Wang, Zhang, Kifer 2018 (StatDP); Bichsel, Steffen, Bogunovic, Vechev
                 2021 (DP-Sniper: learned events).
-    Raises InvalidParameter for no pairs, another claim, and numbers below 1.
+    Raises InvalidParameter for no pairs, another claim, numbers below 1, and a false_alarm below
+    1e-12.
 
     >>> drawn = np.random.default_rng(1)
     >>> halved = lambda x, n: x + drawn.laplace(scale=0.5, size=n)  # epsilon 2
@@ -105,7 +107,9 @@ def search(
     rounds = checks.positive_integer(generations=generations)
     if rounds > _MOST_ROUNDS:
         raise InvalidParameter("generations", generations, expected=f"at most {_MOST_ROUNDS:,}")
-    sure = 1 - checks.probability(false_alarm=false_alarm)
+    if checks.probability(false_alarm=false_alarm) < _LEAST_ALARM:
+        raise InvalidParameter("false_alarm", false_alarm, expected=f"{_LEAST_ALARM:g} or more")
+    sure = math.nextafter(1 - false_alarm, 1)  # up, so that no more is left than was asked for
     drawn = _generator(seed)
     tried = [_tried(sample, pair, claim, explore) for pair in population]
     count = len(tried)

@@ -37,6 +37,9 @@ _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
 _FARTHEST = 1e100
 """Numbers are cut here, so that their squares stay finite."""
+_LEAST, _MOST = Fraction(1, 10**40), Fraction(10**100)
+"""Lengths, and of matrices the square of the former: a square that underflows to 0 leaves a product
+of at most 1e100 and 1e-154, which is nothing beside them."""
 _LARGEST = sys.float_info.max
 _WORD = re.compile(r"\w+")
 
@@ -164,8 +167,10 @@ def counts_of(
     """The SQL of wishes, in one scan.
 
     columns: expressions by name, over those of the relation and the names of the mappings before.
-    Raises as `expressions.parse` does.
+    Raises as `expressions.parse` does, and InvalidParameter for lengths out of reach.
     """
+    for wish in wishes:
+        _check_bound(wish)
     for mapping in columns:
         relation = relation.beside(mapping)
     known, text = relation.columns, relation.text
@@ -268,6 +273,21 @@ def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
     between = whole * Fraction(root_up(Fraction(2))) + 2 * reach.rows * rounded
     l2_squared = min(told.l2_squared, between**2)
     return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
+
+
+def _check_bound(wish: Wish) -> None:
+    least = _LEAST**2 if wish.squared else _LEAST
+    if not least <= wish.bound <= _MOST:
+        kind, far = (
+            "matrices" if wish.squared else "vectors",
+            "small" if wish.bound < 1 else "large",
+        )
+        raise InvalidParameter(
+            "model",
+            f"sums of {kind} of too {far} a norm",
+            expected=f"norms from {float(least):g} to {float(_MOST):g}: tell the target, and what "
+            "bounds the loss, in another unit",
+        )
 
 
 def _unit_log2(wish: Wish) -> int:
