@@ -101,7 +101,7 @@ def test_a_first_look_names_what_the_search_cost() -> None:
     with opened(table, unit=unit, budget=tacet.PureDP(9)) as session:
         look = session.describe("t", budget=tacet.PureDP(4))
         with session.for_analyst("a", tacet.PureDP(1)) as part:
-            assert part.search_charge is None
+            assert not part.searches
     assert (look.before, look.request) == (tacet.PureDP(2), tacet.PureDP(4))
     assert look.spent + tacet.PureDP(2) == tacet.PureDP(9) - look.remaining
     for text in (str(look), look.to_html()):

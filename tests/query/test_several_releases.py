@@ -13,10 +13,12 @@ import pytest
 
 import tacet
 from tacet.errors import InvalidParameter
+from tacet.ledger.opening import open_ledger
 from tacet.query.replay import SEVERAL
 from tacet.query.several_releases import verify_record
 
 FRAME = pd.DataFrame({"id": range(40), "x": range(40)})
+SEED = tacet.SeededBits(3)
 
 
 def session(budget: Any) -> tacet.Session:
@@ -92,3 +94,73 @@ def test_charges_that_do_not_add_up_are_a_difference(budgets: tuple[Any, Any]) -
 def test_what_is_no_record_is_refused(given: Any) -> None:
     with pytest.raises(InvalidParameter):
         verify_record(json.dumps({"format": SEVERAL, "releases": given}))
+
+
+@pytest.fixture(scope="module")
+def looked() -> dict[str, Any]:
+    """The plain values of a first look whose session found how many rows of a person to keep."""
+    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2), most=9))
+    tables = {"t": FRAME, "other": FRAME[["id"]]}
+    with tacet.Session(tables, unit=unit, budget=tacet.PureDP(9), bits=SEED) as one:
+        text = one.describe("t", budget=tacet.PureDP(3)).to_json()
+        assert verify_record(text, ledger=one._ledger).holds
+        with one.for_analyst("a", tacet.PureDP(1)) as part:
+            below = json.loads(part.describe("t", budget=tacet.PureDP(1)).to_json())
+    # What another session paid for is said, and no difference.
+    assert told(json.dumps(below))["before"] == "noted"
+    found: dict[str, Any] = json.loads(text)
+    assert (found["before"], len(found["searches"])) == ("PureDP(epsilon=2.0)", 2)
+    assert told(text)["before"] == told(text)["summary"] == "ok"
+    return found
+
+
+def put(plain: dict[str, Any], path: tuple[Any, ...], value: Any) -> str:
+    """The text with another value at one place."""
+    changed = copy.deepcopy(plain)
+    part = changed
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    return json.dumps(changed)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "check"),
+    [
+        (("before",), "PureDP(epsilon=1.0)", "before"),
+        (("before",), None, "before"),
+        (("exact", "before"), {"guarantee": "PureDP", "epsilon": "1"}, "before"),
+        (("searches",), {}, "before"),
+        (("searches", "t", "rows"), [{"rows": 9, "rows_se": None}], "before"),
+        (("searches", "t", "query", "table"), "u", "before"),
+        (("searches", "t", "query", "aggregates", "rows", "most"), 8, "before"),
+        (("searches", "t", "exact", "request", "epsilon"), "2", "before"),
+        (("searches", "t", "salt"), "0" * 32, None),
+        (("people", "value"), 39, "summary"),
+        (("rows", "high"), 4_000.0, "summary"),
+        (("columns", 0, "present", "value"), 39, "summary"),
+        (("columns", 0, "mean", "low"), -1, "summary"),
+        (("columns", 0, "bars", 3, "count", "value"), 1.5, "summary"),
+        (("remaining",), "PureDP(epsilon=9.0)", "summary"),
+        (("reproducible",), False, "summary"),
+        (("table",), "other", "summary"),
+        (("spent",), "PureDP(epsilon=5.0)", "spent"),
+    ],
+)
+def test_a_look_tells_what_was_paid_before_and_what_was_released(
+    looked: dict[str, Any], path: tuple[Any, ...], value: Any, check: str | None
+) -> None:
+    found = told(put(looked, path, value))
+    assert check is None or found[check] == "differs"
+
+
+def test_searches_are_in_the_ledger_too(looked: dict[str, Any]) -> None:
+    found = verify_record(json.dumps(looked), ledger=open_ledger(None))
+    names = [check.name for check in found.checks if check.outcome == "differs"]
+    assert {"search in t: entry", "search in other: entry"} <= set(names)
+
+
+@pytest.mark.parametrize("searches", [[], 3, {"t": {}}, {"t": None}])
+def test_searches_that_are_none_are_refused(looked: dict[str, Any], searches: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        verify_record(put(looked, ("searches",), searches))

@@ -27,6 +27,7 @@ from tacet.query.sqltext import identifier
 from tacet.query.units import Person, Row, Unit
 
 if TYPE_CHECKING:
+    from tacet.query.release import Release
     from tacet.query.session import Session
 
 __all__ = [
@@ -138,23 +139,22 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
     return "session" if dataset is None else dataset
 
 
-def found_unit(session: Session, wanted: Person) -> tuple[Person, Guarantee]:
-    """The unit with the rows per person that are found privately, in every table; and its price.
+def found_unit(session: Session, wanted: Person) -> tuple[Person, dict[str, Release]]:
+    """The unit with the rows per person that are found privately; and by table the answers.
 
     session: one that protects the unit of the search, and pays for it.
     """
     assert wanted.search is not None
     most, found = wanted.searched.max_rows, 1
     assert most is not None
-    charges: list[Guarantee] = []
+    searches: dict[str, Release] = {}
     for name in session.tables:
         query = session.table(name).agg(rows=RowsPerPerson(most=most))
         part = wanted.search.budget * Fraction(1, len(session.tables))
         release = session.evaluate(query, budget=part)
         found = max(found, int(release.answers["rows"].values[0]))
-        charges.append(release.charge)
-    first, *others = charges
-    return wanted.found(found), sum(others, start=first)
+        searches[name] = release
+    return wanted.found(found), searches
 
 
 def scopes_of(

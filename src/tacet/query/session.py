@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NoReturn, Self, overload
+from typing import Any, overload
 
 from tacet.accounting.charges import request_price
 from tacet.bits import RandomBits, source_of
@@ -132,7 +132,7 @@ class Session(SubSessions):
             self._budget = self._ledger.open_account(self._dataset, budget, terms).budget
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
-                self.unit, self.search_charge = found_unit(self, unit)
+                self.unit, self.searches = found_unit(self, unit)
         except BaseException:
             self._engine.close()
             raise
@@ -380,25 +380,8 @@ class Session(SubSessions):
         """The question a SELECT asks, and the SELECT itself; reads and spends nothing."""
         return question(text, start=self.table, keys=keys, level_weights=level_weights)
 
-    def close(self) -> None:
-        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
-        self._closed = True
-        if not self._above:
-            self._engine.close()
-        if self._owns_ledger:
-            self._ledger.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Session({', '.join(self._starts)}; protects {self.unit}; left {self.remaining})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
     def _asked(self, given: Any, keys: GivenKeys, level_weights: GivenLevelWeights) -> Asked:
         rest: Any = {"keys": keys, "level_weights": level_weights, "account": self._budget}

@@ -7,15 +7,16 @@ Releases that were asked together have one charge, and one salt by which that is
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tacet.errors import InvalidParameter, WrongUnit
+from tacet.errors import InvalidParameter
 from tacet.ledger.ledger import Ledger
 from tacet.privacy.guarantees import Guarantee
 from tacet.query.codec import decode
+from tacet.query.looked_record import check_before, check_summary, total
 from tacet.query.replay import SEVERAL, Stated, parsed, read_stated
 from tacet.query.verification import Verification, verify
 from tacet.query.verified_lines import Check, differs, ok
@@ -32,7 +33,8 @@ def verify_record(
 
     text: as `Release.to_json`, `Batch.to_json` or `Description.to_json` wrote it. ledger: where the
     charges should stand; dataset: in which account, by default in any. Of several releases each is
-    one line where nothing differs, and their charges must add up to what was spent. Raises
+    one line where nothing differs, and their charges must add up to what was spent; a first look
+    must tell their numbers, and what was paid before it. Raises
     InvalidParameter for text that is no such record. A release that says something else than what
     comes out is no error, but a `Check` that differs.
 
@@ -49,22 +51,48 @@ def verify_record(
     fields = parsed(text)
     if fields.get("format") != SEVERAL:
         return verify(text, ledger=ledger, dataset=dataset)
-    given = fields.get("releases")
+    given, before = fields.get("releases"), fields.get("searches", {})
     if not isinstance(given, dict) or not 1 <= len(given) <= _MOST:
         raise InvalidParameter("releases", "...", expected=f"an object of 1 to {_MOST:,} releases")
-    checks: list[Check] = []
-    known: dict[str, list[Stated]] = {}
-    for name, release in given.items():
-        one = json.dumps(release)
-        stated = read_stated(one)
-        checks += _told(name, verify(one, ledger=ledger, dataset=dataset))
-        alike = known.setdefault(stated.salt, [])
+    if not isinstance(before, dict) or len(before) > _MOST:
+        raise InvalidParameter("searches", "...", expected=f"an object of up to {_MOST:,} releases")
+    reading = _Reading(ledger=ledger, dataset=dataset)
+    searches = {name: reading.one(f"search in {name}", one) for name, one in before.items()}
+    charges = len(reading.charges)
+    releases = {name: reading.one(name, one) for name, one in given.items()}
+    checks = [*reading.checks, _spent(fields, reading.charges[charges:])]
+    if "columns" in fields or "before" in fields or before:
+        checks += check_before(fields, list(releases.values()), searches)
+        checks.append(check_summary(fields, releases))
+    return Verification(checks=tuple(checks))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """The releases of a record, one after the other.
+
+    known: those before by their salts; charges: of each salt once; checks: what was found.
+    """
+
+    ledger: Ledger | None
+    dataset: str | None
+    known: dict[str, list[Stated]] = field(default_factory=dict)
+    charges: list[Guarantee] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    def one(self, name: str, plain: object) -> Stated:
+        """What one of them states."""
+        text = json.dumps(plain)
+        stated = read_stated(text)
+        self.checks.extend(_told(name, verify(text, ledger=self.ledger, dataset=self.dataset)))
+        alike = self.known.setdefault(stated.salt, [])
         if not all(_together(stated, other) for other in alike):
             said = "its salt is that of another release, with which it was not asked together"
-            checks.append(differs(f"{name}: salt", said))
+            self.checks.append(differs(f"{name}: salt", said))
+        if not alike:
+            self.charges.append(stated.charge)
         alike.append(stated)
-    checks.append(_spent(fields, [alike[0].charge for alike in known.values()]))
-    return Verification(checks=tuple(checks))
+        return stated
 
 
 def _together(one: Stated, other: Stated) -> bool:
@@ -94,11 +122,8 @@ def _spent(fields: Mapping[str, Any], charges: Sequence[Guarantee]) -> Check:
     exact = fields.get("exact")
     stated = exact.get("spent") if isinstance(exact, dict) else None
     spent: Guarantee = decode(stated, Guarantee, at="exact.spent")
-    first, *others = charges
-    total: Guarantee | None = None
-    with contextlib.suppress(WrongUnit):  # of two kinds, or two orders
-        total = sum(others, start=first)
-    if spent != total or repr(spent) != fields.get("spent"):
-        made = "of several kinds, which do not add up" if total is None else total
+    whole = total(charges) if charges else None
+    if spent != whole or repr(spent) != fields.get("spent"):
+        made = "of several kinds, which do not add up" if whole is None else whole
         return differs("spent", f"{spent} is stated, but the charges are {made}")
     return ok("spent", f"{spent}, in {len(charges):,} charges")

@@ -1,4 +1,4 @@
-"""Sub-sessions: over parts of the people, and of analysts with limits of their own."""
+"""Sub-sessions, over parts of the people and of analysts, and how sessions end, together."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, NoReturn, Self
 
 from tacet.accounting.filters.additive import Filter
 from tacet.bits import RandomBits
@@ -16,6 +17,7 @@ from tacet.query.analysts import AnalystLedger
 from tacet.query.columns import Key, check_keys
 from tacet.query.engines.protocol import Engine
 from tacet.query.opening import check_alive, check_limit
+from tacet.query.release import Release
 from tacet.query.rows import Rows
 from tacet.query.splitting import PartLedger, digest_of, part_of, parted
 from tacet.query.units import Unit
@@ -24,21 +26,22 @@ __all__ = ["SubSessions"]
 
 
 class SubSessions:
-    """What a session can be divided into.
+    """What a session can be divided into, and until when it is open.
 
-    Each is a session over the same engine: it closes with the one it came from, and what it spends
-    is debited there too.
+    Each part is a session over the same engine: it closes with the one it came from, and what it
+    spends is debited there too.
     """
 
     unit: Unit
-    search_charge: Guarantee | None = None
-    """What was charged at opening to find `max_rows`, by the session that found it alone."""
+    searches: Mapping[str, Release] = MappingProxyType({})
+    """By table the answers by which `max_rows` was found, of the session that found it alone."""
     _bits: RandomBits
     _budget: Guarantee
     _dataset: str
     _engine: Engine
     _ledger: Ledger  # or one that stands for an analyst or a part of it
     _notes: Mapping[str, str | None]
+    _owns_ledger: bool
     _starts: Mapping[str, Rows]
     _above: tuple[SubSessions, ...] = ()  # those it came from
     _closed: bool
@@ -48,6 +51,23 @@ class SubSessions:
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed
+
+    def close(self) -> None:
+        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
+        self._closed = True
+        if not self._above:
+            self._engine.close()
+        if self._owns_ledger:
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session holds a budget: it cannot be pickled or copied.")
 
     def split(
         self,
@@ -107,7 +127,7 @@ class SubSessions:
 
     def _child(self, ledger: Any, budget: Guarantee, **changes: Any) -> Self:
         child, above = object.__new__(type(self)), (*self._above, self)
-        rest = {"_owns_ledger": False, "_above": above, "search_charge": None}
+        rest = {"_owns_ledger": False, "_above": above, "searches": {}}
         vars(child).update(vars(self), **rest, **changes)
         child._ledger, child._budget = ledger, budget
         return child

@@ -65,10 +65,10 @@ class Description:
     """A first look at a table. Everything in it may be published.
 
     people, rows: of the whole table, after bounding. columns: in the table's order. unit: what is
-    protected. request: what was allowed; spent: what was charged; before: what the session was
-    charged when it was opened, to find how many rows of a person to keep, None where that was
-    given; remaining: what the account holds afterwards. reproducible: the noise came from a seed
-    and protects nobody. releases: every answer that it is made of, by what was asked.
+    protected. request: what was allowed; spent: what was charged; remaining: what the account
+    holds afterwards. reproducible: the noise came from a seed and protects nobody. releases: every
+    answer that it is made of, by what was asked. searches: by table the answers by which the
+    session found, when it was opened, how many rows of a person to keep; none where that was given.
     """
 
     table: str
@@ -79,9 +79,17 @@ class Description:
     request: Guarantee
     spent: Guarantee
     remaining: Guarantee
-    before: Guarantee | None = None
     reproducible: bool = False
     releases: Mapping[str, Release] = dataclasses.field(default_factory=dict)
+    searches: Mapping[str, Release] = dataclasses.field(default_factory=dict)
+
+    @property
+    def before(self) -> Guarantee | None:
+        """What the session was charged for its searches; None where there were none."""
+        if not self.searches:
+            return None
+        first, *others = (release.charge for release in self.searches.values())
+        return sum(others, start=first)
 
     @property
     def costs(self) -> str:
@@ -98,7 +106,7 @@ class Description:
         found = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name not in {"columns", "people", "rows", "releases"}
+            if field.name not in {"columns", "people", "rows", "releases", "searches"}
         }
         found |= {name: repr(found[name]) for name in ("request", "spent", "remaining")}
         found["before"] = None if self.before is None else repr(self.before)
@@ -107,8 +115,11 @@ class Description:
 
     def to_json(self) -> str:
         """The same as JSON text, with a record of every answer, which `Release.verify` reads."""
-        releases = {name: json.loads(one.to_json()) for name, one in self.releases.items()}
-        record = {"exact": {"spent": encode(self.spent)}, "releases": releases}
+        record = {
+            "exact": {"spent": encode(self.spent), "before": encode(self.before)},
+            "searches": {name: json.loads(one.to_json()) for name, one in self.searches.items()},
+            "releases": {name: json.loads(one.to_json()) for name, one in self.releases.items()},
+        }
         return json.dumps({"format": SEVERAL, **self.to_dict(), **record}, indent=2)
 
     def to_html(self) -> str:

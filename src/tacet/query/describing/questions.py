@@ -110,7 +110,7 @@ def describe(
     # Not by what the account holds less: others may spend from it meanwhile.
     first, *others = (release.charge for release in look.releases.values())
     return dataclasses.replace(
-        description, spent=sum(others, start=first), before=session.search_charge
+        description, spent=sum(others, start=first), searches=dict(session.searches)
     )
 
 
