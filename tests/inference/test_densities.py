@@ -120,6 +120,11 @@ def test_confidence_must_lie_within_0_and_1(confidence: float) -> None:
             ends(confidence)
 
 
+def test_bounds_between_which_floats_do_not_tell_cells_apart_are_named() -> None:
+    with pytest.raises(InvalidParameter, match=r"^upper=1\.0000000000000004e\+16 .* lower, 1e\+16"):
+        inference.density([0.3], lower=1e16, upper=1e16 + 4, budget=GDP(1))
+
+
 def _normal(x: Floats, mean: float, deviation: float) -> Floats:
     return np.exp(-(((x - mean) / deviation) ** 2) / 2) / (deviation * math.sqrt(2 * math.pi))
 

@@ -213,6 +213,7 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(kind: str) -> None
         ({"budget": 1.0}, "budget"),
         ({"budget": GDP(0.001)}, "budget"),
         ({"tuning": 0.0}, "tuning"),
+        ({"tuning": 1e-200}, "tuning"),
         ({"feature_bounds": (1, 1)}, "feature_bounds"),
         ({"feature_bounds": (0, math.inf)}, "feature_bounds"),
         ({"feature_bounds": ([0, 0], [1, 1])}, "feature_bounds"),

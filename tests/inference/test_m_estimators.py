@@ -20,6 +20,7 @@ from tacet.inference.losses import Huber, LogCosh, SmoothedHuber, Tukey
 from tacet.inference.m_estimator import MEstimator, RidgeRegression
 from tacet.inference.poisson import PoissonRegression
 from tacet.inference.quantile_regression import QuantileRegression
+from tacet.inference.row_values import cut
 
 SLOPES = np.array([0.4, -0.3])
 
@@ -299,13 +300,19 @@ def test_data_of_any_kind_raise_nothing_and_answer_in_numbers(
     ("make", "options", "named"),
     [
         (poisson, {"largest": -1.0}, "largest"),
+        (poisson, {"largest": 1e200}, "largest"),
+        (poisson, {"largest": 1e-200}, "largest"),
+        (own, {"loss": Huber(1e-150)}, "score_bound"),
+        (own, {"loss": Huber(1e100)}, "score_bound"),
         (poisson, {"budget": GDP(0.001)}, "budget"),
         (own, {"loss": Huber}, "loss"),
         (own, {"loss": "huber"}, "loss"),
         (own, {"penalty": -1.0}, "penalty"),
         (own, {"start": math.nan}, "start"),
         (ridge, {"residual_bound": 0.0}, "residual_bound"),
+        (ridge, {"residual_bound": 1e60}, "residual_bound"),
         (middle, {"quantile": 1.0}, "quantile"),
+        (middle, {"quantile": 1e-300}, "quantile"),
         (middle, {"quantile": "half"}, "quantile"),
         (middle, {"target_bounds": (1, 1)}, "target_bounds"),
     ],
@@ -315,6 +322,13 @@ def test_arguments_that_cannot_be_used_are_named(
 ) -> None:
     with pytest.raises(InvalidParameter, match=f"^{named}="):
         make(SeededBits(6), **options).fit(*line(500, np.random.default_rng(6)))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble, np.int8])
+@pytest.mark.parametrize("bound", [0.1, 0.3, 0.7, 1 / 3])
+def test_numbers_of_any_type_are_cut_at_the_bound_itself(kind: Any, bound: float) -> None:
+    found = cut(np.array([5, -5, 0], dtype=kind), -bound, bound)
+    assert found.tolist() == [bound, -bound, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 
 from tacet import checks
 from tacet.bits import RandomBits
+from tacet.errors import InvalidParameter
 from tacet.extras import require
 from tacet.inference.distributions import Histogram, histogram
 from tacet.inference.records import Floats, public_range
@@ -138,7 +139,13 @@ def density(
     True
     """
     low, high = public_range(lower, upper, of="x")
-    cells = histogram(x, edges=np.linspace(low, high, _CELLS + 1), budget=budget, bits=bits)
+    edges = np.linspace(low, high, _CELLS + 1)
+    if not (np.diff(edges) > 0).all():
+        expected = (
+            f"so far above lower, {lower}, that floats tell {_CELLS} cells between them apart"
+        )
+        raise InvalidParameter("upper", upper, expected=expected)
+    cells = histogram(x, edges=edges, budget=budget, bits=bits)
     # Heights, 1 on average: n is public, so that what the noise adds to the whole can go.
     heights = cells.counts * (_CELLS / cells.n)
     heights += 1 - heights.mean()

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from tacet import checks
 from tacet.bits import RandomBits, source_of
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator
@@ -30,7 +29,7 @@ from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting, Steps, rest
 from tacet.inference.predictors import LinearPredictor
-from tacet.inference.records import Floats, public_pair
+from tacet.inference.records import Floats, public_pair, public_size
 from tacet.inference.row_values import Matrix, People, RowValue, Source
 from tacet.inference.sandwich import Errors, Step, standard_errors
 from tacet.inference.tables import Table, open_table, table_range, table_scaling
@@ -107,7 +106,7 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
         sample_weight: as for `MEstimator.fit`.
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        tuning = checks.positive(tuning=self.tuning)
+        tuning = public_size(tuning=self.tuning)
         x, target, counts = paired(self, X, y, sample_weight)
         scales = scaling(self.feature_bounds, features=x.shape[1])
         low, high = public_pair("target_bounds", self.target_bounds, of="y")
@@ -123,7 +122,7 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
     def fit_table(self, table: Table) -> LinearRegression:
         """Fit to a table of a session, which hands it in: see `tacet.Session.fit`."""
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        tuning = checks.positive(tuning=self.tuning)
+        tuning = public_size(tuning=self.tuning)
         scales = table_scaling(self.feature_bounds, table)
         low, high = public_pair("target_bounds", table_range(self.target_bounds, table), of="y")
         half = (high - low) / 2

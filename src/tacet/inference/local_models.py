@@ -23,7 +23,7 @@ from tacet.inference.local_regression import LocalFit, dealt, shares
 from tacet.inference.losses import Huber, Logistic, Loss
 from tacet.inference.m_estimator import checked_loss
 from tacet.inference.predictors import LinearPredictor, ManyPeople, TwoClasses, two_classes
-from tacet.inference.records import Floats
+from tacet.inference.records import Floats, public_size
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["LocalLinearRegression", "LocalLogisticRegression", "LocalMEstimator"]
@@ -169,7 +169,7 @@ class LocalLinearRegression(LocalMEstimator):
             raise MissingBound(
                 "residual_bound", expected="a public size beyond which residuals are cut"
             )
-        self._fit_all(X, y, loss=Huber(checks.positive(residual_bound=self.residual_bound)))
+        self._fit_all(X, y, loss=Huber(public_size(residual_bound=self.residual_bound)))
         return self
 
 

@@ -27,7 +27,7 @@ from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.predictors import LinearPredictor
-from tacet.inference.records import Floats
+from tacet.inference.records import Floats, public_size
 from tacet.inference.row_values import Source
 from tacet.inference.tables import Table, open_table, table_scaling
 from tacet.privacy.guarantees import Guarantee
@@ -269,7 +269,7 @@ class RidgeRegression(MEstimator):
             raise MissingBound(
                 "residual_bound", expected="a public size beyond which residuals are cut"
             )
-        return Huber(checks.positive(residual_bound=self.residual_bound))
+        return Huber(public_size(residual_bound=self.residual_bound))
 
 
 def checked_loss(loss: object) -> Loss:
@@ -283,8 +283,8 @@ def checked_loss(loss: object) -> Loss:
             "tacet.inference.losses.Huber(1.0)",
         )
     known = cast("Loss", loss)
-    checks.positive(score_bound=known.score_bound)
-    checks.positive(curvature_bound=known.curvature_bound)
+    public_size(score_bound=known.score_bound)
+    public_size(curvature_bound=known.curvature_bound)
     if not all(map(_row_by_row, (known.score, known.curvature))):
         raise InvalidParameter(
             "loss",

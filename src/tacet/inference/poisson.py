@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacet import checks
 from tacet.bits import RandomBits, source_of
 from tacet.errors import MissingBound
 from tacet.inference.budgets import check_budget, gdp_budget
@@ -27,7 +26,7 @@ from tacet.inference.newton import Newton, Start, Trail, trail
 from tacet.inference.noisy_sums import Moment, NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
-from tacet.inference.records import Floats
+from tacet.inference.records import Floats, public_size
 from tacet.inference.row_values import People, RowValue, Source, curvature_of
 from tacet.inference.sandwich import standard_errors
 from tacet.inference.tables import Table, open_table, table_scaling
@@ -134,7 +133,7 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
             raise MissingBound(
                 "largest", expected="a public bound of the counts, known without looking at them"
             )
-        return Poisson(checks.positive(largest=self.largest))
+        return Poisson(public_size(largest=self.largest))
 
     def _fit(self, source: Source, asked: Guarantee, scales: Scaling, loss: Poisson) -> None:
         size, typical = scales.size, loss.most / 8

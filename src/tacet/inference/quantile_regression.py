@@ -38,6 +38,7 @@ __all__ = ["QuantileRegression"]
 _GROWTHS: Final = [(Fraction(3), 5), (Fraction(2), 5)]
 _PILOT: Final = Fraction(30, 100)
 _TUNING: Final = 1.345
+_RAREST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +148,9 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
         return self
 
     def _check_quantile(self) -> None:
-        if not 0 < checks.finite(quantile=self.quantile) < 1:
-            raise InvalidParameter("quantile", self.quantile, expected="strictly between 0 and 1")
+        if not _RAREST <= checks.finite(quantile=self.quantile) <= 1 - _RAREST:
+            expected = f"strictly between 0 and 1, and {_RAREST:g} or more from both"
+            raise InvalidParameter("quantile", self.quantile, expected=expected)
 
     def _fit(
         self, source: Source, asked: Guarantee, scales: Scaling, *, low: float, half: float

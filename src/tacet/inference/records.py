@@ -17,12 +17,23 @@ from tacet import checks
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.mechanisms.arrays import array_of
 
-__all__ = ["Floats", "column", "matrix", "public_pair", "public_range", "unit_values"]
+__all__ = [
+    "Floats",
+    "column",
+    "matrix",
+    "public_pair",
+    "public_range",
+    "public_size",
+    "unit_values",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _FARTHEST: Final = 1e100
 """Squares of bounds, and of noise in their unit, stay finite, so that no answer can fail."""
+
+_SIZES: Final = (1e-40, 1e40)
+"""Sizes whose fourth powers, times those of matrices, stay far from both ends of a float."""
 
 
 def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
@@ -78,6 +89,19 @@ def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[
     if high - low < 1 / _FARTHEST:
         raise InvalidParameter("upper", upper, expected=f"1e-100 above lower, {lower}, or more")
     return low, high
+
+
+def public_size(**arguments: float) -> float:
+    """The one named argument, a public number from 1e-40 to 1e40; else InvalidParameter.
+
+    >>> public_size(largest=20)
+    20.0
+    """
+    ((argument, given),) = arguments.items()
+    least, most = _SIZES
+    if not least <= (size := checks.positive(**arguments)) <= most:
+        raise InvalidParameter(argument, given, expected=f"a number from {least:g} to {most:g}")
+    return size
 
 
 def public_pair(argument: str, given: object, *, of: str) -> tuple[float, float]:

@@ -172,6 +172,7 @@ def curvature_of(loss: Loss) -> RowValue:
 
 def cut(values: Floats, least: float, most: float) -> Floats:
     """Within bounds; what is no number is 0."""
-    found: Floats = np.asarray(np.clip(values, least, most))  # NaN stays
+    # As float64 first: a narrower type would round the bounds. NaN stays.
+    found: Floats = np.asarray(np.clip(np.asarray(values, dtype=np.float64), least, most))
     found[np.isnan(found)] = 0.0
     return found
