@@ -79,6 +79,15 @@ def test_budgets_over_numbers_and_over_instants() -> None:
     assert axes.get_xticklabels()[-1].get_text() in ("09", "9")
 
 
+def test_budgets_over_any_length_of_time_are_drawn_without_a_warning() -> None:
+    first = dt.datetime(2026, 11, 23, 8, 12, 42, tzinfo=dt.UTC)
+    axes = plots.budget([first, first], {"rho": [0, 1]}, limit=2.0)
+    places = axes.xaxis.get_major_locator()
+    for seconds in (1, 7, 200, 260, 400, 10_800, 15_000, 259_200, 388_800, 129_600_000):
+        found = places.tick_values(first, first + dt.timedelta(seconds=seconds))
+        assert 3 <= len(found) <= 11
+
+
 def test_coverage_beside_what_was_promised() -> None:
     axes = plots.coverage([10, 100], {"a": [0.9, 0.95]})
     assert ([10.0, 100.0], [0.9, 0.95]) in shown(axes)

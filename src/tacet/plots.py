@@ -171,7 +171,8 @@ def budget(
     if len(times) and all(isinstance(time, dt.date) for time in times):
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-        places = AutoDateLocator(maxticks=7)  # type: ignore[no-untyped-call]
+        # With these two it finds an interval for every range, from seconds to centuries.
+        places = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(places)
         axes.xaxis.set_major_formatter(
             ConciseDateFormatter(places)  # type: ignore[no-untyped-call]

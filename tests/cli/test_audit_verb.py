@@ -72,7 +72,7 @@ def test_a_broken_promise_is_code_one(run: Run, scores: Path) -> None:
         ('score,included\n2,0\n"1,1\n', [], "score in line 3"),
         ("score,score,included\n1,2,1\n", [], "each once"),
         ("score;included\n1;1\n", [], "each once"),
-        ("score,included\n", [], "no lines"),
+        ("score,included\n", [], "a line for each canary"),
         ("", [], "each once"),
         (f"score,included\n{'9' * 200_000},1\n", [], "no CSV"),
         ("score,included\n1,1\n2,0\n", ["--confidence", "2"], "--confidence"),

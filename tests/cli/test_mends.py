@@ -193,3 +193,74 @@ def test_what_a_ledger_keeps_needs_a_ledger(run: Run, visits: str, option: str) 
     assert ran.code == 2
     assert option in ran.err
     assert "--ledger" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--max-rows", "ten", "--epsilon", "1"), "--max-rows='ten' cannot be used: expected a wh"),
+        (("--max-rows", "0", "--epsilon", "1"), "--max-rows='0' cannot be used: expected a whole"),
+        (
+            ("--max-rows", "2", "--epsilon", "x"),
+            "--epsilon='x' cannot be used: expected a finite number.\n",
+        ),
+        (("--max-rows", "2", "--rho", "1", "--delta", "2"), "--delta='2' cannot be used"),
+        (("--max-rows", "2", "--epsilon", "1", "--level-weights", "1,a"), "--level-weights="),
+        (("--max-rows", "2", "--epsilon", "1", "--delimiter", ";;"), "--delimiter=';;'"),
+        (
+            ("--max-rows", "2", "--epsilon", "1", "--private-keys", "county"),
+            "Missing: --delta, such as --delta 1e-6, which --private-keys spends.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_as_the_option_that_says_it(
+    run: Run, visits: str, options: tuple[str, ...], said: str
+) -> None:
+    asked = "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"
+    ran = run("query", visits, "--unit", "person", *options, asked)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_numbers_of_a_budget_are_named_within_it(run: Run, visits: str, ledger: str) -> None:
+    book = ("--ledger", ledger, "--dataset", "v", "--budget", "epsilon=much")
+    ran = run("query", visits, *PERSON, *CHEAP, *book, COUNT)
+    assert "--budget, epsilon='much' cannot be used: expected a finite number." in ran.err
+
+
+def test_limits_are_written_as_the_budget_of_the_account(run: Run, ledger: str) -> None:
+    opening = ("ledger", "init", "--ledger", ledger, "--dataset", "v", "--budget", "rho=0.5")
+    ran = run(*opening, "--row", "--sub-account", "ana=epsilon=0.1")
+    assert ran.code == 2
+    assert "limit of a sub-account is written as the account's budget, such as rho=0.1" in ran.err
+    ran = run(*opening, "--row", "--sub-account", "ana=0.1")
+    assert "--sub-account='ana=0.1' cannot be used: expected NAME=epsilon=3" in ran.err
+
+
+def test_keys_under_a_header_are_not_taken_for_keys(run: Run, visits: str, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    keys.write_text("County\nA\nB\n")
+    asked = "SELECT county, COUNT(*) AS n FROM visits GROUP BY county"
+    ran = run("query", visits, *PERSON, *CHEAP, "--keys", f"county=@{keys}", asked)
+    assert ran.code == 2
+    assert "the first line is the column's name" in ran.err
+    assert run("query", visits, *PERSON, *CHEAP, "--keys", f"@{keys}", asked).code == 0
+
+
+def test_a_file_that_is_refused_is_named_and_not_shown(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("id,illness\n7,Smith HIV+\n")
+    for verb in (("verify",), ("audit",), ("plot", "errors", "--output", str(tmp_path / "a.svg"))):
+        ran = run(*verb, str(path))
+        assert ran.code == 2
+        assert f"FILE={str(path)!r} cannot be used" in ran.err
+        assert "Smith" not in ran.err
+
+
+def test_why_a_file_cannot_be_read_is_said(run: Run, visits: str, tmp_path: Path) -> None:
+    asked = ("query", visits, *PERSON, *CHEAP)
+    ran = run(*asked, "--columns", str(tmp_path / "no.json"), COUNT)
+    assert "can be read (No such file or directory)" in ran.err
+    latin = tmp_path / "latin.json"
+    latin.write_bytes("é".encode("latin-1"))
+    assert "(it is not in UTF-8)" in run(*asked, "--columns", str(latin), COUNT).err

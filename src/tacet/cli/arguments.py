@@ -30,7 +30,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A file in .csv, .tsv (also .gz) or .parquet (globs too), or file.duckdb::table.",
+        help="A file in .csv, .tsv (also .gz) or .parquet (patterns of these too), or "
+        "file.duckdb::table.",
         show_default=False,
     ),
 ]
@@ -45,7 +46,7 @@ PersonColumns = Annotated[
     ),
 ]
 MaxRows = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--max-rows",
         metavar="N",
@@ -54,7 +55,7 @@ MaxRows = Annotated[
     ),
 ]
 MaxGroups = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--max-groups",
         metavar="N",
@@ -64,7 +65,7 @@ MaxGroups = Annotated[
     ),
 ]
 MaxRowsPerGroup = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--max-rows-per-group",
         metavar="N",

@@ -13,7 +13,7 @@ import typer
 from tacet.cli import show
 from tacet.cli.account import exact_option
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
-from tacet.cli.options import read_text
+from tacet.cli.options import of_file, read_text
 from tacet.cli.scores import read_scores
 from tacet.errors import InvalidParameter
 
@@ -85,7 +85,8 @@ def audit(
         if method == "f-dp" and not loss:
             expected = "--delta above 0, since Gaussian DP has no epsilon at 0"
             raise InvalidParameter("--delta", delta, expected=expected)
-        scores, included = read_scores(read_text("FILE", file))
+        with of_file(file):
+            scores, included = read_scores(read_text("FILE", file))
         bound = _bound(method, scores, included, delta=loss, confidence=sure)
         refuted = most is not None and bound.contradicts(most)
         if as_json:

@@ -73,7 +73,7 @@ def describe(
     *,
     unit: PersonColumns = None,
     max_rows: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--max-rows",
             metavar="N",
@@ -126,9 +126,7 @@ def describe(
 ) -> None:
     """The verb; its help is `HELP`."""
     with reporting():
-        request = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu).guarantee(
-            "--epsilon, --rho, --mu"
-        )
+        request = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu).guarantee()
         whose, rest = _unit(unit or [], max_rows, row=row, request=request)
         file = DataFile(data=data, delimiter=delimiter)
         account = account_of(ledger, {"--dataset": dataset}, budget)
@@ -159,7 +157,7 @@ def describe(
 
 
 def _unit(
-    persons: list[str], max_rows: int | None, *, row: bool, request: Guarantee
+    persons: list[str], max_rows: str | None, *, row: bool, request: Guarantee
 ) -> tuple[Unit, Guarantee]:
     """What is protected, and what is left of the request for the look itself."""
     if row or not persons or max_rows is not None:

@@ -239,12 +239,12 @@ def _rows(text: str) -> list[dict[str, Any]]:
         found = None
     rows = found.get("rows") if isinstance(found, dict) else None
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise InvalidParameter("FILE", "other text", expected=expected)
+        raise InvalidParameter("FILE", text, expected=expected)
     names = list(rows[0])
     numbers = [f"{name}{end}" for name in _answers(names) for end in _ENDS]
     for row in rows:
         if list(row) != names or not all(_is_plain(row[name]) for name in numbers) or not numbers:
-            raise InvalidParameter("FILE", "other rows", expected=expected)
+            raise InvalidParameter("FILE", text, expected=expected)
     return rows
 
 

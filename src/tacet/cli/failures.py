@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -53,6 +54,27 @@ EXIT_CODES = (
     "other terms or cannot be used; 130 interrupted."
 )
 """For the help of every verb."""
+
+_OPTIONS = {
+    name: f"--{name.replace('_', '-')}"
+    for name in (
+        "delimiter",
+        "error",
+        "ledger",
+        "level_weights",
+        "max_groups",
+        "max_rows",
+        "max_rows_per_group",
+        "unit",
+    )
+}
+"""Arguments in Python that are options under the same name."""
+
+_PYTHON = re.compile(
+    r", written as int, float, decimal text, Decimal or Fraction"
+    r"| \(int, float or Fraction\)|, or None for memory"
+)
+"""What an error says to those who write Python alone."""
 
 _HINTS = {
     "budget": "Write --budget epsilon=3, which opens the account.",
@@ -157,8 +179,12 @@ def _told(error: Exception, said: str) -> str:
                 said = f"Missing: {wanted}."
             elif isinstance(error, MissingBound):
                 said = said.replace(f"expected {expected}", f"expected {wanted}")
+            elif argument == "budget" and "private keys spend it" in expected:
+                said = "Missing: --delta, such as --delta 1e-6, which --private-keys spends."
+            if argument in _OPTIONS and said.startswith(f"{argument}="):
+                said = said.replace(argument, _OPTIONS[argument], 1)
             hinted = hint is not None and (value is None or argument != "budget")
-            return f"{said} {hint if hinted else ''}".rstrip()
+            return _PYTHON.sub("", f"{said} {hint if hinted else ''}".rstrip())
         case WrongUnit(left=left, right=right):
             return f"{left} cannot be counted in {right}. {unit_mend(left, right)}"
         case TacetError():

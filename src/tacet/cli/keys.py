@@ -56,7 +56,9 @@ def key_texts(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
         column, listed = assignment("--keys", text, form=_FORM)
         if column in found:
             raise InvalidParameter("--keys", text, expected="each column once")
-        keys = _from_file(listed[1:]) if listed.startswith("@") else _from_list(text, listed)
+        keys = (
+            _from_file(column, listed[1:]) if listed.startswith("@") else _from_list(text, listed)
+        )
         if not keys:
             raise InvalidParameter("--keys", text, expected=_FORM)
         found[column] = keys
@@ -106,6 +108,14 @@ def _from_list(text: str, listed: str) -> tuple[str, ...]:
     return tuple(rows[0])
 
 
-def _from_file(name: str) -> tuple[str, ...]:
+def _from_file(column: str, name: str) -> tuple[str, ...]:
     lines = read_text("--keys", Path(name)).split("\n")
-    return tuple(line for line in (line.removesuffix("\r") for line in lines) if line)
+    keys = tuple(line for line in (line.removesuffix("\r") for line in lines) if line)
+    if keys and keys[0].strip().casefold() == column.casefold():  # it would be a key of its own
+        raise InvalidParameter(
+            "--keys",
+            f"{column}=@{name}",
+            expected="keys alone, one a line, where the first line is the column's name. Take it "
+            "out, or write --keys @TABLE.csv for a table with a header",
+        )
+    return keys

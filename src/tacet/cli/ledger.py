@@ -149,7 +149,9 @@ def init_ledger(
             assignment("--sub-account", text, form="NAME=KIND=X, such as ana=epsilon=0.5")
             for text in sub_account or []
         ]
-        limits = [(name, budget_of(text, option="--sub-account")) for name, text in parts]
+        limits = [
+            (name, budget_of(text, option="--sub-account", name=f"{name}=")) for name, text in parts
+        ]
         account = account_of(ledger, {"--dataset": dataset}, budget)
         is_new(ledger, dataset, account)
         with opened(ledger, must_exist=False) as book:

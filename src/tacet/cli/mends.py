@@ -54,18 +54,24 @@ def unit_mend(request: Any, budget: object) -> str:
     """
     from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
-    options = "--epsilon"
+    options, limit = "--epsilon", "epsilon=0.5"
     kinds: list[type[PureDP | ApproxDP | ZCDP | GDP]] = [PureDP]
+    taken: tuple[type, ...] = (PureDP,)
     match budget:
         case ApproxDP():
+            limit, taken = "epsilon=0.5,delta=1e-8", (PureDP, ApproxDP)
             options = "--epsilon, with --delta or without"
             kinds = [ApproxDP, PureDP]
         case ZCDP():
             options, kinds = "--rho", [ZCDP, PureDP]
+            limit, taken = "rho=0.1", (PureDP, ApproxDP, ZCDP, GDP)
         case GDP():
             options, kinds = "--mu or --epsilon", [GDP, PureDP]
+            limit, taken = "mu=0.5", (PureDP, GDP)
         case _:
             pass  # every account takes pure DP
+    if isinstance(request, taken):  # a question would not have been refused
+        return f"The limit of a sub-account is written as the account's budget, such as {limit}."
     for kind in kinds:
         with contextlib.suppress(
             Exception

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tacet.query.columns import Fact
     from tacet.query.units import Unit
 
-__all__ = ["Price", "assignment", "budget_of", "facts_of", "read_text", "unit_of"]
+__all__ = ["Price", "assignment", "budget_of", "facts_of", "of_file", "read_text", "unit_of"]
 
+_LONGEST_COUNT = 30
 _BUDGETS = (
     "one of epsilon (pure DP; approximate DP with delta), rho (zero-concentrated DP) and mu "
     "(Gaussian DP), each with delta where one is wanted"
@@ -36,8 +37,22 @@ class Price:
     rho: str | None = None
     mu: str | None = None
 
-    def guarantee(self, argument: str) -> Guarantee:
-        """The budget; InvalidParameter, naming `argument`, where the numbers make none."""
+    def guarantee(self, argument: str | None = None) -> Guarantee:
+        """The budget; InvalidParameter where the numbers make none.
+
+        argument: the option that all of them were written in; None where each has its own.
+        """
+        fault: InvalidParameter | None = None
+        try:
+            return self._made(argument or "--epsilon, --rho, --mu")
+        except InvalidParameter as error:
+            fault = error
+        name = fault.argument
+        if not name.startswith("--"):  # a number, under its own name
+            name = f"--{name}" if argument is None else f"{argument}, {name}"
+        raise InvalidParameter(name, fault.value, expected=fault.expected)
+
+    def _made(self, argument: str) -> Guarantee:
         from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
         match self:
@@ -63,32 +78,35 @@ class Price:
         return ",".join(found)
 
 
-def budget_of(text: str, *, option: str = "--budget") -> Guarantee:
+def budget_of(text: str, *, option: str = "--budget", name: str = "") -> Guarantee:
     """An account's budget: epsilon=3, or rho=0.5,delta=1e-8.
 
-    option: what is named where the text is none.
+    option: what is named where the text is none; name: what stands before it there, with `=`.
 
     >>> budget_of("epsilon=3"), budget_of("rho=0.5,delta=1e-8")
     (PureDP(epsilon=3.0), ZCDP(rho=0.5, delta=1e-08))
     """
     numbers: dict[str, str] = {}
+    form = f"{'NAME=' if name else ''}epsilon=3 or rho=0.5,delta=1e-8"
     for part in text.split(","):
-        name, value = assignment(option, part.strip(), form="epsilon=3 or rho=0.5,delta=1e-8")
-        if name not in {"epsilon", "delta", "rho", "mu"} or name in numbers:
-            raise InvalidParameter(option, text, expected=_BUDGETS)
-        numbers[name] = value
+        kind, sign, value = (piece.strip() for piece in part.partition("="))
+        if not sign or not kind:
+            raise InvalidParameter(option, name + text, expected=form)
+        if kind not in {"epsilon", "delta", "rho", "mu"} or kind in numbers:
+            raise InvalidParameter(option, name + text, expected=_BUDGETS)
+        numbers[kind] = value
     return Price(**numbers).guarantee(option)
 
 
 def unit_of(
     *,
     persons: Sequence[str],
-    max_rows: int | None,
-    max_groups: int | None = None,
-    max_rows_per_group: int | None = None,
+    max_rows: str | None,
+    max_groups: str | None = None,
+    max_rows_per_group: str | None = None,
     row: bool,
 ) -> Unit:
-    """The unit of privacy: persons by their columns, or single rows."""
+    """The unit of privacy: persons by their columns, or single rows; limits as written."""
     from tacet.query.units import Person, Row
 
     limits = {
@@ -115,12 +133,21 @@ def unit_of(
             expected="--max-rows, the most rows of one person that a question uses, or "
             "--max-groups with --max-rows-per-group" + (f", not {given[0]} alone" if given else ""),
         )
+    counts = {name: _count(name, value) for name, value in limits.items()}
     return Person(
         tuple(persons),
-        max_rows=max_rows,
-        max_groups=max_groups,
-        max_rows_per_group=max_rows_per_group,
+        max_rows=counts["--max-rows"],
+        max_groups=counts["--max-groups"],
+        max_rows_per_group=counts["--max-rows-per-group"],
     )
+
+
+def _count(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or len(text) > _LONGEST_COUNT or int(text) < 1:
+        raise InvalidParameter(option, text, expected="a whole number, 1 or above")
+    return int(text)
 
 
 def facts_of(bounds: Sequence[str], file: Path | None) -> dict[str, Fact]:
@@ -166,12 +193,31 @@ def assignment(option: str, text: str, *, form: str) -> tuple[str, str]:
 
 
 def read_text(option: str, path: Path) -> str:
-    """The text of a file that an option names; InvalidParameter where there is none."""
+    """The text of a file that an option names; InvalidParameter, with why, where there is none."""
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        pass
-    raise InvalidParameter(option, str(path), expected="a file in UTF-8 that can be read")
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+    except UnicodeDecodeError:
+        reason = "it is not in UTF-8"
+    except ValueError:  # U+0000 in the name
+        reason = "it cannot be opened"
+    expected = f"a file in UTF-8 that can be read ({reason})"
+    raise InvalidParameter(option, str(path), expected=expected)
+
+
+@contextlib.contextmanager
+def of_file(path: Path) -> Iterator[None]:
+    """Name FILE where what a reader of its text was given is refused: the text may hold data."""
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    if fault is not None:  # out here, so that nothing else is told of
+        if fault.argument not in {"FILE", "text"}:
+            raise fault
+        raise InvalidParameter("FILE", str(path), expected=fault.expected)
 
 
 def _read_facts(path: Path) -> dict[str, Fact]:

@@ -23,7 +23,7 @@ from tacet.cli.account import (
 from tacet.cli.failures import EXIT_CODES, reporting
 from tacet.cli.ledgers import opened
 from tacet.cli.mends import no_account
-from tacet.cli.options import read_text
+from tacet.cli.options import of_file, read_text
 from tacet.cli.scores import read_scores
 from tacet.errors import InvalidParameter, LedgerMismatch
 from tacet.extras import require
@@ -233,11 +233,18 @@ def _asked(kind: str, what: str, given: _Given) -> Callable[[], Drawn]:
             raise InvalidParameter("--ledger", None, expected="--ledger, which keeps the account")
         return lambda: _budget(url, dataset)
     if kind == "errors":
-        text = read_text("FILE", Path(what))
-        return lambda: drawing.errors(text, given["--column"])
+        release = Path(what)
+        text = read_text("FILE", release)
+
+        def errors() -> Drawn:
+            with of_file(release):
+                return drawing.errors(text, given["--column"])
+
+        return errors
     delta = _share("--delta", given["--delta"])
     if kind == "roc":
-        lines = read_scores(read_text("FILE", Path(what)))
+        with of_file(Path(what)):
+            lines = read_scores(read_text("FILE", Path(what)))
         promised = given["--promised"]
         if promised is None and delta is not None:
             raise InvalidParameter("--delta", given["--delta"], expected="it beside --promised")

@@ -52,13 +52,14 @@ SUMMARY = "Answer one SELECT about a table of people."
 
 HELP = f"""Answer one SELECT about a table of people, with differential privacy.
 
-The SELECT may hold COUNT, SUM, AVG, MEDIAN and QUANTILE(x, 0.9), with WHERE, GROUP BY, ORDER BY and
-LIMIT, over one table. The table is called as its file (visits.csv is visits; other signs than
-letters, digits and _ become _), and also data.
+The SELECT may hold COUNT, SUM, AVG, MEDIAN, QUANTILE(x, 0.9), STDDEV, CORR, HISTOGRAM and others,
+with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT, over one table. The table is called as its file
+(visits.csv is visits; other signs than letters, digits and _ become _), and also data.
 
 Every value of GROUP BY must be listed, with --keys or --columns: it is never read off the data.
 Or --private-keys finds those that enough people have, and spends a --delta.
-Every column that is summed or averaged needs public bounds, with --bounds or --columns.
+Means, quantiles and variances need public bounds of their columns, with --bounds or --columns; a
+SUM has less error with them.
 
 \b
 Examples:
@@ -238,9 +239,7 @@ def query(
             keys={} if table is not None else key_texts(keys or []),
             table=table,
             private=tuple(private or ()),
-            request=(price if wished is None else Price(epsilon="1")).guarantee(
-                "--epsilon, --rho, --mu"
-            ),
+            request=(price if wished is None else Price(epsilon="1")).guarantee(),
             level_weights=_weights(level_weights),
             assuming=assuming,
         )

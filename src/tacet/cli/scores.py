@@ -34,7 +34,7 @@ def read_scores(text: str) -> tuple[list[float], list[bool]]:
         scores.append(value)
         included.append(coin in _TRUE)
     if not scores:
-        raise InvalidParameter("FILE", "no lines below its header", expected="one line a canary")
+        raise InvalidParameter("FILE", text, expected="a line for each canary below its header")
     return scores, included
 
 
@@ -51,8 +51,8 @@ def _lines(text: str) -> list[tuple[int, str, str]]:
     except csv.Error:
         names, broken = ["text that is no CSV"], True
     if broken:
-        shown = ", ".join(names)
-        raise InvalidParameter("FILE", shown, expected="the columns score and included, each once")
+        expected = f"the columns score and included, each once, not {', '.join(names) or 'none'}"
+        raise InvalidParameter("FILE", text, expected=expected)
     return found
 
 

@@ -203,8 +203,8 @@ class Search:
             return InvalidParameter("--find", self.find, expected=expected)
         least = min(map(float, self.costs.values()))
         expected = (
-            f"a target that can be met: from {plain(within[0])} to {plain(within[1])} it costs "
-            f"{least:.6g} or more, and {float(Fraction(self.measure[1])):.6g} is allowed"
+            f"a target that can be met: from {plain(within[0])} to {plain(within[1])} the cost is "
+            f"{least:.6g} or more, and the target is {float(Fraction(self.measure[1])):.6g}"
         )
         end = within[1 if find == "least" else 0]
         shown = int(end) if end == int(end) else end

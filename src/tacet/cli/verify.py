@@ -13,7 +13,7 @@ import typer
 from tacet.cli import show
 from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.ledgers import opened
-from tacet.cli.options import read_text
+from tacet.cli.options import of_file, read_text
 from tacet.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def verify(
             )
         if file.is_file() and file.stat().st_size > _MOST_BYTES:
             raise InvalidParameter("FILE", str(file), expected=f"at most {_MOST_BYTES:,} bytes")
-        found = _verified(read_text("FILE", file), ledger, dataset)
+        with of_file(file):
+            found = _verified(read_text("FILE", file), ledger, dataset)
         if as_json:
             show.line(json.dumps(found.to_dict(), indent=2))
         else:

@@ -207,6 +207,10 @@ def _from_text(name: str, text: str) -> Opened:
             raise InvalidParameter(f"tables[{name!r}]", text, expected="'file.duckdb::table'")
         return DatabaseTable(file=Fingerprint.of(os.path.abspath(path)), table=table)
     plain = text.lower().removesuffix(".gz")
+    if plain.endswith((".csv", ".txt", ".tsv")) and _is_pattern(text):
+        raise InvalidParameter(
+            f"tables[{name!r}]", text, expected="one file: a pattern stands for Parquet files alone"
+        )
     if plain.endswith((".csv", ".txt")):
         return _csv(text, ",", '"')
     if plain.endswith(".tsv"):
@@ -218,6 +222,10 @@ def _from_text(name: str, text: str) -> Opened:
         text,
         expected="a path ending in .csv, .tsv (also .gz) or .parquet, or 'file.duckdb::table'",
     )
+
+
+def _is_pattern(text: str) -> bool:
+    return glob.has_magic(text) and not os.path.lexists(text)
 
 
 def _parquet(patterns: Iterable[str]) -> Parquet:
@@ -239,24 +247,36 @@ def _csv(path: str, delimiter: str, quote: str) -> CsvFile:
             start = stream.read(_LONGEST_HEADER)
     except (OSError, EOFError):
         start = b""
-    columns = _header(start, delimiter, quote)
+    columns, fault = _header(start, delimiter, quote)
     lowered = [name.casefold() for name in columns]
-    if not columns or "" in lowered or len(set(lowered)) < len(lowered):
+    if not fault and "" in lowered:
+        fault = f"column {lowered.index('') + 1} has no name"
+    if not fault and len(set(lowered)) < len(lowered):
+        second = next(n for n, name in enumerate(lowered) if name in lowered[:n])
+        fault = f"columns {lowered.index(lowered[second]) + 1} and {second + 1} have the same name"
+    if fault:  # no name is shown: without a header they would be somebody's data
         raise SourceUnreadable(
-            f"The file {path!r} has no usable header: its first line must name every column, in "
-            "UTF-8, each name once (capitals do not tell names apart)."
+            f"The file {path!r} has no usable header: {fault}. Its first line must name every "
+            "column, in UTF-8, each name once (capitals do not tell names apart)."
         )
     return CsvFile(file=file, columns=columns, delimiter=delimiter, quote=quote)
 
 
-def _header(start: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
-    """The names in the first line, or nothing where it is not readable."""
+def _header(start: bytes, delimiter: str, quote: str) -> tuple[tuple[str, ...], str]:
+    """The names in the first line, and why it is not readable, where it is not."""
     line = start.split(b"\n", 1)[0].split(b"\r", 1)[0]
-    if len(line) == _LONGEST_HEADER or b"\x00" in line:
-        return ()
+    if not start:
+        return (), "nothing can be read from it"
+    if len(line) == _LONGEST_HEADER:
+        return (), f"the first line does not end within {_LONGEST_HEADER:,} bytes"
     try:
         text = line.decode("utf-8-sig")
         rows = csv.reader([text], delimiter=delimiter, quotechar=quote, strict=True)
-        return tuple(name.strip() for name in next(rows, []))
-    except (UnicodeDecodeError, csv.Error):
-        return ()
+        names = tuple(name.strip() for name in next(rows, []))
+    except UnicodeDecodeError:
+        return (), "the first line is not in UTF-8"
+    except csv.Error:
+        return (), "a quote in the first line is not closed, or a field of it is too long"
+    if "\0" in text:
+        return (), "the first line holds U+0000"
+    return names, "" if names else "the first line is empty"
