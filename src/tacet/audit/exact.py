@@ -5,6 +5,7 @@ r"""The privacy loss of a mechanism whose outputs can be listed, computed and no
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +27,6 @@ Law = Mapping[Any, Any]
 Floats = NDArray[np.float64]
 
 _ROUNDED: Final = 1e-12
-_FINEST: Final = 1075
 _GRID: Final = np.linspace(0, 20, 401).tolist()
 _DIRECTIONS: Final = ("remove", "add")
 
@@ -169,17 +169,21 @@ class HockeyStick:
         both = (first > 0) & (second > 0)
         with np.errstate(over="ignore"):
             order = np.argsort(-(first[both] / second[both]))
-        # With the k largest ratios above e^epsilon, delta = above_k - e^epsilon below_k: in whole
-        # numbers, as little is left of their difference where delta is nearly all of above_k.
-        above, below = _whole(for_nothing) - _whole(delta), 0
-        best = 0, 1
-        for p, q in zip(first[both][order].tolist(), second[both][order].tolist(), strict=True):
-            above, below = above + _whole(p), below + _whole(q)
-            if above * best[1] > best[0] * below:
-                best = above, below
-        if not best[0]:
-            return 0.0
-        return max(0.0, math.log(best[0]) - math.log(best[1]) + _ROUNDED)
+        p, q = first[both][order].tolist(), second[both][order].tolist()
+        unpaid = [for_nothing, -delta] if for_nothing < delta else []
+
+        # With the k largest ratios above e^epsilon, delta = above_k - e^epsilon below_k. The sums
+        # are rounded once, as little is left of them where delta is nearly all of the first one.
+        def kink(k: int) -> tuple[float, float]:
+            return math.fsum(unpaid + p[:k]), math.fsum(q[:k])
+
+        def falls(k: int) -> bool:
+            above, below = kink(k)
+            return k > 0 and Fraction(p[k]) * Fraction(below) <= Fraction(q[k]) * Fraction(above)
+
+        # One more ratio moves above_k / below_k towards itself: up at first, and down from then on.
+        above, below = kink(bisect_left(range(len(p)), x=True, key=falls))
+        return max(0.0, math.log(above) - math.log(below) + _ROUNDED) if above > 0 else 0.0
 
     def _renyi(self, alpha: float, way: str) -> float:
         first, second = self._pair(way)
@@ -227,12 +231,6 @@ def _divergence(first: Floats, second: Floats, alpha: float) -> float:
     logs = alpha * np.log(first) + (1 - alpha) * np.log(second)
     top = float(logs.max())
     return (top + math.log(math.fsum(np.exp(logs - top).tolist()))) / (alpha - 1)
-
-
-def _whole(mass: float) -> int:
-    """A float in steps of 2^-1074, of which every float is a whole number."""
-    numerator, denominator = mass.as_integer_ratio()
-    return numerator << (_FINEST - denominator.bit_length())
 
 
 def _checked(law: Law, name: str) -> dict[Any, Any]:
