@@ -1,21 +1,28 @@
-"""The Python in the pages of docs/ runs, and prints what the page says."""
+"""What README.md and the pages of docs/ show can be run, and prints what the page says."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from tests.tiers import mostly_slow
 
-DOCS = Path(__file__).parents[1] / "docs"
+import tacet
+from tacet.cli.app import main
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 PAGES = sorted(
     str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if ">>>" in page.read_text()
 )
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def test_there_are_examples() -> None:
@@ -33,3 +40,42 @@ def test_examples_of_the_page_run(page: str) -> None:
     results = doctest.DocTestRunner(verbose=False).run(example, out=said.append)
     assert results.attempted > 0
     assert results.failed == 0, "".join(said)
+
+
+@pytest.mark.slow
+def test_the_readme_can_be_pasted_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    blocks = BLOCK.findall(text)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    shell = "".join(SHELL.findall(text)).replace("\\\n", " ")
+    commands = re.findall(r"^tacet .*", shell, re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        assert main(shlex.split(command, comments=True)[1:]) == 0
+
+
+@pytest.mark.parametrize("page", ["moments.md", "ranks.md"])
+def test_questions_on_the_page_can_be_explained(page: str, tmp_path: Path) -> None:
+    """Their questions are over a table of the page's own columns, and told what they would cost."""
+    columns = ("patient", "age", "cost", "smokes", "days", "persons")
+    (tmp_path / "visits.csv").write_text(",".join(columns) + "\n")
+    person = tacet.Person("patient", max_rows=5)
+    with tacet.Session(
+        {"visits": tmp_path / "visits.csv"}, unit=person, budget=tacet.PureDP(1)
+    ) as session:
+        blocks = BLOCK.findall((DOCS / page).read_text())
+        asked = [
+            ast.unparse(node)
+            for node in ast.walk(ast.parse("\n".join(blocks)))
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".agg")
+        ]
+        assert asked
+        for question in asked:
+            query = eval(question, {"session": session, "tacet": tacet})
+            assert session.explain(query, budget=tacet.PureDP(1)).affordable

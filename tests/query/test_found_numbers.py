@@ -72,6 +72,15 @@ def test_groups_are_refused_where_one_range_is_asked_for() -> None:
         assert session.spent == tacet.PureDP(1)
 
 
+def test_a_range_is_printed_by_its_ends() -> None:
+    table = pa.table({"id": np.arange(3_000), "x": np.full(3_000, 5.0)})
+    with opened(table, budget=tacet.PureDP(1000)) as session:
+        query = session.table("t").agg(range=tacet.find_bounds("x"))
+        release = session.evaluate(query, budget=tacet.PureDP(900))
+    assert "5 to 10" in str(release).splitlines()[1]
+    assert release.to_dicts()[0]["range"] == 7.5
+
+
 # ---- the number of a person's rows ---------------------------------------------------------------
 
 

@@ -203,7 +203,9 @@ class Release:
             else:
                 table |= self.labels(name)
                 table[name] = [
-                    f"{_shown(value)}{_margin(value, low, high)}"
+                    f"{_shown(low)} to {_shown(high)}"
+                    if answer.is_range
+                    else f"{_shown(value)}{_margin(value, low, high)}"
                     for value, low, high in zip(
                         answer.values, answer.lower, answer.upper, strict=True
                     )

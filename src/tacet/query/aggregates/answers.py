@@ -51,6 +51,7 @@ class Answer:
     beside: further columns by their `ENDINGS` without the underscore: `from` and `to`, the ends of
     what the number is of (levels at which totals were cut, edges of a bin), `value`, what is
     counted. limits: between which the exact answer is known to lie, whatever the data.
+    is_range: the released thing is the range from `lower` to `upper`, and the value its middle.
     All are functions of released values and public numbers alone.
     """
 
@@ -60,6 +61,7 @@ class Answer:
     upper: Sequence[float | None]
     beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     limits: tuple[float, float] = (-math.inf, math.inf)
+    is_range: bool = False
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
@@ -76,6 +78,7 @@ class Answer:
             upper=[self.upper[i] for i in indices],
             beside={end: [column[i] for i in indices] for end, column in self.beside.items()},
             limits=self.limits,
+            is_range=self.is_range,
         )
 
 

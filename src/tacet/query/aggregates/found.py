@@ -91,6 +91,7 @@ class FoundBounds(Single):
             standard_errors=nothing,
             lower=[low for low, _ in ends],
             upper=[high for _, high in ends],
+            is_range=True,
         )
 
     def forecast(self, noise: Search, reach: Reach, assume: Assume | None) -> Forecast:
