@@ -153,6 +153,24 @@ def test_an_optimiser_that_wraps_another_is_watched_inside() -> None:
 
 
 @pytest.mark.statistical
+def test_a_step_whose_gradients_are_yet_to_come_is_refused() -> None:
+    trained = torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+    seen = learning.watch(optimizer, trained)
+
+    def closure() -> Any:
+        trained.weight.grad = torch.ones(1, 1)
+        return torch.zeros(())
+
+    with pytest.raises(InvalidParameter, match=r"^optimizer='SGD' .* no closure"):
+        optimizer.step(closure)
+    with pytest.raises(InvalidParameter, match=r"^optimizer='SGD' .* no closure"):
+        optimizer.step(closure=closure)
+    closure()
+    optimizer.step(closure=None)
+    assert (seen.steps, seen.total[0].item()) == (1, 1.0)
+
+
 def test_many_runs_of_one_canary() -> None:
     # mu is 2; the bound exceeds it with probability 1e-7 at most.
     drawn = torch.Generator().manual_seed(7)

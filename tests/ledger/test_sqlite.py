@@ -335,3 +335,78 @@ def test_a_file_that_was_replaced_is_refused(filled: Path) -> None:
     open_ledger(f"sqlite:///{filled}").open_account("visits", PureDP(1), TERMS)
     with pytest.raises(LedgerFailed, match="moved, removed or replaced"):
         reserve(ledger)
+
+
+def put_back(older: bytes, filled: Path) -> None:
+    """Write an older copy into the file itself, as a restore may."""
+    with filled.open("r+b") as file:
+        file.write(older)
+        file.truncate()
+
+
+@pytest.mark.parametrize("entries", [0, 6])
+def test_an_older_copy_under_an_open_ledger_is_not_spent_from(tmp_path: Path, entries: int) -> None:
+    file = tmp_path / "budget.db"
+    ledger = open_ledger(f"sqlite:///{file}")
+    ledger.open_account("visits", PureDP(1), TERMS)
+    for _ in range(entries // 2):
+        ledger.commit(reserve(ledger))
+    ledger.close()
+    older = file.read_bytes()
+    made = reserve(ledger, "0.7")
+    ledger.close()
+    put_back(older, file)
+    for again in (
+        lambda: reserve(ledger, "0.7"),
+        lambda: ledger.void(made),
+        lambda: ledger.open_sub_account("visits", "ana", PureDP("0.1")),
+        lambda: ledger.open_split(
+            "visits", limit=PureDP("0.1"), max_parts=1, digest="ab", salt=b"salt"
+        ),
+    ):
+        with pytest.raises(LedgerMismatch, match=f"Entry {entries + 1} .* older copy"):
+            again()
+    assert len(ledger.entries("visits")) == entries
+    # Somebody else spends on top of the older copy: the entry there is another one.
+    reserve(open_ledger(f"sqlite:///{file}"), "0.2")
+    with pytest.raises(LedgerMismatch, match="older copy"):
+        reserve(ledger, "0.7")
+
+
+def test_what_others_wrote_meanwhile_is_no_older_copy(filled: Path) -> None:
+    ledger, other = (open_ledger(f"sqlite:///{filled}") for _ in range(2))
+    for _ in range(3):
+        reserve(ledger)
+        other.commit(reserve(other))
+    assert ledger.verify("visits") == 15
+
+
+def test_a_file_of_two_names_is_refused_under_both(filled: Path) -> None:
+    # Each would have a log of its own, and two processes would spend the same budget.
+    folder = filled.parent / "elsewhere"
+    folder.mkdir()
+    other = folder / "budget.db"
+    other.hardlink_to(filled)
+    for name in (filled, other):
+        with pytest.raises(InvalidParameter, match=r"^ledger=.*hard link"):
+            open_ledger(f"sqlite:///{name}")
+    other.unlink()
+    other.symlink_to(filled)  # which SQLite follows
+    assert open_ledger(f"sqlite:///{other}").verify("visits") == 6
+
+
+def test_a_file_that_is_mounted_without_its_folder_is_refused(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = filled.parent / "the data"
+    folder.mkdir()
+    file = filled.rename(folder / "budget.db")
+    mounts, written = filled.parent / "mountinfo", str(file).replace(" ", "\\040")
+    monkeypatch.setattr("tacet.ledger.sqlite._MOUNTS", mounts)
+    for place, refused in ((written, True), (str(folder), False)):
+        mounts.write_text(f"42 27 254:0 /b {place} rw,relatime - ext4 /dev/vda rw\n")
+        if refused:
+            with pytest.raises(InvalidParameter, match=r"^ledger=.*mounted without its folder"):
+                open_ledger(f"sqlite:///{file}")
+        else:
+            assert open_ledger(f"sqlite:///{file}").verify("visits") == 6

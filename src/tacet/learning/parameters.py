@@ -114,6 +114,7 @@ def watch(optimizer: optim.Optimizer, model: nn.Module | Iterable[Tensor]) -> Wa
 
     optimizer: any of PyTorch's; of one that wraps another as its `original_optimizer`, and adds the
     noise, the inner one is watched. A step in which a parameter has no gradient adds nothing to it.
+    A step that is given a closure, which has yet to compute the gradients, is InvalidParameter.
 
     >>> import torch
     >>> model = torch.nn.Linear(2, 1, bias=False)
@@ -133,7 +134,10 @@ def watch(optimizer: optim.Optimizer, model: nn.Module | Iterable[Tensor]) -> Wa
             "optimizer", type(optimizer).__name__, expected="an optimiser of torch.optim"
         )
 
-    def add(*_: Any) -> None:
+    def add(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if any(map(callable, (*given[1:], named.get("closure")))):  # the first is the optimiser
+            expected = "one whose steps are given no closure: compute gradients before them"
+            raise InvalidParameter("optimizer", type(inner).__name__, expected=expected)
         seen.steps += 1
         with torch.no_grad():
             for total, parameter in zip(seen.total, parameters, strict=True):

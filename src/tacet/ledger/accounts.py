@@ -28,6 +28,8 @@ class Accounts:
         self._store = store
         # By dataset and sub-account, the filter once the entry of a digest stands.
         self._filters: dict[tuple[str, str | None], tuple[str, Filter]] = {}
+        # By dataset, the sequence and digest of the newest entry that this ledger has seen.
+        self._newest: dict[str, tuple[int, str]] = {}
         # By dataset, its splits as far as this ledger has read their entries.
         self._splits: dict[str, Splits] = {}
         self._telling = threading.Lock()
@@ -70,7 +72,7 @@ class Accounts:
             account = known(transaction, dataset)
             found = transaction.opening(dataset, name)
             if found is None:
-                last = transaction.last(dataset)
+                last = self._last(transaction, dataset)
                 transaction.append(chain.opened_entry(account, last, name, budget))
             elif guarantee_from_json(found.request) != budget:
                 raise LedgerMismatch(
@@ -103,7 +105,7 @@ class Accounts:
         most = int(checks.positive_integer(max_parts=max_parts))
         with self._store.writing(dataset) as transaction:
             account = known(transaction, dataset)
-            last = transaction.last(dataset)
+            last = self._last(transaction, dataset)
             with self._told(transaction, account) as splits:
                 if inside is not None:
                     sub_account = splits.split(inside.split).sub_account
@@ -152,6 +154,30 @@ class Accounts:
                 name: guarantee_from_json(_opening(transaction, dataset, name).request)
                 for name in transaction.sub_accounts(dataset)
             }
+
+    def _last(self, transaction: Transaction, dataset: str) -> Entry | None:
+        """The newest entry, to a transaction that writes: nobody else adds one before it ends.
+
+        Raises LedgerMismatch where an entry that stood here before is gone: on an older copy that
+        was put in the place of this ledger the same budget would be spent again.
+        """
+        last = transaction.last(dataset)
+        sequence, digest = self._newest.get(dataset, (0, ""))
+        if sequence and (last is None or last.digest != digest):
+            stood = transaction.entry(dataset, sequence)
+            if stood is None or stood.digest != digest:
+                raise LedgerMismatch(
+                    f"Entry {sequence} of account {dataset!r} stood here before and is gone: an "
+                    "older copy of the ledger was put in its place, which does not know what was "
+                    "spent since. Put the newer one back."
+                )
+        self._saw(last)
+        return last
+
+    def _saw(self, entry: Entry | None) -> None:
+        """Remember an entry that is there for good."""
+        if entry is not None:
+            self._newest[entry.dataset] = entry.sequence, entry.digest
 
     @contextmanager
     def _told(self, transaction: Transaction, account: Account) -> Iterator[Splits]:

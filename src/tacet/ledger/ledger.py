@@ -91,7 +91,7 @@ class Ledger(Accounts):
         }
         with self._store.writing(dataset) as transaction:
             account = known(transaction, dataset)
-            last = transaction.last(dataset)
+            last = self._last(transaction, dataset)
             due = charge
             if part is not None:
                 with self._told(transaction, account) as splits:
@@ -114,6 +114,7 @@ class Ledger(Accounts):
                 **asked,
             )
             transaction.append(entry)
+        self._saw(entry)
         self._filters[dataset, None] = entry.digest, whole
         if own is not None:
             self._filters[dataset, sub_account] = entry.digest, own
@@ -189,7 +190,7 @@ class Ledger(Accounts):
         dataset, sequence = reservation.dataset, reservation.sequence
         with self._store.writing(dataset) as transaction:
             account = known(transaction, dataset)
-            last = transaction.last(dataset)
+            last = self._last(transaction, dataset)
             reserved = transaction.entry(dataset, sequence)
             if last is None or reserved is None or reserved.state != "reserved":
                 expected = "one that this ledger made"
@@ -209,6 +210,7 @@ class Ledger(Accounts):
                 last, reserved, state, whole.spent, None if part is None else part.spent
             )
             transaction.append(entry)
+        self._saw(entry)
         self._filters[dataset, None] = entry.digest, whole
         if part is not None:
             self._filters[dataset, name] = entry.digest, part

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -35,7 +36,8 @@ class SqliteStore:
 
     One connection is kept, and the threads of a process take turns; it is closed before a fork and
     opened again, because a child that inherits one would hold locks that are not its own. A file
-    that was moved or replaced since it was opened is refused: what it is told would be lost.
+    that was moved or replaced since it was opened is refused: what it is told would be lost. So is
+    one of several names, whose logs would not know of each other.
     """
 
     durable = True
@@ -46,6 +48,12 @@ class SqliteStore:
         # Closing any file drops all locks that this process has on it: nobody may have one yet.
         with no_fork(), _creating, contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if path.stat().st_nlink > 1 or _mounted_alone(path):
+            expected = (
+                "a file with one name, in the folder that it lies in: under another hard link, or "
+                "mounted without its folder, it has another log, and is spent twice"
+            )
+            raise InvalidParameter("ledger", str(path), expected=expected)
         self.name = str(path)
         self._path = path.absolute()
         self._identity = _identity(self._path)
@@ -153,6 +161,18 @@ class _NotALedger(LedgerFailed):
 
 
 _creating = threading.Lock()
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def _mounted_alone(path: Path) -> bool:
+    """Whether the file is a mount of its own, beside which its log does not lie. Linux tells."""
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    places = (line.split(" ")[4] for line in lines)
+    name = str(path.resolve())
+    return any(name == re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), one) for one in places)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
