@@ -17,6 +17,7 @@ import pytest
 import tacet
 from tacet.errors import BudgetExceeded, InvalidParameter
 from tacet.query.describing.description import Description
+from tacet.query.several_releases import verify_record
 
 PEOPLE = 4_000
 
@@ -183,6 +184,22 @@ def test_what_cannot_be_paid_is_refused_before_anything_is_spent() -> None:
         with pytest.raises(InvalidParameter, match="budget"):
             session.describe("t", budget=tacet.PureDP(0))
         assert session.spent == tacet.PureDP(0)
+
+
+def test_columns_may_have_any_name() -> None:
+    names = ["n", "n_se", "n_", "people", 'a"b']
+    frame = pd.DataFrame({"value": range(60)} | {name: ["a", "b", "c"] * 20 for name in names})
+    frame["x"] = range(60)
+    with tacet.Session(
+        {"t": frame},
+        unit=tacet.Person("value", max_rows=1),
+        budget=tacet.PureDP(1000),
+        columns={name: tacet.Categories(["a", "b", "c"]) for name in names},
+    ) as session:
+        found = session.describe("t", budget=tacet.PureDP(1000))
+    for column in found.columns[:-1]:
+        assert [round(bar.count.value) for bar in column.bars] == [20, 20, 20], column.name
+    assert verify_record(found.to_json()).holds
 
 
 def test_a_table_of_ids_alone_has_nothing_to_describe() -> None:

@@ -144,7 +144,8 @@ def _bars(column: Mapping[str, Any], picture: Stated | None) -> str | None:
     bars = column.get("bars")
     if not isinstance(bars, list) or not all(isinstance(bar, dict) for bar in bars):
         raise InvalidParameter("bars", "[...]", expected="a list of objects")
-    known = [_told(row, "n") for row in picture.rows] if picture is not None else []
+    asked = [] if picture is None else list(picture.query.get("aggregates", []))
+    known = [_told(row, name) for row in (picture.rows if picture else ()) for name in asked]
     if any(bar.get("count") not in known for bar in bars):
         return f"a bar of {column.get('name')!r} is not what was released"
     return None

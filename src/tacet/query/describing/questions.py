@@ -29,8 +29,8 @@ from tacet.query.columns import Bounds, Categories, Dates, Fact, Key, Text
 from tacet.query.describing.description import Bar, ColumnLook, Description, Kind, Told
 from tacet.query.describing.pictured import Bins, shown
 from tacet.query.expressions.types import Kind as Read
-from tacet.query.plan import Query
-from tacet.query.private_keys import private_keys
+from tacet.query.plan import Query, answer_columns
+from tacet.query.private_keys import GivenKeys, private_keys
 from tacet.query.release import Release
 from tacet.query.scope import Leaf, Scope
 
@@ -303,21 +303,32 @@ class _Look:
                 bins = Bins.of(low, high, whole=column.whole, date=column.kind == "date")
                 keys, labels, value = range(len(bins.labels)), bins.labels, bins.place(value)
             query = query.derive(**{name: value})
-        query = query.group_by(name, keys=keys).agg(n=count_people())
-        answer = self._ask(f"picture of {column.name}", query, budget)
-        return _bars_of(labels, answer.answers["n"])
+        release = self._people_by(query, name, keys, about=column.name, budget=budget)
+        (answer,) = release.answers.values()
+        return _bars_of(labels, answer)
 
     def _values(self, column: _Column, budget: Guarantee) -> tuple[Bar, ...]:
         """The commonest values of a column of text, themselves found privately."""
-        query = self.start.group_by(column.name, keys=private_keys()).agg(n=count_people())
-        release = self._ask(f"picture of {column.name}", query, budget)
-        bars = _bars_of([_label(key) for (key,) in release.keys], release.answers["n"])
+        name, how = column.name, private_keys()
+        release = self._people_by(self.start, name, how, about=name, budget=budget)
+        (answer,) = release.answers.values()
+        bars = _bars_of([_label(key) for (key,) in release.keys], answer)
         return tuple(sorted(bars, key=lambda bar: -bar.count.value)[:_MOST_SHOWN])
 
+    def _people_by(
+        self, query: Query, group: str, keys: GivenKeys, *, about: str, budget: Guarantee
+    ) -> Release:
+        """People by a column, counted under a name whose columns are not called as that one."""
+        name = "n"
+        while group in answer_columns(name):
+            name += "_"
+        query = query.group_by(group, keys=keys).agg(**{name: count_people()})
+        return self._ask(f"picture of {about}", query, budget)
+
     def _new_name(self) -> str:
-        """A name that no column has."""
+        """A name that no column has, the person's own included."""
         name = "value"
-        while any(column.name.casefold() == name for column in self.columns):
+        while any(column.casefold() == name for column in self.start.scope.names):
             name += "_"
         return name
 
