@@ -295,3 +295,18 @@ def test_a_declaration_that_does_not_fit_the_type_is_refused() -> None:
         with pytest.raises(InvalidParameter, match="fits the type") as caught:
             opened(frame, columns=facts)
         assert caught.value.argument == f"columns[{next(iter(facts))!r}]"
+
+
+@pytest.mark.parametrize("name", ['a"b', '""', "d'ay", "İx", "%s {}"])
+def test_an_undeclared_column_is_read_as_its_use_needs_whatever_its_name(
+    name: str, tmp_path: Path
+) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    (tmp_path / "t.csv").write_text(f"id,{quoted}\n1,5\n2,7\n", encoding="utf-8")
+    unit = tacet.Person("id", max_rows=1)
+    with tacet.Session(
+        {"t": str(tmp_path / "t.csv")}, unit=unit, budget=tacet.PureDP(10**6)
+    ) as one:
+        query = one.table("t").where(f"{quoted} > 6").agg(n=tacet.count())
+        assert one.evaluate(query, budget=tacet.PureDP(10**4)).to_dicts()[0]["n"] == 1
+        one.explain(one.table("t").agg(m=tacet.mean(name, 0, 9)), budget=tacet.PureDP(1))

@@ -112,7 +112,9 @@ class Scope:
         open_names = [
             name
             for name, choices in self.leaves.items()
-            if len(choices) > 1 and name.lower() in lowered and name not in self.derived
+            if len(choices) > 1
+            and name.lower().replace('"', '""') in lowered  # as it is written in quotes
+            and name not in self.derived
         ]
         first: InvalidParameter | None = None
         for picks in itertools.islice(_picks([self.leaves[n] for n in open_names]), _MOST_TRIES):
