@@ -115,6 +115,18 @@ def test_parts_of_the_people_are_tried_out() -> None:
         assert homes.min(axis=1).sum() <= bounded <= homes.max(axis=1).sum()
 
 
+def test_people_are_in_the_same_part_whatever_the_limits() -> None:
+    with tacet.Session(
+        {"visits": VISITS.iloc[:0]},
+        unit=tacet.Person("id", max_rows=400, hash="md5"),
+        budget=PureDP(9),
+    ) as session:
+        part = session.split("town", keys=["A", "B", "C"], budget=PureDP(1))["A"]
+        found = tried(part, part.table("visits").agg(n=tacet.count()), VISITS)
+    assert found.assumed["n"] is not None
+    assert found.assumed["n"].rows_kept == 1
+
+
 def test_tables_must_be_there_and_have_the_columns(session: tacet.Session) -> None:
     joined = session.table("visits").join(session.table("people"), max_rows=1)
     query = joined.agg(s=tacet.sum("age", 0, 100))

@@ -43,7 +43,7 @@ class Held:
         own = query.unit
         self.ids = len(own.id) if isinstance(own, Person) else 0
         if unit is None and isinstance(own, Person):
-            own = Person(own.id, max_rows=_ALL_ROWS, neighbors=own.neighbors)
+            own = _unbound_person(own, _ALL_ROWS)
         self.statement = compile_query(query, unit=unit or own, scan=tables.scan, salt=0)
 
     def read(self, select: str) -> list[tuple[Any, ...]]:
@@ -94,7 +94,7 @@ def lifted(query: Query, tables: PublicTables) -> tuple[Query, Unit]:
     unit: Unit = query.unit
     if isinstance(unit, Person):
         most = max(held.per_person(), default=1)
-        unit = Person(unit.id, max_rows=min(most, _ALL_ROWS), neighbors=unit.neighbors)
+        unit = _unbound_person(unit, min(most, _ALL_ROWS))
     aggregates = {name: _widened(wide, name, held) for name in query.asked}
     free = dataclasses.replace(wide, unit=unit, aggregates={}, asked={})
     return free.agg(**aggregates), unit
@@ -229,6 +229,11 @@ def _wider(asked: Any, bound: Any, ends: tuple[float, float] | None) -> Any:
     if lower is not None and upper is not None:
         low, high = min(low, lower), max(high, upper)
     return dataclasses.replace(asked, lower=low, upper=high if low < high else low + 1)
+
+
+def _unbound_person(unit: Person, rows: int) -> Person:
+    """The same people, with so many rows and no other limit; parts are drawn as they were."""
+    return Person(unit.id, max_rows=rows, neighbors=unit.neighbors, hash=unit.hash)
 
 
 def _finite(value: str, scan: str = "held") -> str:
