@@ -67,6 +67,43 @@ def test_means_in_wide_bounds_are_nearly_as_good_as_in_narrow_ones(
     assert np.median([e.privacy_error for e in estimates]) < 0.05  # of a deviation of 3
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("people", "budget"), [(40, GDP(1)), (100, PureDP(1)), (500, PureDP(1)), (1000, PureDP(1))]
+)
+def test_intervals_hold_where_noise_hides_many_or_all(people: int, budget: Guarantee) -> None:
+    # 95 % intervals: fewer than 76 of 100 with p < 1e-9. A third of these people are in cells
+    # that no count tells from noise; of 40 or 100 nearly all are.
+    drawn, bits = np.random.default_rng(6), SeededBits(7)
+    estimates = [
+        inference.centered_mean(drawn.normal(50, 30, people), budget=budget, bits=bits)
+        for _ in range(100)
+    ]
+    held = [low <= 50 <= high for low, high in (e.interval() for e in estimates)]
+    assert sum(held) >= 76
+    if people == 1000:  # and they are not wide
+        assert np.median([e.standard_error for e in estimates]) < 1.3  # 0.95 by sampling
+
+
+@pytest.mark.statistical
+def test_intervals_hold_where_quartiles_miss_a_third_of_the_people() -> None:
+    # Of zeros and ones both quartiles may be zeros, and a clip to there would keep no one.
+    drawn, bits = np.random.default_rng(8), SeededBits(9)
+    estimates = [
+        inference.centered_mean(drawn.random(500) < 0.3, budget=GDP(1), bits=bits)
+        for _ in range(100)
+    ]
+    held = [low <= 0.3 <= high for low, high in (e.interval() for e in estimates)]
+    assert sum(held) >= 76
+
+
+def test_bounds_that_too_few_people_tell_are_the_widest() -> None:
+    few = [10.0] * 5
+    for seed in range(5):
+        found = inference.find_bounds(few, budget=PureDP("0.1"), bits=SeededBits(seed))
+        assert found == (-(2.0**64), 2.0**64)
+
+
 def test_a_value_that_all_share_keeps_the_bounds() -> None:
     estimate = inference.centered_mean(
         [1.0] * 100, lower=0, upper=1, budget=GDP(10), bits=SeededBits(1)

@@ -9,6 +9,7 @@ clipped a few deviations around their middle.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 from statistics import NormalDist
@@ -31,6 +32,7 @@ __all__ = ["centered_mean", "find_bounds"]
 
 _LARGEST: Final = 64  # binary digits before the point, and after it
 _MISTAKE: Final = 0.01
+_FARTHER: Final = 4
 _POINTS: Final = 1 << 36
 _QUARTILE: Final = 2 * NormalDist().inv_cdf(0.75)  # the interquartile range in deviations
 
@@ -41,7 +43,8 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     x: one number a person, n public; NaN counts as 0. budget: any guarantee, kept under the
     replacement of one person. People are counted by the sign and the binary exponent of their
     value, from 2^-64 to 2^64; counts that noise alone would exceed in 1 of 100 runs say where
-    values are. A few people may be left out beyond them, as in the example.
+    values are. A few people may be left out beyond them, as in the example. Where no count stands
+    out of the noise, the bounds are the widest: -2^64 and 2^64.
     Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson 2020, arXiv:1909.01917,
     section 5.1.1 (approximate bounds).
 
@@ -64,8 +67,8 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     else:
         threshold = NormalDist().inv_cdf(1 - tail) * noise.standard_deviation
     found = np.flatnonzero(counts > threshold) - reach
-    if not found.size:  # too few people for the noise: the one place with the largest count
-        found = np.array([int(np.argmax(counts)) - reach])
+    if not found.size:  # too few people for the noise, which says nothing of where they are
+        found = np.array([-reach, reach])
     lower, upper = -_edge(-int(found.min())), _edge(int(found.max()))
     return Interval(lower, upper) if lower < upper else Interval(lower - 1.0, upper + 1.0)
 
@@ -84,7 +87,9 @@ def centered_mean(
     then a tenth of the budget finds them (`find_bounds`). A tenth each goes into two quartiles,
     the rest into the mean of the values, clipped to sqrt(2 log n) + 1 normal deviations around
     the middle of the quartiles. Nothing is known of what lies beyond: for long tails on one side
-    the estimate is of the clipped mean.
+    the estimate is of the clipped mean, and its interval about that. Where the clipped values lie
+    far from the middle, by the released moments, the quartiles missed most people (there were too
+    few for them), or a ninth and more are beyond; the sampling error is then the whole range.
     Raises InvalidParameter and MissingBound for arguments that cannot be used.
     Source: Karwa and Vadhan 2018, arXiv:1711.03908, section 4 (a range first, then the mean);
     quartiles as in `quantile`.
@@ -102,7 +107,10 @@ def centered_mean(
     tenth = whole * Fraction(1, 10)
     left = whole * Fraction(8, 10)
     if lower is None and upper is None:
-        low, high = find_bounds(values, budget=tenth, bits=source)
+        found = find_bounds(values, budget=tenth, bits=source)
+        # Those whom noise hid may be nearer to zero, on its other side, or somewhat farther out.
+        far = _FARTHER * max(abs(found.lower), abs(found.upper))
+        low, high = -far, far
         left = whole * Fraction(7, 10)
     else:
         low, high = public_range(lower, upper, of="x")
@@ -120,9 +128,15 @@ def centered_mean(
     reach = (third - first) / _QUARTILE * (math.sqrt(2 * math.log(values.size + 1)) + 1)
     middle = first + (third - first) / 2
     # Quartiles that meet say nothing of the width: then the bounds are kept.
-    if reach > 0 and math.nextafter(middle, math.inf) < middle + reach / 2**20:
-        low, high = max(low, middle - reach), min(high, middle + reach)
-    return mean(values, lower=low, upper=high, budget=left, bits=source)
+    if not (reach > 0 and math.nextafter(middle, math.inf) < middle + reach / 2**20):
+        return mean(values, lower=low, upper=high, budget=left, bits=source)
+    clipped = max(low, middle - reach), min(high, middle + reach)
+    estimate = mean(values, lower=clipped[0], upper=clipped[1], budget=left, bits=source)
+    deviation = estimate.sampling_error * math.sqrt(values.size)
+    # Of normal values below a third of the reach from seven people on; at an end all of it.
+    if math.hypot(deviation, estimate.value - middle) <= reach / 3:
+        return estimate
+    return dataclasses.replace(estimate, sampling_error=high - low)
 
 
 def _edge(place: int) -> float:
