@@ -14,6 +14,7 @@ from tests.tiers import mostly_slow
 
 from tacet import PureDP, RenyiDP
 from tacet.audit import search
+from tacet.audit.learned import Score
 from tacet.errors import InvalidParameter
 
 
@@ -49,6 +50,34 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
         for _ in range(200)
     )
     assert alarms <= 70
+
+
+MIXED: list[Any] = [0.3, -2.0, "no answer", None, (1.0, 2.0), 10**400, np.nan, True, b"x", [3.0]]
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 70])
+def test_a_score_of_an_output_hangs_on_no_other(width: int) -> None:
+    drawn = np.random.default_rng(6)
+    size = (300, width) if width else (300,)
+    for score in Score.candidates(drawn.normal(size=size), drawn.normal(size=size) + 0.3):
+        some = [*drawn.normal(size=size)[:5], *MIXED]
+        assert score(some).tolist() == [score([one])[0] for one in some]
+
+
+@pytest.mark.statistical
+def test_an_output_that_is_seldom_of_another_kind_is_no_false_alarm() -> None:
+    # Each search is wrong with probability 1e-6; in half one sample alone has the rare kind.
+    drawn = np.random.default_rng(7)
+
+    def sample(x: float, n: int) -> list[Any]:
+        outputs: list[Any] = list(x + np.round(drawn.laplace(size=n) * 1024) / 1024)
+        for place in np.flatnonzero(drawn.random(n) < 2e-4):
+            outputs[place] = "no answer"
+        return outputs
+
+    for _ in range(20):
+        found = search(sample, [(0.0, 1.0)], claim=PureDP(1), explore=400, confirm=4000)
+        assert not found.violated
 
 
 def test_evolution_leaves_a_bad_start() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Score", "features_of", "is_numeric"]
+__all__ = ["Score"]
 
 Floats = NDArray[np.float64]
 
@@ -29,14 +29,14 @@ _JOINT: Final = 6
 _BULK: Final = 20
 
 
-def is_numeric(outputs: Sequence[Any]) -> bool:
-    """Whether all outputs are numbers, or lines of numbers of one length."""
+def _shape(outputs: Sequence[Any]) -> tuple[int, ...] | None:
+    """Of each output, if all are numbers, or lines of numbers of one length; else None."""
     table = _table(outputs)
-    return table is not None and table.ndim <= 2 and table.size > 0
+    return None if table is None or table.ndim > 2 or not table.size else table.shape[1:]
 
 
-def features_of(outputs: Sequence[Any], *, numeric: bool) -> list[NDArray[Any]]:
-    """Features of outputs, each an array of one value an output.
+def _features(outputs: Sequence[Any], *, numeric: bool) -> list[NDArray[Any]]:
+    """Features of outputs, each an array of one value an output, which hangs on that one alone.
 
     Numbers give themselves and the place of their lowest set bit, which tells noise that was added
     in floating point; lines of numbers these for each place, and sums, extremes and how many are
@@ -62,10 +62,13 @@ def features_of(outputs: Sequence[Any], *, numeric: bool) -> list[NDArray[Any]]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Score:
-    """The sum over some features of the logarithms of their ratios; higher for the first input."""
+    """The sum over some features of the logarithms of their ratios; higher for the first input.
+
+    shape: of outputs that are numbers, from which it was learned; None where they are names.
+    """
 
     parts: Sequence[_Part | _Slope]
-    numeric: bool
+    shape: tuple[int, ...] | None
 
     @classmethod
     def candidates(cls, first: Sequence[Any], second: Sequence[Any]) -> list[Score]:
@@ -75,12 +78,13 @@ class Score:
         >>> np.sign(score(["a", "b"])).tolist()
         [1.0, -1.0]
         """
-        numeric = is_numeric([*first, *second])
-        features = (features_of(outputs, numeric=numeric) for outputs in (first, second))
+        shape = _shape([*first, *second])
+        numeric = shape is not None
+        features = (_features(outputs, numeric=numeric) for outputs in (first, second))
         pairs = enumerate(zip(*features, strict=True))
         parts = [_Part.learned(index, one, other) for index, (one, other) in pairs]
-        alone = [cls([part], numeric) for part in (*parts[:_ALONE], *parts[_WIDEST:])]
-        return [*alone, cls(parts, numeric), *cls._lines(first, second)] if parts[1:] else alone
+        alone = [cls([part], shape) for part in (*parts[:_ALONE], *parts[_WIDEST:])]
+        return [*alone, cls(parts, shape), *cls._lines(first, second)] if parts[1:] else alone
 
     @classmethod
     def _lines(cls, first: Sequence[Any], second: Sequence[Any]) -> list[Score]:
@@ -88,19 +92,25 @@ class Score:
         tables = [_table(outputs) for outputs in (first, second)]
         if any(table is None or table.ndim != 2 or table.shape[1] < 2 for table in tables):
             return []
-        one, other = (table[:, :_WIDEST] for table in tables if table is not None)
-        slopes = [_Slope.learned(k, one[:, k], other[:, k]) for k in range(one.shape[1])]
-        return [cls(slopes, numeric=True)]
+        one, other = (table for table in tables if table is not None)
+        width = min(one.shape[1], _WIDEST)
+        slopes = [_Slope.learned(k, one[:, k], other[:, k]) for k in range(width)]
+        return [cls(slopes, one.shape[1:])]
 
     def __call__(self, outputs: Sequence[Any]) -> Floats:
-        """One score an output."""
-        if self.numeric and not is_numeric(outputs):
-            # A kind of output that was not seen before: it is scored as if nothing were known.
-            return np.zeros(len(outputs))
-        features = features_of(outputs, numeric=self.numeric)
+        """One score an output, whatever the others are: so verdicts on samples hold.
+
+        A kind of output that was not seen before is scored as if nothing were known.
+        """
+        known, chosen = np.ones(len(outputs), dtype=np.bool_), outputs
+        if self.shape is not None and _shape(outputs) != self.shape:
+            known = np.array([_shape([output]) == self.shape for output in outputs])
+            chosen = [output for output, like in zip(outputs, known, strict=True) if like]
         total = np.zeros(len(outputs))
-        for part in self.parts:
-            total += part(features[part.index])
+        if len(chosen) > 0:
+            features = _features(chosen, numeric=self.shape is not None)
+            for part in self.parts:
+                total[known] += part(features[part.index])
         return total
 
 
@@ -192,7 +202,7 @@ def _table(outputs: Sequence[Any]) -> Floats | None:
         return None  # NumPy would read text that looks like a number as one
     try:
         return np.array(outputs, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # of whole numbers beyond all floats
         return None
 
 
