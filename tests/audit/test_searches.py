@@ -59,7 +59,8 @@ MIXED: list[Any] = [0.3, -2.0, "no answer", None, (1.0, 2.0), 10**400, np.nan, T
 def test_a_score_of_an_output_hangs_on_no_other(width: int) -> None:
     drawn = np.random.default_rng(6)
     size = (300, width) if width else (300,)
-    for score in Score.candidates(drawn.normal(size=size), drawn.normal(size=size) + 0.3):
+    one, other = drawn.normal(size=size).tolist(), (drawn.normal(size=size) + 0.3).tolist()
+    for score in Score.candidates(one, other):
         some = [*drawn.normal(size=size)[:5], *MIXED]
         assert score(some).tolist() == [score([one])[0] for one in some]
 
