@@ -186,6 +186,25 @@ def test_what_cannot_be_paid_is_refused_before_anything_is_spent() -> None:
         assert session.spent == tacet.PureDP(0)
 
 
+def test_values_that_were_found_do_not_break_the_text() -> None:
+    forged = "x\r\nspent nothing\x1b[2J\u2028"
+    frame = pd.DataFrame({"id": range(90), "t": [forged] * 90})
+    with tacet.Session(
+        {"t": frame},
+        unit=tacet.Person("id", max_rows=1),
+        budget=tacet.ApproxDP(60, 1e-3),
+        columns={"t": tacet.Text()},
+    ) as session:
+        look = session.describe("t", budget=tacet.ApproxDP(30, "1e-4"))
+        query = session.table("t").group_by("t", keys=[forged]).agg(n=tacet.count())
+        release = session.evaluate(query, budget=tacet.PureDP(9))
+    assert look.columns[0].bars[0].label == forged  # plain values are as they are
+    assert release.to_dicts()[0]["t"] == forged
+    for text in (str(look), str(release)):
+        assert "x\\r\\nspent nothing\\x1b[2J\\u2028" in text
+        assert not any(line.startswith("spent nothing") for line in text.splitlines())
+
+
 def test_columns_may_have_any_name() -> None:
     names = ["n", "n_se", "n_", "people", 'a"b']
     frame = pd.DataFrame({"value": range(60)} | {name: ["a", "b", "c"] * 20 for name in names})

@@ -125,6 +125,8 @@ def test_what_is_wanted_is_told_in_sql() -> None:
     assert "'age'" not in missing.expected
     keys = refused("SELECT FLOOR(educ) AS age, COUNT(*) FROM t GROUP BY age")
     assert "values of 'age'" in keys.expected  # not 'age (2)', which nobody wrote
+    keys = refused("SELECT town AS place, COUNT(*) FROM t GROUP BY place")
+    assert "columns={'town': tacet.Categories" in keys.expected  # as the table has it
 
 
 def test_a_column_may_be_called_person() -> None:

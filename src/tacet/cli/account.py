@@ -17,6 +17,7 @@ import typer
 from tacet.cli import show
 from tacet.cli.failures import EXIT_CODES, reporting
 from tacet.errors import InvalidParameter
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.cli.answers import Answer, Asked
@@ -149,7 +150,7 @@ def account(
             notes = _notes(event, asked, relation)
         _refuse_if_nothing(event, found)
         for note in notes:
-            show.notice(show.clean(note))
+            show.notice(clean(note))
         if as_json:
             fields = _plain(event, found, notes, relation, explain=explain)
             show.line(json.dumps(fields, indent=2, allow_nan=False))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacet.cli import show
 from tacet.errors import InvalidParameter
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.ledger.entries import Account, Entry
@@ -93,7 +94,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 def print_account(account: dict[str, Any]) -> None:
     """Print what `shown` gave: budget and sums, sub-accounts, and a line for each question."""
-    show.heading(show.clean(account["dataset"]))
+    show.heading(clean(account["dataset"]))
     unit = account["terms"].get("unit")
     facts = {
         "budget": account["budget"],
@@ -104,7 +105,7 @@ def print_account(account: dict[str, Any]) -> None:
     }
     for name, text in facts.items():
         if text is not None:
-            show.line(show.clean(f"{name + ':':10}{text}"))
+            show.line(clean(f"{name + ':':10}{text}"))
     if account["verified"] is not None:
         show.line(f"verified: {account['verified']} entries chain and add up")
     again = account.get("repriced")
@@ -115,14 +116,12 @@ def print_account(account: dict[str, Any]) -> None:
         show.line(f"odometer: epsilon {reading} {at}, however it was chosen")
     for name, part in account["sub_accounts"].items():
         limit, spent, left = (_short(part[key]) for key in ("budget", "spent", "remaining"))
-        show.line(show.clean(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
+        show.line(clean(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
     for split in account["splits"]:
         name = split["name"] or f"of entry {split['entry']}"
-        show.line(show.clean(f"split {name}: the {split['max_parts']} largest parts are owed"))
+        show.line(clean(f"split {name}: the {split['max_parts']} largest parts are owed"))
         for key, spent in split["spent"].items():
-            show.line(
-                show.clean(f"  part {key}: spent {_short(spent)} of {_short(split['limit'])}")
-            )
+            show.line(clean(f"  part {key}: spent {_short(spent)} of {_short(split['limit'])}"))
     questions = [entry for entry in account["entries"] if entry["state"] == "reserved"]
     if not questions:
         show.line("No questions yet.")
@@ -133,7 +132,7 @@ def print_account(account: dict[str, Any]) -> None:
             str(entry["sequence"]),
             _minute(entry["time"]),
             "yes" if entry["answered"] else "called off" if entry["called_off"] else "no",
-            *(show.clean(text) for text in _words(entry)),
+            *(clean(text) for text in _words(entry)),
         )
         for entry in questions
     ]

@@ -30,6 +30,7 @@ from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.ledgers import account_of, is_new, opened
 from tacet.cli.options import Price, facts_of, unit_of
 from tacet.cli.output import check_page, check_record, stored
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
@@ -132,7 +133,7 @@ def describe(
         account = account_of(ledger, {"--dataset": dataset}, budget)
         hint = file.look()
         if hint is not None:
-            show.notice(show.clean(hint))
+            show.notice(clean(hint))
         if html is not None:
             check_page(html, overwrite=overwrite)
         if output is not None:
@@ -151,7 +152,7 @@ def describe(
         if as_json:
             show.line(found.to_json())
         elif not kept:
-            show.line("\n".join(map(show.clean, str(found).splitlines())))
+            show.line("\n".join(map(clean, str(found).splitlines())))
         if not recorded or (html is not None and not kept):
             raise typer.Exit(ExitCode.FAILED)
 

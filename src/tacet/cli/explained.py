@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tacet.cli import show
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.query.explanation import Explanation
@@ -33,7 +34,7 @@ def print_explanation(explanation: Explanation, *, has_account: bool, as_json: b
         return
     for text in str(explanation).splitlines():
         if has_account or not text.startswith(_LEFT):
-            show.line(show.wrapped(show.clean(text)))
+            show.line(show.wrapped(clean(text)))
     show.line()
     read = "Nothing" if explanation.rehearsal is None else "Nothing but the public table"
     show.line(f"{read} was read and nothing was spent.")

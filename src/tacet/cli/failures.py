@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import typer
 
 from tacet.cli.mends import bounds_mend, keys_mend, unit_mend
-from tacet.cli.show import clean, notice
+from tacet.cli.show import notice
 from tacet.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -29,6 +29,7 @@ from tacet.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
+from tacet.query.readable import clean
 
 __all__ = ["EXIT_CODES", "ExitCode", "exit_code", "report_usage", "reporting", "silence"]
 

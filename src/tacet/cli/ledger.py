@@ -27,6 +27,7 @@ from tacet.cli.ledgers import account_of, is_new, opened
 from tacet.cli.mends import no_account
 from tacet.cli.options import assignment, budget_of, read_text, unit_of
 from tacet.errors import InvalidParameter, LedgerMismatch
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.ledger.ledger import Ledger
@@ -208,7 +209,7 @@ def verify_ledger(
             show.line(json.dumps({"accounts": found}, indent=2))
             return
         for one in found:
-            show.line(show.clean(f"{one['dataset']}: {one['entries']} entries chain and add up"))
+            show.line(clean(f"{one['dataset']}: {one['entries']} entries chain and add up"))
             show.line(f"  last digest: {one['digest'] or 'none yet'}")
 
 

@@ -10,9 +10,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacet.cli.show import clean, notice
+from tacet.cli.show import notice
 from tacet.errors import InvalidParameter
 from tacet.extras import require
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.query.describing.description import Description

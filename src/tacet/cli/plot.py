@@ -27,6 +27,7 @@ from tacet.cli.options import of_file, read_text
 from tacet.cli.scores import read_scores
 from tacet.errors import InvalidParameter, LedgerMismatch
 from tacet.extras import require
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.attacks import ErrorRegion
@@ -197,7 +198,7 @@ def plot(
         if as_json:
             show.line(json.dumps({"output": str(output), **drawn.numbers}, indent=2))
         else:
-            show.line(f"Drawn: {show.clean(str(output))}")
+            show.line(f"Drawn: {clean(str(output))}")
 
 
 def _check(kind: str, what: str | None, given: _Given, output: Path) -> None:

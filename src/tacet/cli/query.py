@@ -40,6 +40,7 @@ from tacet.cli.output import check_target, stored
 from tacet.cli.question import Question
 from tacet.cli.suggested import print_suggestions, wished_errors
 from tacet.errors import InvalidParameter
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
@@ -253,7 +254,7 @@ def query(
         below = below_of(sub_account, limit, analyst)
         hint = question.file.look()
         if hint is not None:
-            show.notice(show.clean(hint))
+            show.notice(clean(hint))
         if wished is not None:
             print_suggestions(question, wished, delta=delta, as_json=as_json)
             return
@@ -307,7 +308,7 @@ def _explain(
             print_explanation(question.explain(session), has_account=True, as_json=as_json)
         return
     if budget is None:
-        show.notice(show.clean(no_account(dataset, known)))
+        show.notice(clean(no_account(dataset, known)))
     with question.session(budget=budget or question.request) as session:
         explanation = question.explain(session)
     print_explanation(explanation, has_account=budget is not None, as_json=as_json)
@@ -346,6 +347,6 @@ def _print_release(release: Release, *, account: str | None) -> None:
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         show.line(show.wrapped(_MARGINS))
     if release.found is not None:
-        show.line(show.wrapped(show.clean(f"{release.found.sentence}.")))
+        show.line(show.wrapped(clean(f"{release.found.sentence}.")))
     left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
-    show.line(show.clean(f"Spent {release.charge}{left}."))
+    show.line(clean(f"Spent {release.charge}{left}."))

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tacet.query.readable import clean
+
 if TYPE_CHECKING:
     from tacet.query.release import Release
 
 __all__ = [
     "Grid",
-    "clean",
     "estimate",
     "heading",
     "line",
@@ -266,20 +267,6 @@ def progress(text: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=whole)
 
         yield advance
-
-
-def clean(text: str) -> str:
-    r"""The text without signs that steer a terminal: each is shown as its escape.
-
-    >>> clean("a\x1b[31m\tb")
-    'a\\x1b[31m\\tb'
-    """
-    return "".join(
-        sign
-        if unicodedata.category(sign) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
-        else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )
 
 
 def _terminal(stream: Any) -> bool:

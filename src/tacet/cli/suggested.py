@@ -13,6 +13,7 @@ from tacet import checks
 from tacet.cli import show
 from tacet.cli.question import Question
 from tacet.errors import InvalidParameter, TacetError
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.privacy.guarantees import Guarantee
@@ -78,7 +79,7 @@ def print_suggestions(
     for option, budget in found.items():
         numbers = _numbers(option, budget, delta)
         written = " ".join(f"--{name} {value}" for name, value in numbers.items())
-        show.line(show.clean(f"  {written}"))
+        show.line(clean(f"  {written}"))
     show.line()
     read = "Nothing" if question.assuming is None else "Nothing but the public table"
     show.line(f"{read} was read and nothing was spent.")

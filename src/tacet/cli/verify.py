@@ -15,6 +15,7 @@ from tacet.cli.failures import EXIT_CODES, ExitCode, reporting
 from tacet.cli.ledgers import opened
 from tacet.cli.options import of_file, read_text
 from tacet.errors import InvalidParameter
+from tacet.query.readable import clean
 
 if TYPE_CHECKING:
     from tacet.query.verification import Verification
@@ -104,9 +105,7 @@ def _verified(text: str, ledger: str | None, dataset: str | None) -> Verificatio
 def _print(found: Verification) -> None:
     from tacet.query.verification import NOT_SHOWN
 
-    rows = tuple(
-        (show.clean(one.name), one.outcome, show.clean(one.detail)) for one in found.checks
-    )
+    rows = tuple((clean(one.name), one.outcome, clean(one.detail)) for one in found.checks)
     show.print_grid(show.Grid(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))
     show.line()
     show.line("Nothing differs." if found.holds else "It is not what it says.")

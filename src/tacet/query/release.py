@@ -19,6 +19,7 @@ from tacet.query.codec import encode
 from tacet.query.columns import Key
 from tacet.query.found_keys import FoundKeys
 from tacet.query.plan import Query
+from tacet.query.readable import clean
 from tacet.query.replay import FORMAT, software
 from tacet.query.several_releases import verify_record
 from tacet.query.together import Place
@@ -174,7 +175,7 @@ class Release:
     def shown(self) -> str:
         """The table alone, as text."""
         table = self._table(errors=False)
-        heads = list(table)
+        heads = list(map(clean, table))
         rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
         cut = len(rows) - _SHOWN_ROWS
         rows = rows[:_SHOWN_ROWS]
@@ -235,4 +236,4 @@ def _shown(value: Any) -> str:
         return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
     if isinstance(value, bool) or value is None:
         return "NULL" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else clean(str(value))

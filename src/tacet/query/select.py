@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,7 +64,7 @@ def question(
         )
     if select.groups:
         found = _keys(select, keys, query)
-        with _grouping(text, select):
+        with _grouping(text, select, made=query.scope.derived):
             query = query.group_by(
                 *select.groups, keys=found, margins=select.margins, level_weights=level_weights
             )
@@ -223,8 +223,11 @@ def _most_rows(unit: Unit) -> int | None:
 
 
 @contextmanager
-def _grouping(text: str, select: Select) -> Iterator[None]:
-    """Tell what is wrong with groups and their keys at the place of the group, by its own name."""
+def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[None]:
+    """Tell what is wrong with groups and their keys at the place of the group.
+
+    made: the columns that are no table's, which are told by the names that the SELECT shows.
+    """
     fault: InvalidParameter | None = None
     try:
         yield
@@ -236,8 +239,9 @@ def _grouping(text: str, select: Select) -> Iterator[None]:
     for name, shown, place in groups:
         about = repr(name) in fault.expected or fault.argument == f"keys[{name!r}]"
         if about and place is not None and not isinstance(fault, UnsafeExpression):
-            argument = fault.argument.replace(repr(name), repr(shown))
-            said = fault.expected.replace(repr(name), repr(shown))
+            called = shown if name in made else name
+            argument = fault.argument.replace(repr(name), repr(called))
+            said = fault.expected.replace(repr(name), repr(called))
             raise InvalidParameter(argument, fault.value, expected=said).placed(text, place)
     raise fault
 

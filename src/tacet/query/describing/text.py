@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tacet.query.describing.description import Bar, ColumnLook, Description, Told
+from tacet.query.readable import clean
 
 __all__ = ["lines_of_column", "rounded", "text"]
 
@@ -17,7 +18,7 @@ _WIDEST_BAR = 30
 def text(description: Description) -> str:
     """The whole look."""
     head = (
-        f"{description.table}: about {rounded(description.people)} people, "
+        f"{clean(description.table)}: about {rounded(description.people)} people, "
         f"{rounded(description.rows)} rows (protects {description.unit})"
     )
     parts = [head, f"spent {description.costs}; left {description.remaining}"]
@@ -29,7 +30,7 @@ def text(description: Description) -> str:
 def lines_of_column(column: ColumnLook) -> list[str]:
     """One column, line by line."""
     known = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
-    lines = [f"{column.name}: {column.kind}, {known[column.source]}"]
+    lines = [f"{clean(column.name)}: {column.kind}, {known[column.source]}"]
     if column.present is not None:
         lines.append(f"  people with a value  {rounded(column.present)}")
     if column.range is not None:
@@ -66,9 +67,10 @@ def _sparks(counts: Sequence[float]) -> str:
 
 def _bars(bars: Sequence[Bar]) -> list[str]:
     top = max([*(bar.count.value for bar in bars), 1.0])
-    width = max(len(bar.label) for bar in bars)
+    labels = [clean(bar.label) for bar in bars]
+    width = max(map(len, labels))
     return [
-        f"  {bar.label.ljust(width)}  {rounded(bar.count).rjust(16)}  "
+        f"  {label.ljust(width)}  {rounded(bar.count).rjust(16)}  "
         + "█" * round(_WIDEST_BAR * max(bar.count.value, 0.0) / top)
-        for bar in bars
+        for label, bar in zip(labels, bars, strict=True)
     ]
