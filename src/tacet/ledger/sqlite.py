@@ -48,7 +48,8 @@ class SqliteStore:
         # Closing any file drops all locks that this process has on it: nobody may have one yet.
         with no_fork(), _creating, contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        if path.stat().st_nlink > 1 or _mounted_alone(path):
+        # A folder, which has names inside of itself, is refused below, as no ledger.
+        if not path.is_dir() and (path.stat().st_nlink > 1 or _mounted_alone(path)):
             expected = (
                 "a file with one name, in the folder that it lies in: under another hard link, or "
                 "mounted without its folder, it has another log, and is spent twice"
