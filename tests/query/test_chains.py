@@ -22,7 +22,7 @@ from tests.tiers import mostly_slow
 import tacet
 from tacet.bits import SeededBits
 from tacet.query import ranking as rankings
-from tacet.query.aggregates import chain_draws, cutting
+from tacet.query.aggregates import chain_draws, counted, cutting
 from tacet.query.aggregates.chains import Chain, chain_moves
 from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cutting import Cutting, finding
@@ -106,20 +106,22 @@ def test_chains_have_their_law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("engine", mostly_slow([False, True]))
+@pytest.mark.parametrize("bins", mostly_slow(["of a point", "cut first", "as counted"]))
 def test_a_question_draws_from_the_law_about_a_noisy_count(
-    *, engine: bool, monkeypatch: pytest.MonkeyPatch
+    bins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """256 cells, and with the engine bins of several points; chi-square, false alarm 1e-8."""
+    """256 cells; at first bins have a point, or several. Chi-square, false alarm 1e-8."""
     monkeypatch.setattr(chain_draws, "PLACES_LOG2", 1)
     monkeypatch.setattr(cutting, "_WORTH", -10.0)  # also where it is not worth it
-    if engine:
+    if bins != "of a point":
         monkeypatch.setattr(rankings, "_MOST_POINTS", 1)
-        monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 1)
-        monkeypatch.setattr(chain_draws, "CHILD_BINS_LOG2", 1)
+        for part in (rankings, counted, chain_draws):
+            monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
+    if bins == "as counted":
+        monkeypatch.setattr(counted, "_LEAST", math.inf)
     values, points, cells, budget = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 256, tacet.PureDP(4)
     made = tacet.quantiles("x", QUARTILES, 0, points - 1, steps=points - 1)
-    assert made.ranking.bins < points or not engine
+    assert (made.ranking.bins < points) is (bins != "of a point")
     noise: Any = made.noise(budget, ONE)
     assert isinstance(noise, Chain)
     asked = ask(repeated(values, cells=cells), {"a": made}, budget=budget, seed=3, cells=cells)

@@ -23,7 +23,7 @@ import tacet
 from tacet.bits import SeededBits
 from tacet.errors import EngineFailed, InvalidParameter
 from tacet.query import ranking as rankings
-from tacet.query.aggregates import trials
+from tacet.query.aggregates import counted, trials
 from tacet.query.aggregates.answers import Exact
 from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.extremes import Extreme
@@ -46,9 +46,11 @@ def small_bins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """
     if request.param == "as counted":
         monkeypatch.setattr(trials, "_LEAST", math.inf)
+        monkeypatch.setattr(counted, "_LEAST", math.inf)
     monkeypatch.setattr(rankings, "_MOST_POINTS", 3)
     monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 2)
-    monkeypatch.setattr(trials, "CHILD_BINS_LOG2", 1)
+    for part in (counted, trials):
+        monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
 
 
 def law(values: Sequence[float], steps: int, aim: Fraction, factor: Fraction) -> NDArray[Any]:

@@ -25,7 +25,7 @@ from tacet.bits import SeededBits
 from tacet.errors import InvalidParameter
 from tacet.privacy import events
 from tacet.query import ranking as rankings
-from tacet.query.aggregates import cuts, cutting, trials
+from tacet.query.aggregates import counted, cuts, cutting, trials
 from tacet.query.aggregates.answers import Assume, Exact
 from tacet.query.aggregates.counted import Counted
 from tacet.query.aggregates.cuts import cut_points
@@ -156,19 +156,20 @@ def _forgetting() -> Iterator[None]:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("_forgetting")
 @pytest.mark.parametrize("wanted", WANTED)
-@pytest.mark.parametrize("engine", [False, True])
-def test_cuts_have_their_joint_law(
-    wanted: str, *, engine: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """600 cells; with the engine, bins of several points. Chi-square, false alarm 1e-8 a case."""
+@pytest.mark.parametrize("bins", ["of a point", "cut first", "as counted"])
+def test_cuts_have_their_joint_law(wanted: str, bins: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 cells; at first bins have a point, or several. Chi-square, false alarm 1e-8 a case."""
     monkeypatch.setattr(cuts, "PLACES_LOG2", 1)
-    if engine:
+    if bins != "of a point":
         monkeypatch.setattr(rankings, "_MOST_POINTS", 1)
-        monkeypatch.setattr(rankings, "CHILD_BINS_LOG2", 1)
-        monkeypatch.setattr(trials, "CHILD_BINS_LOG2", 1)
+        for part in (rankings, counted, trials):
+            monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
+    if bins == "as counted":  # nothing is asked of the engine but what was proposed
+        for draw in (counted, trials):
+            monkeypatch.setattr(draw, "_LEAST", math.inf)
     values, points, cells = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 600
     made = tacet.quantiles("x", WANTED[wanted], 0, points - 1, steps=points - 1)
-    assert made.ranking.bins < points or not engine
+    assert (made.ranking.bins < points) is (bins != "of a point")
     table = repeated(values, cells=cells)
     asked = ask(table, {"a": made}, budget=tacet.PureDP(4), seed=3, cells=cells)
     drawn = [values_of(asked.release, f"a{part}").astype(int) for part in made.parts]
