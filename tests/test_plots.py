@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,26 @@ def test_given_axes_are_drawn_on() -> None:
     axes = plots.coverage([10, 100], {"a": [0.9, 0.95]})
     assert plots.coverage([10, 100], {"b": [0.8, 0.85]}, axes=axes) is axes
     assert [name for name in names(axes) if name in "ab"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "given", "argument"),
+    [
+        (plots.tradeoff, [(GRID, GRID)], "curves"),
+        (plots.tradeoff, [{"mu": GRID}], "curves\\['mu'\\]"),
+        (plots.profile, [{"one": (GRID, GRID)}], "curves\\['one'\\]"),
+        (plots.privacy_loss, [[(GRID, GRID)]], "laws"),
+        (plots.amplification, [[0.1], [1.1]], "ratios"),
+        (partial(plots.budget, limit=1), [[1], [0.1]], "spent"),
+        (plots.coverage, [[10], [0.9]], "shares"),
+        (plots.roc, [([0.1], [0.2])], "curves"),
+    ],
+)
+def test_lines_without_names_are_refused(
+    draw: Callable[..., Any], given: list[Any], argument: str
+) -> None:
+    with pytest.raises(InvalidParameter, match=f"^{argument}="):
+        draw(*given)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def tradeoff(
     """
     axes = _axes(axes, size=(5, 5))
     axes.plot([0, 1], [1, 0], **_FAINT)
-    for name, (alpha, beta) in curves.items():
+    for name, (alpha, beta) in _named("curves", curves, 2):
         axes.plot(*_lines(name, alpha, beta), label=name, **_EDGE)
     if audited is not None:
         x, y = _lines("audited", *audited)
@@ -87,7 +87,7 @@ def profile(
     """
     axes = _axes(axes)
     axes.set(xlabel="epsilon", ylabel="delta", yscale="log")
-    for name, (epsilon, lower, upper) in curves.items():
+    for name, (epsilon, lower, upper) in _named("curves", curves, 3):
         x, low = _lines(name, epsilon, lower)
         _, high = _lines(name, epsilon, upper)
         (line,) = axes.plot(x, high, label=name)
@@ -111,7 +111,7 @@ def privacy_loss(
     'privacy loss'
     """
     axes = _axes(axes)
-    for name, (losses, densities) in laws.items():
+    for name, (losses, densities) in _named("laws", laws, 2):
         x, y = _lines(name, losses, densities)
         (line,) = axes.plot(x, y, drawstyle="steps-mid", label=name)
         axes.fill_between(x, 0, y, step="mid", color=line.get_color(), **_BAND)
@@ -135,7 +135,9 @@ def amplification(rates: ArrayLike, ratios: Mapping[str, ArrayLike], *, axes: An
     """
     axes = _axes(axes)
     axes.axhline(1, label="its share, no more", **_FAINT)
-    for (name, values), marker in zip(ratios.items(), itertools.cycle(_MARKERS), strict=False):
+    for (name, values), marker in zip(
+        _named("ratios", ratios), itertools.cycle(_MARKERS), strict=False
+    ):
         axes.plot(*_lines(name, rates, values), marker=marker, markersize=4, label=name)
     axes.set(
         xscale="log",
@@ -163,7 +165,7 @@ def budget(
     """
     axes = _axes(axes)
     largest = float(limit)
-    for name, values in spent.items():
+    for name, values in _named("spent", spent):
         _, sums = _lines(name, np.arange(len(times)), values)
         largest = max(largest, float(sums.max()))
         axes.step(times, sums, where="post", label=name)
@@ -234,7 +236,9 @@ def coverage(
     """
     axes = _axes(axes)
     axes.axhline(nominal, label=f"{nominal_name}: {nominal:.4g}", **_FAINT)
-    for (name, values), marker in zip(shares.items(), itertools.cycle(_MARKERS), strict=False):
+    for (name, values), marker in zip(
+        _named("shares", shares), itertools.cycle(_MARKERS), strict=False
+    ):
         axes.plot(*_lines(name, sizes, values), marker=marker, label=name)
     axes.set(xscale="log", xlabel="people", ylabel="coverage")
     axes.legend()
@@ -259,11 +263,11 @@ def roc(
     axes = _axes(axes)
     chance = np.array([least, 1.0])
     axes.plot(chance, chance, label="chance", **_FAINT)
-    for name, (alarms, hits) in (limits or {}).items():
+    for name, (alarms, hits) in _named("limits", limits or {}, 2):
         x, y = _lines(name, alarms, hits)
         ends = np.maximum(x, least), np.maximum(y, least)
         axes.plot(*ends, color="black", linestyle=":", label=name, **_EDGE)
-    for name, (alarms, hits) in curves.items():
+    for name, (alarms, hits) in _named("curves", curves, 2):
         x, y = _lines(name, alarms, hits)
         ends = np.maximum(x, least), np.maximum(y, least)
         axes.plot(*ends, drawstyle="steps-post", label=name, **_EDGE)
@@ -294,6 +298,18 @@ def _axes(axes: Any, *, size: tuple[float, float] = (6, 4)) -> Any:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
     return axes
+
+
+def _named(argument: str, lines: Mapping[str, Any], together: int = 1) -> list[tuple[str, Any]]:
+    """The lines by name, each `together` arrays; InvalidParameter for anything else."""
+    arrays = "an array" if together == 1 else f"a tuple of {together} arrays"
+    if not isinstance(lines, Mapping):
+        expected = f"a mapping from names for the legend to {arrays} each"
+        raise InvalidParameter(argument, type(lines), expected=expected)
+    for name, arrays_of in lines.items():
+        if together > 1 and (not hasattr(arrays_of, "__len__") or len(arrays_of) != together):
+            raise InvalidParameter(f"{argument}[{name!r}]", type(arrays_of), expected=arrays)
+    return list(lines.items())
 
 
 def _lines(name: str, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:

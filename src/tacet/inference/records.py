@@ -67,9 +67,10 @@ def matrix(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
 def _numbers(argument: str, values: ArrayLike) -> Floats:
     array = array_of(argument, values)
     if array.dtype.kind not in "iubf" or array.dtype.itemsize > 8:
-        raise InvalidParameter(
-            argument, array.dtype, expected="integers or floats of at most 64 bits"
-        )
+        expected = "integers or floats of at most 64 bits"
+        if array.dtype.kind == "O":  # as a list with None in it becomes
+            expected += ", where a missing value is NaN: numpy.array(..., dtype=float) makes it so"
+        raise InvalidParameter(argument, array.dtype, expected=expected)
     return array.astype(np.float64, copy=False)
 
 
