@@ -410,3 +410,12 @@ def test_a_file_that_is_mounted_without_its_folder_is_refused(
                 open_ledger(f"sqlite:///{file}")
         else:
             assert open_ledger(f"sqlite:///{file}").verify("visits") == 6
+
+
+def test_a_name_that_is_no_file_or_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    folder, loop = tmp_path / "folder", tmp_path / "loop"
+    folder.mkdir()
+    loop.symlink_to(loop)
+    for name in (str(folder), "/dev/null", str(loop), f"{tmp_path}/{300 * 'a'}"):
+        with pytest.raises(LedgerFailed, match="could not be used"):
+            open_ledger(f"sqlite:///{name}")

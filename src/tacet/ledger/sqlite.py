@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -43,18 +44,7 @@ class SqliteStore:
     durable = True
 
     def __init__(self, path: Path) -> None:
-        if not path.parent.is_dir():
-            raise InvalidParameter("ledger", str(path), expected="a file in a folder that exists")
-        # Closing any file drops all locks that this process has on it: nobody may have one yet.
-        with no_fork(), _creating, contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        # A folder, which has names inside of itself, is refused below, as no ledger.
-        if not path.is_dir() and (path.stat().st_nlink > 1 or _mounted_alone(path)):
-            expected = (
-                "a file with one name, in the folder that it lies in: under another hard link, or "
-                "mounted without its folder, it has another log, and is spent twice"
-            )
-            raise InvalidParameter("ledger", str(path), expected=expected)
+        _check_file(path, _made(path))
         self.name = str(path)
         self._path = path.absolute()
         self._identity = _identity(self._path)
@@ -163,6 +153,33 @@ class _NotALedger(LedgerFailed):
 
 _creating = threading.Lock()
 _MOUNTS = Path("/proc/self/mountinfo")
+
+
+def _made(path: Path) -> os.stat_result:
+    """What the file is, made where there is none; LedgerFailed where that cannot be."""
+    try:
+        if not path.parent.is_dir():
+            raise InvalidParameter("ledger", str(path), expected="a file in a folder that exists")
+        # Closing any file drops all locks that this process has on it: nobody may have one yet.
+        with no_fork(), _creating, contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode):
+            return found
+        reason = "it is no file"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    raise LedgerFailed(str(path), reason=reason)
+
+
+def _check_file(path: Path, found: os.stat_result) -> None:
+    """InvalidParameter for a file that has, or may have, several logs."""
+    if found.st_nlink > 1 or _mounted_alone(path):
+        expected = (
+            "a file with one name, in the folder that it lies in: under another hard link, or "
+            "mounted without its folder, it has another log, and is spent twice"
+        )
+        raise InvalidParameter("ledger", str(path), expected=expected)
 
 
 def _mounted_alone(path: Path) -> bool:
