@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
 
 PUBLIC = pd.DataFrame({"town": ["A", "B"], "people": [1, 2]})
 FRAME = pd.DataFrame({"id": range(8), "age": range(8), "educ": range(8), "town": ["A"] * 8})
+FRAME["flag"] = True
 
 
 def session() -> tacet.Session:
@@ -108,12 +110,30 @@ def test_what_there_is_not_is_marked(text: str, part: str, said: str) -> None:
         ("SELECT COUNT(*) AS n FROM t GROUP BY town", "town"),
         ("SELECT COUNT(*) AS n, FLOOR(age) AS f FROM t GROUP BY 2", "FLOOR(age)"),
         ("SELECT CORR(age, educ) AS r FROM t", "CORR(age, educ)"),
+        ("SELECT flag, AVG(age) AS m FROM t GROUP BY ROLLUP (flag)", "AVG(age)"),
     ],
 )
 def test_every_refusal_has_a_place(text: str, part: str) -> None:
     error = refused(text)
     assert marked(error) == part
     assert len(error.expected) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "part"),
+    [
+        ("SELECT town, COUNT(*) FROM t GROUP BY town", {"town": ["A", "A"]}, "town"),
+        ("SELECT town, age, COUNT(*) FROM t GROUP BY 1, 2", {"age": [1]}, "town"),
+        ("SELECT town, age, COUNT(*) FROM t GROUP BY 2, 1", [(1, "A", 2)], "town, age"),
+        ("SELECT COUNT(*) FROM t GROUP BY town, age", {"x": [1]}, "town, age"),
+        ("SELECT SQRT(age) AS r, COUNT(*) FROM t GROUP BY r", tacet.private_keys(), "SQRT(age)"),
+    ],
+)
+def test_keys_that_do_not_fit_are_told_at_the_group(text: str, keys: Any, part: str) -> None:
+    with session() as one, pytest.raises(InvalidParameter) as caught:
+        one.sql(text, budget=tacet.PureDP(1), keys=keys)
+    assert caught.value.argument.startswith("keys")
+    assert marked(caught.value) == part
 
 
 def test_what_is_wanted_is_told_in_sql() -> None:
@@ -182,3 +202,6 @@ def test_a_person_may_be_called_so() -> None:
         for name in ("person", "id", "PERSON"):
             text = f"SELECT COUNT(DISTINCT {name}) AS n FROM t"
             assert "n" in str(one.explain(text, budget=tacet.PureDP(1)))
+        for rows in ("t JOIN towns USING (town)", "(SELECT age FROM t)"):
+            query, _ = one.read_sql(f"SELECT COUNT(DISTINCT person) AS n FROM {rows}")
+            assert query.asked == {"n": tacet.count_people()}

@@ -63,8 +63,8 @@ def question(
             "level_weights", level_weights, expected="it beside GROUP BY ROLLUP(...) or CUBE(...)"
         )
     if select.groups:
-        found = _keys(select, keys, query)
         with _grouping(text, select, made=query.scope.derived):
+            found = _keys(select, keys, query)
             query = query.group_by(
                 *select.groups, keys=found, margins=select.margins, level_weights=level_weights
             )
@@ -72,11 +72,14 @@ def question(
         raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
     try:
         query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
-    except InvalidParameter:
+    except InvalidParameter as error:
         for item in select.aggregates:
             with placed("SELECT", text, item.place):
                 _check(item, query, alone=len(select.aggregates) == 1)
-        raise
+                if error.argument == item.alias:  # it does not suit the groups or the rows
+                    raise
+        with _grouping(text, select, made=query.scope.derived):
+            raise
     check_arrangement(select, query, text)
     return query, select
 
@@ -235,15 +238,24 @@ def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[N
         fault = error
     if fault is None:
         return
+    places = [place for place in select.group_places if place is not None]
+    argument = fault.argument.partition("[")[0]
+    if not places or argument not in {"keys", "group_by", "margins"}:
+        raise fault
+    place = min(places)[0], max(places)[1]
     groups = zip(select.groups, select.shown, select.group_places, strict=True)
-    for name, shown, place in groups:
-        about = repr(name) in fault.expected or fault.argument == f"keys[{name!r}]"
-        if about and place is not None and not isinstance(fault, UnsafeExpression):
-            called = shown if name in made else name
-            argument = fault.argument.replace(repr(name), repr(called))
-            said = fault.expected.replace(repr(name), repr(called))
-            raise InvalidParameter(argument, fault.value, expected=said).placed(text, place)
-    raise fault
+    for name, shown, own in groups:
+        said = (fault.argument, fault.expected, fault.value)
+        if own is not None and any(isinstance(s, str) and repr(name) in s for s in said):
+            called = repr(shown if name in made else name)
+            fault = InvalidParameter(
+                fault.argument.replace(repr(name), called),
+                fault.value,
+                expected=fault.expected.replace(repr(name), called),
+            )
+            place = own
+            break
+    raise fault.placed(text, place)
 
 
 def _check_names(text: str, select: Select) -> None:

@@ -164,9 +164,11 @@ class Aggregates:
 
     def distinct(self, inner: exp.Distinct) -> Item:
         """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
-        known = self.source.known
-        # The person may be called so, whatever her column is.
-        source = replace(self.source, known=(*known, "person")) if known else self.source
+        source, word = self.source, "person"
+        if source.known and word not in {*map(str.casefold, source.known), *source.columns}:
+            # The person may be called so, whatever her column is.
+            named = {**source.columns, word: (word, Name(word))}
+            source = replace(source, columns=named)
         found = source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None
         second: str | None = None
         match found:
