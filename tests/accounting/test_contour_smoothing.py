@@ -8,16 +8,29 @@ import math
 from fractions import Fraction
 
 import pytest
+from tests.accounting.stairs import delta_of_stairs, sampled_stairs
 from tests.tiers import mostly_slow
 
+from tacet.accounting.accountant import delta_interval as delta_accounted
 from tacet.accounting.accountant import epsilon_interval as accounted
 from tacet.accounting.contour import engine, smoothing
 from tacet.accounting.lattices import compositions, residues
 from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import Event, Gaussian, Laplace, Pure
+from tacet.privacy.events import (
+    DiscreteGaussian,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    Staircase,
+    TruncatedLaplace,
+)
+from tacet.privacy.neighbors import ReplaceOne
 
 FEW: list[tuple[Event, int]] = [(Laplace(noise_multiplier=1.0 + j / 3), 2) for j in range(4)]
 EQUAL: list[tuple[Event, int]] = [(Laplace(noise_multiplier=10.0), 100)]
+
+
 MIXED: list[tuple[Event, int]] = [(Laplace(noise_multiplier=4.0), 6), (Pure(epsilon=0.3), 4)]
 
 
@@ -98,10 +111,64 @@ def test_the_accountant_asks_it_last() -> None:
     assert found.width < 1e-4 * found.upper
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "split", "rate", "count", "delta"),
+    mostly_slow(
+        [
+            ("0.5", "0.3", "0.1", 30, 1e-6),
+            ("1.2", "0.9", "0.01", 12, 1e-9),
+            ("0.08", "0.15", "0.7", 40, 1e-3),
+        ]
+    ),
+)
+def test_sampled_stairs_hold_the_sums_of_their_losses(
+    epsilon: str, split: str, rate: str, count: int, delta: float
+) -> None:
+    one = Staircase(epsilon=Fraction(epsilon), split=Fraction(split))
+    events: list[tuple[Event, int]] = [(one.poisson_sampled(rate=Fraction(rate)), count)]
+    found = smoothing.epsilon_interval(events, delta=delta)
+    assert found.width < 1e-4 * found.upper
+    assert delta_of_stairs(epsilon, split, rate, count, found.lower) >= delta * (1 - 1e-12)
+    assert delta_of_stairs(epsilon, split, rate, count, found.upper) <= delta * (1 + 1e-12)
+    told = smoothing.delta_interval(events, epsilon=found.upper)
+    assert told.lower <= delta_of_stairs(epsilon, split, rate, count, found.upper) <= told.upper
+    assert told.width < 1e-4 * told.upper
+
+
+@pytest.mark.parametrize(
+    ("event", "delta"),
+    mostly_slow(
+        [
+            (sampled_stairs("0.373", "0.5", "2.98e-6") * 198_878_324, 2.44e-18),
+            (sampled_stairs("3.155", "0.26", "0.417") * 609, 3.74e-17),
+            (sampled_stairs("1.776", "0.816", "5.09e-5") * 2_216_368_631, 2.23e-115),
+            (sampled_stairs("0.0022", "0.877", "1.6e-6") * 6_519_871_657, 9.54e-62),
+            (TruncatedLaplace(noise_multiplier=1.45, bound=52.4) * 42, 3.01e-8),
+            (
+                DiscreteGaussian(sigma=0.218, sensitivity=1).poisson_sampled(rate=0.515) * 18,
+                2.56e-4,
+            ),
+        ]
+    ),
+)
+def test_what_was_wide_is_narrow(event: Event, delta: float) -> None:
+    found = accounted(event, delta=delta)
+    assert found.width < 1e-4 * found.upper
+    told = delta_accounted(event, epsilon=found.upper)
+    assert told.width < 1e-4 * told.upper
+    assert told.lower <= delta * (1 + 1e-12)
+
+
+def test_a_unit_replaced_has_an_upper_end() -> None:
+    """The Gaussian beside it speaks of the relation itself; no lower end is claimed."""
+    one = Staircase(epsilon=1, split=Fraction(1, 3)).fixed_size_sampled(size=10, population=100)
+    found = smoothing.epsilon_interval([(one, 20)], delta=1e-6, neighbors=ReplaceOne)
+    plain = engine.epsilon_interval([(one, 20)], delta=1e-6, neighbors=ReplaceOne)
+    assert found.lower == 0.0 < found.upper <= plain.upper
+
+
 def test_refuses_what_needs_it_not() -> None:
-    for event in (
-        Gaussian(noise_multiplier=1.0),
-        Laplace(noise_multiplier=1.0).poisson_sampled(rate=0.1),
-    ):
+    noise = Gaussian(noise_multiplier=1.0)
+    for event in (noise, noise.poisson_sampled(rate=0.1), (noise * 2).poisson_sampled(rate=0.1)):
         with pytest.raises(UnsupportedEvent):
             smoothing.epsilon_interval([(event, 1)], delta=1e-6)

@@ -17,7 +17,7 @@ from tacet.accounting.contour.parts import flatten
 from tacet.accounting.edges import engine as edges
 from tacet.accounting.inversion import falling_below, level_at
 from tacet.accounting.jumps import engine as jumps
-from tacet.accounting.lattices import compositions, residues
+from tacet.accounting.lattices import compositions, few_steps, residues
 from tacet.accounting.lattices.laws import laws_of
 from tacet.accounting.pld import capped
 from tacet.accounting.pld.distribution import (
@@ -101,6 +101,11 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
             return compositions.epsilon_of(laws, at)
         return compositions.delta_of(laws, at)
 
+    def every_sum(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return few_steps.epsilon_of(flat, at, neighbors=neighbors)
+        return few_steps.delta_of(flat, at, neighbors=neighbors)
+
     def poles(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
             return residues.epsilon_interval(flat, delta=at)
@@ -108,8 +113,8 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
 
     def smoothed(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
-            return smoothing.epsilon_interval(flat, delta=at)
-        return smoothing.delta_interval(flat, epsilon=at)
+            return smoothing.epsilon_of(flat, at, neighbors=neighbors)
+        return smoothing.delta_of(flat, at, neighbors=neighbors)
 
     def quadrature(measure: Measure, at: Fraction) -> Interval:
         if measure == "epsilon":
@@ -119,6 +124,7 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
     yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
+    yield "sums of few steps", every_sum, "docs/proofs/lattices.md, section 3"
     if residues.few_laplace(flat):
         yield "Laplace residues", poles, "docs/proofs/lattices.md"
     yield "near the largest loss", near_largest, "docs/proofs/edges.md, Theorems 1 and 3"

@@ -40,7 +40,7 @@ __all__ = ["CLOSE", "NARROW", "Finding", "Findings", "delta_findings", "epsilon_
 
 NARROW = 1e-8
 """An interval this narrow, relative to its upper end, is not looked at again."""
-CLOSE = 1e-3
+CLOSE = 1e-4
 """Nor is one this narrow by the engines that lose more than that themselves."""
 _EDGED = 2e-5
 """Nor by those of sums between two edges, which lose about as much."""

@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tacet.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, logarithm, tilt
+from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.series import UNIT, Complexes, Floats, excess
 
-__all__ = ["Constant", "FiniteLaw", "GaussianSum", "ThreePoint", "ThreePointTilt"]
+__all__ = ["Constant", "FiniteLaw", "GaussianSum", "ThreePoint", "ThreePointTilt", "atoms_of"]
 
 _FEW = 64
 """A law of so few atoms is never refused for its work."""
@@ -308,3 +310,19 @@ class FiniteLaw:
             count=self.count,
             quadrature=Quadrature(relative=self.lost, excess=2 * (1 + abs(power)) * self.lost),
         )
+
+
+def atoms_of(factors: Iterable[Factor]) -> int | None:
+    """How many atoms the parts have together; None where one is no closed law of atoms."""
+    found = 1
+    for factor in factors:
+        match factor:
+            case FiniteLaw(atoms=atoms):
+                found += atoms.log_mass.size
+            case ThreePoint(epsilon=epsilon):
+                found += 3 * epsilon.size
+            case GaussianSum() | Constant():
+                pass
+            case _:
+                return None
+    return found

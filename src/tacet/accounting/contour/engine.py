@@ -13,6 +13,7 @@ import numpy as np
 
 from tacet import checks
 from tacet.accounting.contour.factor import Factor
+from tacet.accounting.contour.infinite import with_infinite, without_infinite
 from tacet.accounting.contour.invert import invert
 from tacet.accounting.contour.jump_search import (
     MOST_WORK,
@@ -27,7 +28,6 @@ from tacet.accounting.contour.jumps import leading, split
 from tacet.accounting.contour.parts import (
     SYMMETRIC,
     Direction,
-    Parts,
     attained,
     flatten,
     parts_of,
@@ -45,7 +45,7 @@ from tacet.accounting.contour.plan import (
 from tacet.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper, within_cap
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.privacy.enclosure import context, float_down, float_up, mpf
+from tacet.privacy.enclosure import context, float_down, mpf
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event
 from tacet.privacy.neighbors import AddRemove, Neighbors
@@ -185,7 +185,7 @@ def _epsilon(
     parts = parts_of(events, direction=direction, log_delta=_log(target), neighbors=neighbors)
     if parts is None:
         return Interval(0.0, math.inf)
-    left = _without_infinite(parts, target)
+    left = without_infinite(parts.infinite, target)
     if left < -_TINY * parts.infinite:
         return Interval(math.inf, math.inf)
     if left <= 0:
@@ -280,7 +280,7 @@ def _delta(
             least = min(least, chernoff_delta(factors, share * other, epsilon=below))
             if least < 1.0 or guess > -1.0:
                 break
-        faint = _with_infinite(infinite, Interval(0.0, least))
+        faint = with_infinite(infinite, Interval(0.0, least))
         if faint.upper <= known:
             return faint
         found, near, tailed = _at_epsilon(factors, whole, c, (below, above), log_delta)
@@ -300,7 +300,7 @@ def _delta(
             neighbors=neighbors,
         )
         best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
-    return _with_infinite(infinite, best)
+    return with_infinite(infinite, best)
 
 
 def _delta_by_jumps(
@@ -380,18 +380,3 @@ def _around(value: Fraction) -> tuple[float, float]:
 
 def _log(value: Fraction) -> float:
     return float(context().log(mpf(value)))
-
-
-def _without_infinite(parts: Parts, target: Fraction) -> Any:
-    """The delta that the finite losses may have: (target - p) / (1 - p), p = P(infinite loss)."""
-    if parts.infinite >= 1:
-        return context().mpf(0)
-    return (mpf(target) - parts.infinite) / (1 - parts.infinite)
-
-
-def _with_infinite(infinite: Any, found: Interval) -> Interval:
-    """With infinite losses: p + (1 - p) * (delta of the finite losses), rounded outward."""
-    if infinite == 0:
-        return found
-    low, high = (infinite + (1 - infinite) * mpf(end) for end in found)
-    return Interval(float_down(low), min(1.0, float_up(high)))

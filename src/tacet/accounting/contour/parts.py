@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -35,7 +35,7 @@ from tacet.privacy.events import (
 )
 from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["SYMMETRIC", "Direction", "Parts", "attained", "flatten", "parts_of"]
+__all__ = ["SYMMETRIC", "Direction", "Parts", "attained", "flatten", "noises_of", "parts_of"]
 
 Direction: TypeAlias = Literal["remove", "add"]
 """remove: the unit is in the first table, not in the second; add: the other way round."""
@@ -89,6 +89,26 @@ def flatten(
             else:
                 counts[one] = counts.get(one, 0) + times * count
     return tuple((event, count) for event, count in counts.items() if count)
+
+
+def noises_of(event: Event) -> Iterator[Event]:
+    """The mechanisms that samples and compositions hold; others hold none and are told themselves.
+
+    Source      the event.
+    """
+    match event:
+        case (
+            Repeated(event=one)
+            | PoissonSampled(event=one)
+            | FixedSizeSampled(event=one)
+            | ReplacementSampled(event=one)
+        ):
+            yield from noises_of(one)
+        case Composed(parts=parts):
+            for part in parts:
+                yield from noises_of(part)
+        case _:
+            yield event
 
 
 def _plain(event: Event, neighbors: Neighbors) -> Event:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacet.accounting.contour.closed import atoms_of
 from tacet.accounting.contour.factor import Factor
 from tacet.accounting.contour.series import Floats
 
@@ -20,6 +21,7 @@ __all__ = [
     "chernoff_epsilon",
     "curve",
     "log_kappa",
+    "most_nodes",
     "plan_at",
     "refined_saddle",
     "saddle_for_delta",
@@ -38,6 +40,8 @@ _LEAST, _MOST, _UTMOST = 1e-4, 1e10, 1e20
 _FAR_OUT, _FARTHEST = 0.02, 1e3
 """Over the deviation of the loss: abscissas start no higher, and end no lower."""
 _MOST_NODES = 20_000
+_MOST_OF_ATOMS, _MOST_PRODUCTS = 120_000, 1_000_000
+"""Nodes, and nodes times atoms, where all parts are closed laws of atoms."""
 _MANY = 2_000
 _SPARE = 6.0
 _PATIENCE = 4
@@ -229,9 +233,17 @@ def plan_at(
         c=chosen,
         x=2 * math.pi / h,
         h=h,
-        nodes=int(min(max(math.ceil(t / h) + 1, 4), _MOST_NODES)),
+        nodes=int(min(max(math.ceil(t / h) + 1, 4), most_nodes(factors))),
         alias=float(others[alias[best]]),
     )
+
+
+def most_nodes(factors: Sequence[Factor]) -> int:
+    """How many nodes a plan has at most: they cost little where laws have few atoms."""
+    atoms = atoms_of(factors)
+    if atoms is None:
+        return _MOST_NODES
+    return max(_MOST_NODES, min(_MOST_OF_ATOMS, _MOST_PRODUCTS // atoms))
 
 
 def _last(factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: float) -> float:
@@ -241,7 +253,7 @@ def _last(factors: Sequence[Factor], c: float, *, h: float, wanted: float, k2: f
         reached = sum(factor.planned_tail(c, t) for factor in factors)
         return reached - math.log(max(t / max(c, 1e-300), 1e-3)) - wanted
 
-    top = _MOST_NODES * h
+    top = most_nodes(factors) * h
     low, high = 0.0, min(math.sqrt(2 * max(-wanted, 1.0) / max(k2, 1e-300)), top)
     value, tries = lacking(high), 0
     while value > 0:

@@ -13,105 +13,159 @@ and all three are close together for small v, while |phi| of the Gaussian ends t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from typing import TypeAlias
 
 from tacet.accounting.contour import engine
 from tacet.accounting.contour.laplace_cells import MANY
-from tacet.accounting.contour.parts import flatten, parts_of
-from tacet.accounting.contour.plan import abscissas, curve, saddle_for_delta, saddle_for_epsilon
+from tacet.accounting.contour.parts import flatten, noises_of, parts_of
+from tacet.accounting.contour.plan import (
+    abscissas,
+    curve,
+    most_nodes,
+    saddle_for_delta,
+    saddle_for_epsilon,
+)
 from tacet.checks import Number, exact
 from tacet.errors import UnsupportedEvent
 from tacet.privacy.estimates import Interval
-from tacet.privacy.events import (
-    Approximate,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    Laplace,
-    Pure,
-    RandomizedResponse,
-)
+from tacet.privacy.events import Event, Gaussian, GaussianMixture, Laplace
+from tacet.privacy.neighbors import AddRemove, Neighbors
 
-__all__ = ["delta_interval", "epsilon_interval"]
+__all__ = ["delta_interval", "delta_of", "epsilon_interval", "epsilon_of"]
 
-_WITH_ATOMS = Laplace | DiscreteLaplace | Pure | Approximate | RandomizedResponse
+Parts: TypeAlias = tuple[tuple[Event, int], ...]
+"""Events with their numbers of copies, as `flatten` gives them."""
+
 _GOOD = 1e-8  # an interval this narrow is not worth more work
+_CLOSE = 1e-5  # an interval less narrow than this is worth many nodes
 _NODES = 12_000
 _PRODUCTS = 1_000_000  # nodes times laws
+_SHARE = 0.8  # of the most nodes of a plan
 _LAST = 60.0  # v t^2 / 2 is half of this at the last node
 _LEAST = 10  # noise multiplier: v is at most 0.01
 _STRETCH = 8_000.0  # stretches of many Laplace mechanisms reach about this over the largest u
 
 
-def epsilon_interval(composition: Iterable[tuple[Event, int]], *, delta: Number) -> Interval:
+def epsilon_interval(
+    composition: Iterable[tuple[Event, int]], *, delta: Number, neighbors: Neighbors = AddRemove
+) -> Interval:
     """An interval that holds the least epsilon of events whose losses have atoms.
 
-    composition, delta: as engine.epsilon_interval, whose interval is the start.
-    Events: Laplace and discrete Laplace noise, pure, approximate, randomised response. Raises
-    UnsupportedEvent for others: Gaussian noise among them ends the contour by itself.
+    composition, delta, neighbors: as engine.epsilon_interval, whose interval is the start.
+    Raises UnsupportedEvent where that engine does, and for Gaussian noise, sampled or not, which
+    ends the contour by itself.
 
     Bound       both sides.
     Source      docs/proofs/contour.md, Theorem 9.
     """
-    events = _events(composition)
-    target = exact("delta", delta)
-    known = engine.epsilon_interval(events, delta=delta)
+    events = flatten(composition, neighbors=neighbors)
+    return epsilon_of(events, exact("delta", delta), neighbors=neighbors)
+
+
+def delta_interval(
+    composition: Iterable[tuple[Event, int]], *, epsilon: Number, neighbors: Neighbors = AddRemove
+) -> Interval:
+    """An interval that holds the least delta; otherwise as epsilon_interval.
+
+    Bound       both sides.
+    Source      docs/proofs/contour.md, Theorem 9.
+    """
+    events = flatten(composition, neighbors=neighbors)
+    return delta_of(events, exact("epsilon", epsilon), neighbors=neighbors)
+
+
+def epsilon_of(events: Parts, target: Fraction, *, neighbors: Neighbors = AddRemove) -> Interval:
+    """`epsilon_interval` of events as `flatten` gives them, at a delta between 0 and 1.
+
+    Bound       both sides.
+    Source      docs/proofs/contour.md, Theorem 9.
+    """
+    _check(events)
+    known = engine.epsilon_of(events, target, neighbors=neighbors)
     if known.width <= _GOOD * known.upper or known.upper == math.inf:
         return known
-    noise, c = _noise(events, log_delta=math.log(target))
-    above = engine.epsilon_interval([*events, (Gaussian(noise_multiplier=noise), 1)], delta=delta)
+    for noise, c in _noises(events, neighbors, log_delta=math.log(target)):
+        known = _epsilon(events, target, neighbors, known, noise=noise, c=c)
+        if known.width <= _CLOSE * known.upper:
+            break
+    return known
+
+
+def delta_of(events: Parts, at: Fraction, *, neighbors: Neighbors = AddRemove) -> Interval:
+    """`delta_interval` of events as `flatten` gives them, at an epsilon from 0, below 2^1000.
+
+    Bound       both sides.
+    Source      docs/proofs/contour.md, Theorem 9.
+    """
+    _check(events)
+    known = engine.delta_of(events, at, neighbors=neighbors)
+    if known.width <= 10 * _GOOD * known.upper:
+        return known
+    for noise, _ in _noises(events, neighbors, epsilon=float(at)):
+        upper = engine.delta_of(_beside(events, noise), at, neighbors=neighbors).upper
+        upper = min(known.upper, upper)
+        lower = max(known.lower, _down(_below(events, neighbors, noise, at)))
+        known = Interval(min(lower, upper), upper)
+        if known.width <= _CLOSE * known.upper:
+            break
+    return known
+
+
+def _epsilon(
+    events: Parts,
+    target: Fraction,
+    neighbors: Neighbors,
+    known: Interval,
+    *,
+    noise: int,
+    c: float,
+) -> Interval:
+    """Within what is known, by a Gaussian of this noise; c: about the saddle."""
+    above = engine.epsilon_of(_beside(events, noise), target, neighbors=neighbors)
     upper, lower = min(known.upper, above.upper), known.lower
     step = 1.7 * (c + 1) / noise**2
     for _ in range(8):
         at = Fraction(above.lower) - Fraction(step)
         if at <= lower or math.isinf(above.upper):
             break
-        if _below(events, noise, at) > target:
+        if _below(events, neighbors, noise, at) > target:
             lower = _down(at)
             break
         step *= 1.6
     return Interval(min(lower, upper), upper)
 
 
-def delta_interval(composition: Iterable[tuple[Event, int]], *, epsilon: Number) -> Interval:
-    """An interval that holds the least delta; otherwise as epsilon_interval.
-
-    Bound       both sides.
-    Source      docs/proofs/contour.md, Theorem 9.
-    """
-    events = _events(composition)
-    at = exact("epsilon", epsilon)
-    known = engine.delta_interval(events, epsilon=at)
-    if known.width <= 10 * _GOOD * known.upper:
-        return known
-    noise, _ = _noise(events, epsilon=float(at))
-    beside = [*events, (Gaussian(noise_multiplier=noise), 1)]
-    upper = min(known.upper, engine.delta_interval(beside, epsilon=at).upper)
-    lower = max(known.lower, _down(_below(events, noise, at)))
-    return Interval(min(lower, upper), upper)
-
-
-def _below(events: Sequence[tuple[Event, int]], noise: int, epsilon: Fraction) -> Fraction:
+def _below(events: Parts, neighbors: Neighbors, noise: int, epsilon: Fraction) -> Fraction:
     """2 D(v) - D(v'), from below."""
     # v' = 4 v / (1 - 3 v)^2 is below 4.3 v, and 1 / (1 - 3 v)^2 above 1 + 6 v, for v up to 0.01
     other = Fraction(noise, 2) * (1 - Fraction(3, noise * noise))
     ends = [
-        engine.delta_interval([*events, (Gaussian(noise_multiplier=one), 1)], epsilon=epsilon)
+        engine.delta_of(_beside(events, one), epsilon, neighbors=neighbors)
         for one in (Fraction(noise), other)
     ]
     return 2 * Fraction(ends[0].lower) - Fraction(ends[1].upper)
 
 
-def _noise(
-    events: Sequence[tuple[Event, int]],
+def _beside(events: Parts, noise: int | Fraction) -> Parts:
+    """With a Gaussian, whose multiplier speaks of the relation itself: nothing is converted."""
+    return (*events, (Gaussian(noise_multiplier=noise), 1))
+
+
+def _noises(
+    events: Parts,
+    neighbors: Neighbors,
     *,
     log_delta: float | None = None,
     epsilon: float = 0.0,
-) -> tuple[int, float]:
-    """A noise multiplier for which the nodes just reach the Gaussian's end, and the saddle c."""
+) -> Iterator[tuple[int, float]]:
+    """Noise multipliers for which the nodes just reach the Gaussian's end, with the saddle c.
+
+    First for some nodes, then for as many as laws of few atoms allow.
+    """
     near = -46.0 if log_delta is None else log_delta
-    parts = parts_of(events, direction="remove", log_delta=near)
+    parts = parts_of(events, direction="remove", log_delta=near, neighbors=neighbors)
     if parts is None or not parts.factors:
         raise _unsupported(events)
     whole = curve(parts.factors, abscissas(parts.factors))
@@ -119,30 +173,30 @@ def _noise(
         c, near = saddle_for_epsilon(whole, epsilon)
     else:
         c, _ = saddle_for_delta(whole, log_delta)
-    nodes = min(_NODES, _PRODUCTS // len(events))
-    reach = nodes * 2 * math.pi * c / (30.0 - near)
     scales = [
         float(exact("noise_multiplier", one.noise_multiplier))
         for one, _ in events
         if isinstance(one, Laplace)
     ]
-    if len(scales) >= MANY:
-        reach = max(reach, _STRETCH * min(scales))
-    return max(_LEAST, math.ceil(reach / math.sqrt(_LAST))), c
+    least = _STRETCH * min(scales) if len(scales) >= MANY else 0.0
+    some = min(_NODES, _PRODUCTS // len(events))
+    for nodes in (some, int(_SHARE * most_nodes(parts.factors))):
+        if nodes == some or nodes > 2 * some:
+            reach = max(nodes * 2 * math.pi * c / (30.0 - near), least)
+            yield max(_LEAST, math.ceil(reach / math.sqrt(_LAST))), c
 
 
-def _events(composition: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]:
-    events = flatten(composition)
-    if not events or not all(isinstance(one, _WITH_ATOMS) for one, _ in events):
+def _check(events: Parts) -> None:
+    noises = [noise for event, _ in events for noise in noises_of(event)]
+    if not noises or any(isinstance(noise, Gaussian | GaussianMixture) for noise in noises):
         raise _unsupported(events)
-    return events
 
 
-def _unsupported(events: Sequence[tuple[Event, int]]) -> UnsupportedEvent:
+def _unsupported(events: Parts) -> UnsupportedEvent:
     return UnsupportedEvent(
         tuple(one for one, _ in events),
         kind="a contour beside a small Gaussian",
-        try_instead="Laplace, pure, approximate and randomised-response events.",
+        try_instead="Contours alone: Gaussian noise ends them.",
     )
 
 

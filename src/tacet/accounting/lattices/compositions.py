@@ -8,11 +8,11 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from tacet import checks
+from tacet.accounting.contour.infinite import with_infinite
 from tacet.accounting.contour.plan import (
     chernoff_epsilon,
     log_kappa,
@@ -27,7 +27,7 @@ from tacet.accounting.lattices.laws import Composition, composition_of
 from tacet.accounting.lattices.quadrature import Circle, CircleSum
 from tacet.checks import Number
 from tacet.errors import InvalidParameter
-from tacet.privacy.enclosure import context, float_down, float_up, mpf
+from tacet.privacy.enclosure import context, float_down, mpf
 from tacet.privacy.estimates import Interval
 from tacet.privacy.events import Event
 
@@ -130,7 +130,7 @@ def delta_of(composition: Composition, epsilon: Fraction) -> Interval:
     Source      docs/proofs/lattices.md.
     """
     if not composition.laws or epsilon >= composition.largest:
-        return _with_infinite(composition.infinite, Interval(0.0, 0.0))
+        return with_infinite(composition.infinite, Interval(0.0, 0.0))
     circle = Circle.of(composition)
     whole, at = circle.whole, float(epsilon)
     c, guess = saddle_for_epsilon(whole, at)
@@ -153,7 +153,7 @@ def delta_of(composition: Composition, epsilon: Fraction) -> Interval:
         other = float(whole.c[int(np.argmin(whole.k + log_kappa(whole.c) - whole.c * at))])
         above = chernoff_delta([circle.law], other, epsilon=_below(epsilon))
         best = _both(best, (delta_far_below(composition, epsilon), above))
-    return _with_infinite(composition.infinite, best)
+    return with_infinite(composition.infinite, best)
 
 
 def _at(made: CircleSum | Halves) -> Callable[[float], Sides]:
@@ -177,11 +177,3 @@ def _told(made: CircleSum, epsilon: Fraction) -> tuple[float, tuple[float, float
     pad = 1e-15 * (1 + abs(made.log_unit))
     upper = sides.upper * unit * (1 + pad) + 5e-324
     return sides.near * unit, (sides.lower * unit * (1 - pad), upper)
-
-
-def _with_infinite(infinite: Any, found: Interval) -> Interval:
-    """With infinite losses: p + (1 - p) delta, rounded outward."""
-    if infinite == 0:
-        return found
-    low, high = (infinite + (1 - infinite) * mpf(end) for end in found)
-    return Interval(float_down(low), min(1.0, float_up(high)))

@@ -15,17 +15,17 @@ from tacet.accounting.contour.series import UNIT, Floats
 from tacet.accounting.lattices.laws import Composition, Law
 from tacet.accounting.profiles.boxes import running_sum
 
-__all__ = ["Halves"]
+__all__ = ["Halves", "Sums"]
 
-_MOST_ATOMS = 1 << 20
+_MOST_SUMS = 1 << 20
 _MOST_COPIES = 4_000  # their law is formed by convolution
 _LARGEST = 600.0
 _LOST = 1e-290  # what underflow may hide, all atoms together
 
 
 @dataclass(frozen=True, slots=True)
-class _Atoms:
-    """Losses, their probabilities, and the relative error of those."""
+class Sums:
+    """Sums of losses, their probabilities, and the relative error of those."""
 
     loss: Floats
     mass: Floats
@@ -66,9 +66,14 @@ class Halves:
             side = 0 if atoms[0] < atoms[1] else 1
             halves[side].append((law, count))
             atoms[side] *= size
-        if max(atoms) > _MOST_ATOMS:
+        if max(atoms) > _MOST_SUMS:
             return None
         first, second = (_sums(half) for half in halves)
+        return cls.between(first, second, blur=16 * UNIT * (largest + 1) * (len(sizes) + 2))
+
+    @classmethod
+    def between(cls, first: Sums, second: Sums, *, blur: float) -> Halves:
+        """Of the sums of both halves; blur: how far losses may be off, both together."""
         order = np.argsort(second.loss)
         loss, mass = second.loss[order], second.mass[order]
         plain, wrong = running_sum(mass[::-1])
@@ -80,7 +85,7 @@ class Halves:
             plain=np.append(plain[::-1], 0.0),
             tilted=np.append(tilted[::-1], 0.0),
             error=1.1 * (first.error + second.error + wrong + 80 * UNIT),
-            blur=16 * UNIT * (largest + 1) * (len(sizes) + 2),
+            blur=blur,
         )
 
     @property
@@ -111,7 +116,7 @@ def _sum(terms: Floats) -> tuple[float, float]:
     return float(sums[-1]), error
 
 
-def _sums(half: list[tuple[Law, int]]) -> _Atoms:
+def _sums(half: list[tuple[Law, int]]) -> Sums:
     """All sums of one half."""
     loss, mass, error = np.zeros(1), np.ones(1), 0.0
     for law, count in half:
@@ -119,10 +124,10 @@ def _sums(half: list[tuple[Law, int]]) -> _Atoms:
         loss = np.add.outer(loss, one.loss).ravel()
         mass = np.multiply.outer(mass, one.mass).ravel()
         error += one.error + UNIT
-    return _Atoms(loss, mass, error)
+    return Sums(loss, mass, error)
 
 
-def _copies(law: Law, count: int) -> _Atoms:
+def _copies(law: Law, count: int) -> Sums:
     """The law of the sum of equal losses, by convolution: all terms are positive."""
     low, middle, high = law.masses()
     base = np.array([low, high] if law.categories == 2 else [low, middle, high])
@@ -138,4 +143,4 @@ def _copies(law: Law, count: int) -> _Atoms:
             square = np.convolve(square, square)
     steps = np.arange(found.size, dtype=np.float64)
     loss = float(law.step) * steps - float(law.epsilon * count)
-    return _Atoms(loss, found, error * 1.01)
+    return Sums(loss, found, error * 1.01)
