@@ -27,6 +27,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
+from tacet.privacy.neighbors import ReplaceOne
 
 mp = mpmath.MPContext()
 mp.dps = 50
@@ -150,3 +151,37 @@ def test_extremes_end_and_stay_valid(event: Event) -> None:
     for epsilon in (0.0, 1e-3, 5.0):
         found = loss.delta_interval(epsilon)
         assert 0 <= found.lower <= found.upper <= 1
+
+
+def draws(rho: str, size: int, population: int) -> Event:
+    one = ZeroConcentrated(rho=Fraction(rho))
+    return one.sampled_with_replacement(size=size, population=population)
+
+
+@pytest.mark.parametrize(
+    ("event", "delta", "most"),
+    mostly_slow(
+        [
+            # epsilon was 0.839, and delta there 8.6e-6
+            (draws("7.53e-5", 1, 22) * 1502, 1.24e-16, 0.45),
+            # epsilon was 0.0249, and delta there 7.4e-4
+            (draws("5.23e-5", 17, 7572) * 1428, 6.57e-7, 0.0072),
+            # epsilon was 360.9, that of Renyi divergences
+            (draws("0.739", 11, 40522) * 53254, 2.72e-29, 207.0),
+        ]
+    ),
+)
+def test_of_draws_with_replacement_the_losses_below_0_are_told(
+    event: Event, delta: float, most: float
+) -> None:
+    found = accountant.epsilon(event, delta=delta, neighbors=ReplaceOne)
+    assert found < most
+    assert accountant.delta(event, epsilon=found, neighbors=ReplaceOne) <= delta * (1 + 1e-6)
+
+
+def test_one_draw_with_replacement_costs_no_less_than_a_pair_of_one_without() -> None:
+    one = ZeroConcentrated(rho=Fraction("7.53e-5"))
+    found = accountant.epsilon(draws("7.53e-5", 1, 22) * 1502, delta=1e-16, neighbors=ReplaceOne)
+    other = one.fixed_size_sampled(size=1, population=22) * 1502
+    lower = accountant.epsilon_interval(other, delta=1e-16, neighbors=ReplaceOne).lower
+    assert 0 < lower <= found

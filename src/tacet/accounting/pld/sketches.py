@@ -115,7 +115,9 @@ def tilts_of(drawn: Sketch) -> tuple[Array, Array]:
 
 def _range(curve: Curve) -> tuple[float, float]:
     """Losses between which all of the law lies (below: but for 2e-14 of it)."""
-    low = min(_first(_SCALE, lambda x: _gap(curve, -x) <= 2e-14), 40.0)
+    # of a profile that is known from above only, the lower side tells nothing
+    above = float(curve(np.zeros(1)).lower[0]) == 0.0
+    low = min(_first(_SCALE, lambda x: _gap(curve, -x, above=above) <= 2e-14), 40.0)
     return -low, highest(curve, drop=1e-305)
 
 
@@ -125,9 +127,9 @@ def highest(curve: Curve, *, drop: float) -> float:
     return _first(_SCALE, lambda x: curve(x).upper <= limit * (1 + 1e-13) + drop)
 
 
-def _gap(curve: Curve, losses: Array) -> Array:
+def _gap(curve: Curve, losses: Array, *, above: bool) -> Array:
     found = curve(losses)
-    return found.lower + np.expm1(losses)
+    return (found.upper if above else found.lower) + np.expm1(losses)
 
 
 def _first(scale: Array, holds: Callable[[Array], NDArray[np.bool_]]) -> float:
