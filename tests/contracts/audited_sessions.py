@@ -251,6 +251,17 @@ DOORS: Mapping[str, Door] = {
         pairs=[ends(300, 9.0, -9.0)],
         **FIT,
     ),
+    "SparseRegression": Door(
+        sample=fits(
+            lambda b: inference.SparseRegression(
+                inference.LinearRegression(budget=b, target_bounds=(-2, 2)),
+                n_features=2,
+                selection_rows=0.01,  # who selects tells next to nothing here
+            )
+        ),
+        pairs=[ends(300, 2.0, -2.0)],
+        **{**FIT, "runs": 130},
+    ),
     "RidgeRegression": Door(
         sample=fits(
             lambda b: inference.RidgeRegression(residual_bound=2.0, penalty=0.01, budget=b)

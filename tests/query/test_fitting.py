@@ -58,6 +58,10 @@ def line(budget: Guarantee, **options: Any) -> inference.LinearRegression:
     return inference.LinearRegression(budget=budget, **options)
 
 
+def sparse(inner: Any, *, n_features: int = 1, **options: Any) -> inference.SparseRegression:
+    return inference.SparseRegression(inner, n_features=n_features, **options)
+
+
 BUDGETS = [GDP(1), ZCDP("0.5"), ApproxDP(1, 1e-6), RenyiDP(8, 2)]
 
 
@@ -139,6 +143,13 @@ class Unsaid:
 
     def curvature(self, prediction: Any, target: Any) -> Any:
         return self.value(prediction, target) ** -3
+
+
+def exploded_rows() -> object:
+    """A fit of which single rows, each in two places, cannot be dealt out."""
+    with opened(GDP(1), unit=tacet.Row()) as session:
+        query = session.table("t").explode("note", separator=" ", most=2)
+        return session.fit(sparse(line(GDP(1))), query, features=["age"], target="wage")
 
 
 REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object]]] = {
@@ -239,7 +250,7 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
     ),
     "a model that is not fit by sums": (
         InvalidParameter,
-        "model=.*QuantileRegression or MEstimator",
+        "model=.*MEstimator or SparseRegression",
         lambda s: s.fit(
             inference.PCA(n_components=1, budget=GDP(1)), "t", features=["age"], target="wage"
         ),
@@ -256,13 +267,72 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
     ),
     "a model around a model": (
         InvalidParameter,
-        "model=.*the estimator inside alone",
+        "(?s)model=.*the estimator inside alone",
         lambda s: s.fit(
-            inference.SparseRegression(line(GDP(1)), n_features=1),
+            inference.HeldOutSearch(line(GDP(1)), {"tuning": [1.0, 2.0]}, error_bound=2.0),
             "t",
             features=["age"],
             target="wage",
         ),
+    ),
+    "weights of a sparse regression": (
+        InvalidParameter,
+        "weight=.*counts rows alike",
+        lambda s: s.fit(sparse(line(GDP(1))), "t", features=["age"], target="wage", weight="late"),
+    ),
+    "a sparse regression on more features than there are": (
+        InvalidParameter,
+        "n_features=2",
+        lambda s: s.fit(sparse(line(GDP(1)), n_features=2), "t", features=["age"], target="wage"),
+    ),
+    "a sparse regression without rows that fit": (
+        InvalidParameter,
+        "selection_rows=1",
+        lambda s: s.fit(
+            sparse(line(GDP(1)), selection_rows=1.0), "t", features=["age"], target="wage"
+        ),
+    ),
+    "a sparse regression around reports of devices": (
+        InvalidParameter,
+        "estimator=.*fit by sums",
+        lambda s: s.fit(
+            sparse(inference.LocalLinearRegression(budget=GDP(1))),
+            "t",
+            features=["age"],
+            target="wage",
+        ),
+    ),
+    "a sparse regression without bounds of the target": (
+        MissingBound,
+        "target_bounds=",
+        lambda s: s.fit(sparse(line(GDP(1))), "t", features=["age"], target="1 / wage"),
+    ),
+    "a sparse regression of labels that are text": (
+        InvalidParameter,
+        "classes=",
+        lambda s: s.fit(
+            sparse(inference.LogisticRegression(budget=GDP(1), classes=("no", "yes"))),
+            "t",
+            features=["age"],
+            target="late",
+        ),
+    ),
+    "a sparse regression with bits of its own": (
+        InvalidParameter,
+        "bits=",
+        lambda s: s.fit(
+            sparse(line(GDP(1)), bits=SeededBits(1)), "t", features=["age"], target="wage"
+        ),
+    ),
+    "a sparse regression of rows that become several": (
+        InvalidParameter,
+        "table=.*not exploded",
+        lambda _: exploded_rows(),
+    ),
+    "a sparse regression of nothing": (
+        InvalidParameter,
+        "budget=",
+        lambda s: s.fit(sparse("line"), "t", features=["age"], target="wage"),
     ),
     "labels that are text": (
         InvalidParameter,

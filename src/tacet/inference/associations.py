@@ -24,15 +24,23 @@ from tacet.mechanisms.selection.top import TopK
 from tacet.privacy import events
 from tacet.privacy.guarantees import GDP
 
-__all__ = ["UNIT", "absolute_sums", "best_by_labels", "best_by_numbers", "grid_values"]
+__all__ = [
+    "CENTRING",
+    "CUT",
+    "UNIT",
+    "absolute_sums",
+    "best_by_labels",
+    "best_by_numbers",
+    "grid_values",
+]
 
 UNIT: Final = 1 << 10
 """Steps of a value of 1."""
 
-_CUT: Final = 0.75
+CUT: Final = 0.75
 """Deviations at which values are cut: docs/proofs/sparse.md, section 2."""
 
-_CENTRING: Final = Fraction(1, 5)
+CENTRING: Final = Fraction(1, 5)
 """The share of the budget that centres the target."""
 
 Chosen = tuple[NDArray[np.int64], events.Event]
@@ -47,7 +55,7 @@ def grid_values(values: Floats, *, centre: Floats | float, deviation: Floats | f
     [0.0, 512.0, -1024.0, 0.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = (values - centre) / (deviation * _CUT)
+        scaled = (values - centre) / (deviation * CUT)
     scaled = np.clip(scaled, -1.0, 1.0)
     np.copyto(scaled, 0.0, where=np.isnan(scaled))
     return np.asarray(np.rint(scaled * UNIT) + 0.0)
@@ -80,13 +88,13 @@ def best_by_numbers(
 
     units: of `grid_values`; ends: public bounds of the target, whose quartiles are found first.
     """
-    scaler = RobustScaler(budget=budget * _CENTRING, feature_bounds=ends, bits=bits)
+    scaler = RobustScaler(budget=budget * CENTRING, feature_bounds=ends, bits=bits)
     scaler.fit(target[:, None])
     centred = grid_values(
         target, centre=float(scaler.center_[0]), deviation=float(scaler.scale_[0])
     )
     chosen, event = _best(
-        units, centred, most=UNIT, count=count, budget=budget * (1 - _CENTRING), bits=bits
+        units, centred, most=UNIT, count=count, budget=budget * (1 - CENTRING), bits=bits
     )
     return chosen, events.compose([scaler.event_, event])
 
@@ -110,7 +118,7 @@ def best_by_labels(
         size=1,
         row_bound=Fraction(1),
         sensitivity=Fraction(1),
-        share=_CENTRING,
+        share=CENTRING,
     )
     middle = round(min(max(float(share[0]), 0.0), 1.0) * UNIT)
     chosen, event = _best(
@@ -118,7 +126,7 @@ def best_by_labels(
         (second * UNIT - middle) * known,
         most=max(middle, UNIT - middle),
         count=count,
-        budget=budget * (1 - _CENTRING),
+        budget=budget * (1 - CENTRING),
         bits=bits,
     )
     return chosen, events.compose([sums.event, event])

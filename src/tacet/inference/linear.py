@@ -32,7 +32,8 @@ from tacet.inference.predictors import LinearPredictor
 from tacet.inference.records import Floats, public_pair, public_size
 from tacet.inference.row_values import Matrix, People, RowValue, Source
 from tacet.inference.sandwich import Errors, Step, standard_errors
-from tacet.inference.tables import Table, open_table, table_range, table_scaling
+from tacet.inference.table_people import open_table
+from tacet.inference.tables import Table, table_range, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["LinearRegression", "RobustSteps", "robust_plan"]

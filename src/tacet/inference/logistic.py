@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacet.bits import RandomBits, source_of
-from tacet.errors import InvalidParameter
 from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import BaseEstimator
 from tacet.inference.designs import Scaling, scaling
 from tacet.inference.fitted import Intervals
 from tacet.inference.inputs import features, labels, weighed
-from tacet.inference.loss_texts import number
 from tacet.inference.losses import Logistic
 from tacet.inference.newton import Newton, Start, trail
 from tacet.inference.noisy_sums import NoisySums
 from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
-from tacet.inference.predictors import TwoClasses, two_classes
+from tacet.inference.predictors import TwoClasses, second_class, two_classes
 from tacet.inference.row_values import Source
-from tacet.inference.tables import Table, open_table, table_scaling
+from tacet.inference.table_people import open_table
+from tacet.inference.tables import Table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["LogisticRegression"]
@@ -103,15 +102,7 @@ class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[
         """
         asked, budget = check_budget(self.budget), gdp_budget(self.budget)
         classes = two_classes(self.classes)
-        if classes.dtype.kind == "U":
-            raise InvalidParameter(
-                "classes",
-                self.classes,
-                expected="numbers for a table, such as the default (0, 1) with a condition as "
-                f"target: target=\"answer = '{classes[1]}'\"",
-            )
-        first, second = (number(float(label)) for label in classes)
-        target = f"CASE WHEN y = {second} THEN 1 WHEN y = {first} THEN 0 END"
+        target = second_class(classes)
         scales = table_scaling(self.feature_bounds, table)
         source = open_table(self, table, budget=budget, target=target)
         self._fit(source, asked, scales, classes)

@@ -29,7 +29,8 @@ from tacet.inference.plans import Budgeting
 from tacet.inference.predictors import LinearPredictor
 from tacet.inference.records import Floats, public_size
 from tacet.inference.row_values import Source
-from tacet.inference.tables import Table, open_table, table_scaling
+from tacet.inference.table_people import open_table
+from tacet.inference.tables import Table, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["MEstimator", "RidgeRegression", "checked_loss"]

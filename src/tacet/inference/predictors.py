@@ -13,9 +13,10 @@ from scipy.special import expit
 from tacet.errors import InvalidParameter
 from tacet.inference.contract import ClassifierMixin, RegressorMixin
 from tacet.inference.inputs import predicted
+from tacet.inference.loss_texts import number
 from tacet.inference.records import Floats
 
-__all__ = ["LinearPredictor", "ManyPeople", "TwoClasses", "two_classes"]
+__all__ = ["LinearPredictor", "ManyPeople", "TwoClasses", "second_class", "two_classes"]
 
 
 class LinearPredictor(RegressorMixin):  # type: ignore[misc]
@@ -74,3 +75,19 @@ def two_classes(classes: object) -> Any:
     if array.shape != (2,) or array.dtype.kind not in "biufU" or array[0] == array[1]:
         raise InvalidParameter("classes", classes, expected=expected)
     return array
+
+
+def second_class(classes: Any) -> str:
+    """SQL of a target y: 1 for the second class, 0 for the first, NULL for another.
+
+    InvalidParameter for labels that are text, as the target of a table is a number.
+    """
+    if classes.dtype.kind == "U":
+        raise InvalidParameter(
+            "classes",
+            tuple(classes.tolist()),
+            expected="numbers for a table, such as the default (0, 1) with a condition as "
+            f"target: target=\"answer = '{classes[1]}'\"",
+        )
+    first, second = (number(float(label)) for label in classes)
+    return f"CASE WHEN y = {second} THEN 1 WHEN y = {first} THEN 0 END"

@@ -30,7 +30,8 @@ from tacet.inference.people import Arrays
 from tacet.inference.plans import Budgeting
 from tacet.inference.records import Floats, public_pair
 from tacet.inference.row_values import Source
-from tacet.inference.tables import Table, open_table, table_range, table_scaling
+from tacet.inference.table_people import open_table
+from tacet.inference.tables import Table, table_range, table_scaling
 from tacet.privacy.guarantees import Guarantee
 
 __all__ = ["QuantileRegression"]

@@ -26,7 +26,7 @@ from tacet.inference.records import Floats
 from tacet.privacy import events
 from tacet.privacy.guarantees import Guarantee
 
-__all__ = ["RobustScaler"]
+__all__ = ["RobustScaler", "centre_and_scale"]
 
 _POINTS_LOG2: Final = 20
 _QUARTILES: Final = 1.3489795003921634
@@ -34,6 +34,15 @@ _QUARTILES: Final = 1.3489795003921634
 
 _NARROWEST: Final = 1 / 1000
 """Of the range: what a scale is at least, so that a constant feature stays finite."""
+
+
+def centre_and_scale(quartiles: Floats, width: Floats) -> tuple[Floats, Floats]:
+    """The middles of quartiles, one pair a feature, and what stands for a deviation.
+
+    width: of the features' ranges, of which a scale is no less than a thousandth.
+    """
+    first, third = quartiles.T
+    return (first + third) / 2, np.maximum(np.abs(third - first) / _QUARTILES, width * _NARROWEST)
 
 
 class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -94,9 +103,7 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
                     bits=source,
                 )
             )
-        first, third = np.array(found).T
-        self.center_ = (first + third) / 2
-        self.scale_ = np.maximum(np.abs(third - first) / _QUARTILES, (upper - lower) * _NARROWEST)
+        self.center_, self.scale_ = centre_and_scale(np.array(found), upper - lower)
         self.event_ = events.compose([events.Exponential(epsilon=epsilon)], count=count)
         self.guarantee_ = asked
         return self

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacet import checks
 from tacet.bits import RandomBits, source_of
 from tacet.errors import InvalidParameter, MissingBound
 from tacet.inference.associations import best_by_labels, best_by_numbers, grid_values
@@ -22,10 +23,14 @@ from tacet.inference.budgets import check_budget, gdp_budget
 from tacet.inference.contract import check_is_fitted, clone, get_tags
 from tacet.inference.designs import SPREAD, bounds_of
 from tacet.inference.inputs import features, how_many, labels, paired
+from tacet.inference.predictors import second_class, two_classes
 from tacet.inference.records import Floats, public_pair
 from tacet.inference.summaries import Summary
+from tacet.inference.table_associations import best_by_table_labels, best_by_table_numbers
+from tacet.inference.tables import Table, note_table, table_bounds, table_range, table_scaling
 from tacet.inference.wrappers import Wrapper, parts_of, rehearse, size_of
 from tacet.privacy import events
+from tacet.privacy.guarantees import GDP, Guarantee
 from tacet.privacy.rounding import root_down
 
 __all__ = ["SparseRegression"]
@@ -113,8 +118,7 @@ class SparseRegression(Wrapper):
             classes=classes,
         )
 
-        self.guarantee_ = asked
-        self.event_ = events.Gaussian(noise_multiplier=Fraction(root_down(1 / budget.mu_squared)))
+        self._promise(asked, budget)
         choosing, fitting = parts_of(len(x), first, bits=source)
         half = (upper - lower) / 2
         units = grid_values(x[choosing], centre=lower + half, deviation=half / SPREAD)
@@ -133,14 +137,67 @@ class SparseRegression(Wrapper):
             )
         self.selected_, self.selection_event_ = found
         chosen = (lower[self.selected_], upper[self.selected_])
-        self.estimator_ = part.set_params(feature_bounds=chosen).fit(
-            x[np.ix_(fitting, self.selected_)], given[fitting]
-        )
-        inside = self.estimator_.coef_
-        self.coef_ = np.zeros((*inside.shape[:-1], x.shape[1]))
-        self.coef_[..., self.selected_] = inside
-        self.intercept_ = self.estimator_.intercept_
+        part.set_params(feature_bounds=chosen)
+        part.fit(x[np.ix_(fitting, self.selected_)], given[fitting])
+        self._tell(part)
         return self
+
+    @property
+    def budget(self) -> Any:
+        """What a fit may cost: the budget of the estimator inside."""
+        return getattr(self.estimator, "budget", None)
+
+    def fit_table(self, table: Table) -> SparseRegression:
+        """Select and fit from a table of a session, which hands it in: see `tacet.Session.fit`.
+
+        The units are dealt out, and not their rows. Of those that select a missing feature counts
+        as the middle of its bounds; the others lack none of the selected ones.
+        """
+        inner = _checked(self.estimator)
+        if not hasattr(inner, "fit_table"):
+            raise InvalidParameter(
+                "estimator", inner, expected="one that is fit by sums, such as LinearRegression"
+            )
+        if table.weighted:
+            raise InvalidParameter(
+                "weight", "a column", expected="it left out: sparse regression counts rows alike"
+            )
+        asked, budget = check_budget(inner.budget), gdp_budget(inner.budget) * _ROUNDED
+        share = checks.probability(selection_rows=self.selection_rows)
+        count = how_many("n_features", self.n_features, features=len(table.features))
+        scales = table_scaling(inner.feature_bounds, table)
+        lower, upper = bounds_of(
+            table_bounds(inner.feature_bounds, table), features=len(table.features)
+        )
+        note_table(self, table)
+        self._promise(asked, budget)
+        part = clone(inner).set_params(budget=budget, bits=None)
+        rest: Any = {"count": count, "budget": budget}
+        if get_tags(inner).estimator_type == "classifier":
+            second = second_class(two_classes(inner.classes))
+            choosing, fitting = table.parts(share)
+            found = best_by_table_labels(choosing, scales, second=second, **rest)
+        else:
+            ends = self._target_ends(inner, declared=table_range(None, table))
+            choosing, fitting = table.parts(share)
+            found = best_by_table_numbers(choosing, scales, ends=ends, **rest)
+        self.selected_, self.selection_event_ = found
+        part.set_params(feature_bounds=(lower[self.selected_], upper[self.selected_]))
+        part.fit_table(fitting.chosen(self.selected_.tolist()))
+        del part.feature_names_in_  # it is asked by numbers, as after a fit to arrays
+        self._tell(part)
+        return self
+
+    def _promise(self, asked: Guarantee, budget: GDP) -> None:
+        self.guarantee_ = asked
+        self.event_ = events.Gaussian(noise_multiplier=Fraction(root_down(1 / budget.mu_squared)))
+
+    def _tell(self, fitted: Any) -> None:
+        self.estimator_ = fitted
+        inside = fitted.coef_
+        self.coef_ = np.zeros((*inside.shape[:-1], self.n_features_in_))
+        self.coef_[..., self.selected_] = inside
+        self.intercept_ = fitted.intercept_
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
         """Intervals (lower, upper) of the intercept, then of the selected features in order.
@@ -166,11 +223,14 @@ class SparseRegression(Wrapper):
     def _columns(self, X: ArrayLike) -> Floats:
         return features(self, X, reset=False)[:, self.selected_]
 
-    def _target_ends(self, inner: Any) -> tuple[float, float]:
+    def _target_ends(
+        self, inner: Any, *, declared: tuple[float, float] | None = None
+    ) -> tuple[float, float]:
         """Public bounds of the target, from wherever they are given."""
         given = self.target_bounds or getattr(inner, "target_bounds", None)
         if given is None and hasattr(inner, "largest"):
             given = (0, inner.largest)
+        given = given or declared
         if given is None:
             raise MissingBound(
                 "target_bounds",

@@ -49,7 +49,15 @@ from dataclasses import dataclass
 from tacet.query.sqltext import double
 from tacet.query.units import Person
 
-__all__ = ["Steps", "bound_rows", "limits_in_words", "salt_for", "salted_hash", "steps_of"]
+__all__ = [
+    "Steps",
+    "bound_rows",
+    "drawn_number",
+    "limits_in_words",
+    "salt_for",
+    "salted_hash",
+    "steps_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +133,7 @@ def bound_rows(
                 values=values,
                 of=of,
                 start=salted_hash(of, salt=drawn, by=unit.hash),
-                bits=_BITS[unit.hash],
+                by=unit.hash,
             )
             many = len(values) >= _MANY and unit.hash == "engine"
             if not once:
@@ -175,8 +183,8 @@ def _some(number: int, what: str) -> str:
 class _Sample:
     """The systematic sample of at most so many rows of those that share the columns `of`.
 
-    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them, of so
-    many bits.
+    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them; by:
+    the kind of hash.
     """
 
     most: int
@@ -185,7 +193,7 @@ class _Sample:
     values: Sequence[str]
     of: Sequence[str]
     start: str
-    bits: int
+    by: str
 
     def plain(self, rows: str) -> str:
         """SQL of the rows that stay, ordered by all columns at once."""
@@ -269,7 +277,7 @@ class _Sample:
     @property
     def _u(self) -> str:
         """SQL of a number in (0, 1), of the first 20 bits of the hash."""
-        return f"(({self.start} >> {self.bits - 20})::DOUBLE + 0.5e0) / 1048576e0"
+        return _number(self.start, self.by)
 
     @property
     def _kept(self) -> str:
@@ -300,6 +308,15 @@ def salted_hash(columns: Sequence[str], *, salt: int, by: str) -> str:
         return f"CAST('0x' || left(md5('{salt:032x}'{parts}), 15) AS BIGINT)"
     high, low = salt >> 64, salt & (2**64 - 1)
     return f"hash({', '.join(columns)}, {high}::UBIGINT, {low}::UBIGINT)"
+
+
+def drawn_number(columns: Sequence[str], *, salt: int, by: str) -> str:
+    """SQL of a number in (0, 1), drawn by the first 20 bits of a salted hash."""
+    return _number(salted_hash(columns, salt=salt, by=by), by)
+
+
+def _number(hashed: str, by: str) -> str:
+    return f"(({hashed} >> {_BITS[by] - 20})::DOUBLE + 0.5e0) / 1048576e0"
 
 
 def _plain(text: str) -> str:

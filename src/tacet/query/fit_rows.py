@@ -13,14 +13,35 @@ from fractions import Fraction
 from tacet.errors import InvalidParameter, UnsafeExpression
 from tacet.query.aggregates.arguments import expression_of
 from tacet.query.aggregates.vectors import VectorSum
+from tacet.query.bounding import drawn_number, salt_for
 from tacet.query.compile import Statement, compile_query
 from tacet.query.engines.protocol import Engine, Held
 from tacet.query.expressions.types import Expression
 from tacet.query.fit_sums import Relation
 from tacet.query.plan import Query
+from tacet.query.rows import Table
+from tacet.query.sqltext import double
 from tacet.query.units import Person
 
-__all__ = ["Rows", "rows_of"]
+__all__ = ["Part", "Rows", "rows_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the units: those for whom a number in (0, 1) is below a share, or the others.
+
+    The number is drawn by a hash of the unit's id and the salt, or of a single row's content and
+    its place among rows that are identical: who else there is has no effect on it.
+    """
+
+    share: float
+    below: bool
+    salt: int
+
+    @property
+    def condition(self) -> str:
+        """SQL of whether a number that is drawn is on this side."""
+        return f"{'<' if self.below else '>='} {double(self.share)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +49,49 @@ class Rows:
     """The rows of a question, each with features and a target, and perhaps a weight.
 
     query: of all of them together; found: the expressions of the features, and at last that of the
-    target; weight: that of the weight.
+    target; weight: that of the weight; part: of the units, where it is not all of them.
     """
 
     query: Query
     features: tuple[str, ...]
     found: tuple[Expression, ...]
     weight: Expression | None
+    part: Part | None = None
 
-    @property
-    def relation(self) -> Relation:
-        """The bounded rows that have all their numbers; the weight may be missing."""
-        numbers = [self._held_in(one) for one in self.found]
+    def relation(self, *, gaps: bool = False) -> Relation:
+        """The bounded rows that have all their numbers, or with gaps those that have a target.
+
+        The weight may be missing in either case.
+        """
+        *features, target = [self._held_in(one) for one in self.found]
         weight = None if self.weight is None else self._held_in(self.weight)
-        return Relation.bounded(numbers, weight=weight)
+        return Relation.bounded(
+            features, target, weight=weight, gaps=gaps, source=self._source, where=self._where
+        )
 
-    def _held_in(self, expression: Expression) -> str:
-        """The column of the bounded rows that holds an expression."""
-        return f"v{self.query.inputs.index(expression.sql)}"
+    def chosen(self, places: Sequence[int]) -> Rows:
+        """The rows with these features alone; others may be missing."""
+        return dataclasses.replace(
+            self,
+            features=tuple(self.features[place] for place in places),
+            found=(*(self.found[place] for place in places), self.found[-1]),
+        )
+
+    def parts(self, share: float, *, salt: int) -> tuple[Rows, Rows]:
+        """The rows of about this share of the units, drawn blindly, and those of all others.
+
+        InvalidParameter for single rows that do not stay single: each is to be in one part.
+        """
+        alone = isinstance(self.query.rows.source, Table) and self.query.reach.rows == 1
+        if not (isinstance(self.query.limited, Person) or alone):
+            raise InvalidParameter(
+                "table",
+                self.query,
+                expected="rows of one table as they are, not joined and not exploded, to deal them "
+                "out to two parts; or a session that protects people, unit=tacet.Person(...)",
+            )
+        first, second = (Part(share=share, below=below, salt=salt) for below in (True, False))
+        return dataclasses.replace(self, part=first), dataclasses.replace(self, part=second)
 
     def statement(self, engine: Engine, *, salt: int) -> Statement:
         """The SQL of the bounded rows."""
@@ -62,6 +108,34 @@ class Rows:
         """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing."""
         keep = isinstance(self.query.limited, Person) and engine.room > 0
         return engine.hold(self.statement(engine, salt=salt).bounded, keep=keep)
+
+    def _held_in(self, expression: Expression) -> str:
+        """The column of the bounded rows that holds an expression."""
+        return f"v{self.query.inputs.index(expression.sql)}"
+
+    @property
+    def _source(self) -> str:
+        """The bounded rows, single ones with their places among identical ones."""
+        if self.part is None or isinstance(self.query.limited, Person):
+            return "bounded"
+        values = [f"v{index}" for index in range(len(self.query.inputs))]
+        plain = ", ".join(f"{value} + 0e0 AS {value}" for value in values)  # -0 as 0
+        listed = ", ".join(values)
+        copy = f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS copy"
+        return f"(SELECT *, {copy} FROM (SELECT cell, {plain} FROM bounded) AS plain) AS numbered"
+
+    @property
+    def _where(self) -> list[str]:
+        """SQL of whether a row is of this part."""
+        if self.part is None:
+            return []
+        unit = self.query.limited
+        if isinstance(unit, Person):
+            of, by = [f"u{index}" for index in range(len(unit.id))], unit.hash
+        else:
+            of, by = [*(f"v{index}" for index in range(len(self.query.inputs))), "copy"], "engine"
+        salt = salt_for("parts of a fit", self.part.salt)
+        return [f"{drawn_number(of, salt=salt, by=by)} {self.part.condition}"]
 
 
 def rows_of(

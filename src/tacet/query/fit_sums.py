@@ -10,28 +10,40 @@ length at most, whatever the expressions say. A row without one of its numbers a
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
 from tacet.errors import InvalidParameter
+from tacet.mechanisms.selection.top import TopK
 from tacet.privacy.guarantees import GDP
 from tacet.privacy.rounding import root_up
 from tacet.query.dialects.statements import LAYER
 from tacet.query.expressions.parse import parse
 from tacet.query.expressions.types import Column, Expression, Kind
-from tacet.query.noise import AdditiveNoise, additive_noise
-from tacet.query.sensitivity import Sensitivity, of_balls
+from tacet.query.noise import AdditiveNoise, additive_noise, selection_epsilon
+from tacet.query.sensitivity import Sensitivity, of_balls, of_counts
 from tacet.query.sqltext import double
 from tacet.query.units import Reach
 
-__all__ = ["Counted", "Relation", "Wish", "counts_of", "noise_of", "size_of"]
+__all__ = [
+    "Counted",
+    "Relation",
+    "Wish",
+    "count_noise",
+    "counts_of",
+    "farthest_of",
+    "noise_of",
+    "size_of",
+    "totals_of",
+]
 
 _UNITS_LOG2 = 40
 """A length is about 2^40 units: 2^80 rows fit into 128 bits."""
@@ -100,11 +112,30 @@ def size_of(wish: Wish) -> int:
     return p * (p + 1) // 2 if wish.squared else p
 
 
-def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
-    """The least noise within its budget, of each number."""
-    return additive_noise(
-        wish.budget, _sensitivity(wish, reach), unit_log2=_unit_log2(wish), counts=False
-    )
+def noise_of(wish: Wish, reach: Reach, *, parted: bool = False) -> AdditiveNoise:
+    """The least noise within its budget, of each number. parted: of rows of a part of the units."""
+    felt = _felt(lambda one: _sensitivity(wish, one), reach, parted=parted)
+    return additive_noise(wish.budget, felt, unit_log2=_unit_log2(wish), counts=False)
+
+
+def count_noise(budget: GDP, reach: Reach, *, parted: bool = False) -> AdditiveNoise:
+    """The same of the number of rows."""
+    felt = _felt(of_counts, reach, parted=parted)
+    return additive_noise(budget, felt, unit_log2=0, counts=True)
+
+
+def farthest_of(budget: GDP, reach: Reach, *, bound: int, count: int, parted: bool = False) -> TopK:
+    """What tells which of many sums are farthest from 0, of numbers cut to `bound` in size.
+
+    Replaced, a unit may leave a part that another joins: each is felt half as much as a change of
+    rows is, so that half of an epsilon is to be worth no more than half of mu^2.
+    """
+    each = budget / count
+    epsilon = selection_epsilon(each)
+    if reach.replaced and parted:
+        epsilon = min(epsilon, 2 * selection_epsilon(each / 2))
+    moved = bound * reach.rows * (2 if reach.replaced else 1)
+    return TopK(epsilon=epsilon * count, sensitivity=moved, count=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +149,30 @@ class Relation:
     columns: Mapping[str, Column]
 
     @classmethod
-    def bounded(cls, numbers: Sequence[str], *, weight: str | None = None) -> Relation:
+    def bounded(
+        cls,
+        features: Sequence[str],
+        target: str,
+        *,
+        weight: str | None = None,
+        gaps: bool = False,
+        source: str = "bounded",
+        where: Sequence[str] = (),
+    ) -> Relation:
         """The rows of `bounded` that have all their numbers, none of them infinite.
 
-        numbers: which of its columns are x0, x1, ... and, at last, y; weight: which is the weight
-        of rows, cut to [0, 1], and 0 where it is missing.
+        features, target: which of its columns are x0, x1, ... and y; weight: which is the weight
+        of rows, cut to [0, 1], and 0 where it is missing. gaps: whether features may be missing, or
+        infinite, which counts as the largest number. source: SQL of the rows; where: of what else
+        is asked of them.
         """
-        names = [*(f"x{place}" for place in range(len(numbers) - 1)), "y"]
-        renamed = ", ".join(f"{old} AS {new}" for old, new in zip(numbers, names, strict=True))
-        finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys(numbers))
+        held = dict(zip((f"x{place}" for place in range(len(features))), features, strict=True))
+        if gaps:
+            held = {new: _finite(old) for new, old in held.items()}
+        held["y"] = target
+        names, needed = list(held), [target] if gaps else [*features, target]
+        renamed = ", ".join(f"{old} AS {new}" for new, old in held.items())
+        finite = " AND ".join([*(f"isfinite({old})" for old in dict.fromkeys(needed)), *where])
         columns = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names}
         if weight is not None:
             cut = f"greatest(least({weight}, {double(1.0)}), {double(0.0)})"
@@ -134,7 +180,7 @@ class Relation:
             renamed += " AS weight"
             columns["weight"] = Column("weight", Kind.NUMBER, 0.0, 1.0)
         return cls(
-            text=f"SELECT cell, {renamed} FROM bounded WHERE {finite}",
+            text=f"SELECT cell, {renamed} FROM {source} WHERE {finite}",
             columns=columns,
         )
 
@@ -184,15 +230,35 @@ def counts_of(
         products |= own.products()
     for layer in (inputs, cuts, products) if wishes else ():
         text = _beside(text, layer)
-    sums = [
-        f"sum(CAST(round({number}) AS BIGINT))"
+    numbers = [
+        number
         for place, wish in enumerate(wishes)
         for number in _Own(wish=wish, place=place).numbers()
     ]
+    return _totals(text, numbers)
+
+
+def _totals(text: str, numbers: Sequence[str]) -> Counted:
+    """How many rows there are, and the sums of numbers, each rounded to a whole one."""
+    sums = [f"sum(CAST(round({number}) AS BIGINT))" for number in numbers]
     listed = "".join(f", {sql}::VARCHAR AS a{i}" for i, sql in enumerate(["count(*)", *sums]))
     return Counted(
         counts=f"SELECT cell{listed} FROM ({text}) AS {LAYER} GROUP BY cell", measures=1 + len(sums)
     )
+
+
+def totals_of(
+    relation: Relation, columns: Sequence[Mapping[str, str]], terms: Sequence[str], *, bound: int
+) -> Counted:
+    """The SQL of plain sums, in one scan: of numbers that are cut to `bound` in size and rounded.
+
+    columns, and what it raises: as of `counts_of`; bound: at most 2^40.
+    """
+    for mapping in columns:
+        relation = relation.beside(mapping)
+    found = [_parsed(term, relation.columns) for term in terms]
+    cut = {f"d{place}": _held(one, most=float(bound)) for place, one in enumerate(found)}
+    return _totals(_beside(relation.text, cut), list(cut))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +320,21 @@ class _Own:
         return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
 
 
+def _felt(told_of: Callable[[Reach], Sensitivity], reach: Reach, *, parted: bool) -> Sensitivity:
+    """How far one unit moves sums; in a part of the units one may also leave, and another join.
+
+    In the part that is left a sum moves as if a unit were removed, in the other as if one were
+    added: where each is at most 1 / sqrt 2 of what is told here, both together lose no more than
+    one that is replaced within its part (docs/proofs/sparse.md, section 7).
+    """
+    told = told_of(reach)
+    if not (parted and reach.replaced):
+        return told
+    alone = told_of(dataclasses.replace(reach, replaced=False))
+    l2_squared = max(told.l2_squared, 2 * alone.l2_squared)
+    return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
+
+
 def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
     """How far one unit moves the sums, in units.
 
@@ -309,11 +390,17 @@ def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
     return parse(text, columns=dict(used), argument="model", expect=Kind.NUMBER)
 
 
-def _held(found: Expression) -> str:
-    """SQL of a number within +-1e100; NULL, which GREATEST and LEAST leave out, stays NULL."""
-    if found.lower >= -_FARTHEST and found.upper <= _FARTHEST:
+def _finite(column: str) -> str:
+    """SQL of a number that is not infinite; NULL stays NULL."""
+    end = double(_LARGEST)
+    return f"CASE WHEN {column} IS NOT NULL THEN greatest(least({column}, {end}), -{end}) END"
+
+
+def _held(found: Expression, *, most: float = _FARTHEST) -> str:
+    """SQL of a number within +-most; NULL, which GREATEST and LEAST leave out, stays NULL."""
+    if found.lower >= -most and found.upper <= most:
         return found.sql
-    end = double(_FARTHEST)
+    end = double(most)
     cut = f"greatest(least({found.sql}, {end}), -{end})"
     return f"CASE WHEN ({found.sql}) IS NOT NULL THEN {cut} END"
 

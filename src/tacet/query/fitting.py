@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from tacet.accounting.charges import charge, request_price
@@ -26,20 +27,31 @@ from tacet.errors import InvalidParameter
 from tacet.ledger.entries import Reservation
 from tacet.ledger.ledger import Ledger
 from tacet.mechanisms.additive import Gaussian
+from tacet.mechanisms.selection.top import TopK
 from tacet.privacy.guarantees import GDP, Guarantee
 from tacet.query.compile import Statement
 from tacet.query.engines.protocol import Engine, Held
+from tacet.query.fit_asking import Answers, Asking
 from tacet.query.fit_rows import Rows
-from tacet.query.fit_sums import Relation, Wish, counts_of, noise_of, size_of
-from tacet.query.noise import additive_noise
+from tacet.query.fit_sums import (
+    Counted,
+    Relation,
+    Wish,
+    count_noise,
+    counts_of,
+    noise_of,
+    size_of,
+)
 from tacet.query.parameters import stated
 from tacet.query.reserving import check_engine, reserved, salt_from
-from tacet.query.sensitivity import of_counts
 
 __all__ = ["Fits", "M", "fitted"]
 
 _MADE_UP = 1e12
 """How many rows a rehearsal finds."""
+
+_FREE = GDP(10**12)
+"""What it may cost: more than anybody asks for."""
 
 
 class Fits(Protocol):
@@ -79,7 +91,7 @@ def fitted(
     request = model.budget
     request_price(request, account)  # refuses a budget of another unit
     rehearsal = _Rehearsal(rows=rows, engine=engine, bounded=rows.statement(engine, salt=salt))
-    copy.copy(model).fit_table(_Asking(rows=rows, relation=rows.relation, asked=rehearsal))
+    copy.copy(model).fit_table(Asking.of(rows, rehearsal, whole=_FREE, salt=salt))
     whole = _whole(request)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = reserved(
@@ -99,98 +111,12 @@ def fitted(
         engine=engine,
         salt=salt,
         bits=bits,
-        left=whole,
         ledger=ledger,
         reservation=reservation,
     )
     with closing(scans):
-        model.fit_table(_Asking(rows=rows, relation=rows.relation, asked=scans))
+        model.fit_table(Asking.of(rows, scans, whole=whole, salt=salt))
     return model
-
-
-_Answers = list[tuple[list[float], float]]
-
-
-class _Asked(Protocol):
-    """What answers a model."""
-
-    def answers(
-        self,
-        relation: Relation,
-        columns: Sequence[Mapping[str, str]],
-        wishes: Sequence[Wish],
-        counted: GDP | None,
-    ) -> _Answers:
-        """The noisy number of rows, where it is asked for, then noisy sums: in one scan."""
-        ...
-
-    def kept(self, relation: Relation) -> Relation:
-        """The same rows, computed once where there is room for them."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asking:
-    """What a model asks. Nothing of it but noisy numbers and public facts."""
-
-    rows: Rows
-    relation: Relation
-    asked: _Asked
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The features, as the caller named them."""
-        return self.rows.features
-
-    @property
-    def bounds(self) -> list[tuple[float, float]]:
-        """Public ranges of the features, infinite where nothing is known."""
-        return [(one.lower, one.upper) for one in self.rows.found[:-1]]
-
-    @property
-    def target_bounds(self) -> tuple[float, float]:
-        """That of the target."""
-        return self.rows.found[-1].lower, self.rows.found[-1].upper
-
-    @property
-    def weighted(self) -> bool:
-        """Whether rows have weights of their own, within [0, 1]."""
-        return self.rows.weight is not None
-
-    @property
-    def repeated(self) -> int:
-        """How many rows one unit has at most."""
-        return self.rows.query.reach.rows
-
-    @property
-    def protects(self) -> str:
-        """Whom the noise hides, in words."""
-        change = "replaced" if self.rows.query.reach.replaced else "added or removed"
-        return f"{self.rows.query.limited} {change}"
-
-    def count(self, budget: GDP) -> tuple[float, float]:
-        """How many rows have all numbers, features and target, and the deviation of the noise."""
-        ((values, noise),) = self.asked.answers(self.relation, [], [], budget)
-        return values[0], noise
-
-    def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]) -> _Answers:
-        """Noisy sums in one scan, each with the deviation of the noise of its numbers.
-
-        columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
-        there is one, and the names of the mappings before.
-        """
-        return self.asked.answers(self.relation, columns, wishes, None)
-
-    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> _Asking:
-        """The same rows with other columns, which alone are asked about from here on.
-
-        columns: as of `sums`; names: which of them, and of those before, there will be.
-        """
-        relation = self.relation
-        for mapping in columns:
-            relation = relation.beside(mapping)
-        kept = self.asked.kept(relation.only(names))
-        return dataclasses.replace(self, relation=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,25 +133,35 @@ class _Rehearsal:
         columns: Sequence[Mapping[str, str]],
         wishes: Sequence[Wish],
         counted: GDP | None,
-    ) -> _Answers:
+        *,
+        parted: bool,
+    ) -> Answers:
         """Very many rows, and sums of nothing."""
         asked = counts_of(relation, columns, wishes)
-        query = self.rows.query
-        self.engine.check(query, dataclasses.replace(self.bounded, counts=asked.counts))
-        answers: _Answers = [] if counted is None else [([_MADE_UP], 0.0)]
+        self._check(asked)
+        answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
         for wish in wishes:
-            noise = noise_of(wish, query.reach).standard_deviation
+            noise = noise_of(wish, self.rows.query.reach, parted=parted).standard_deviation
             answers.append(([0.0] * size_of(wish), noise))
         return answers
+
+    def best(self, asked: Counted, mechanism: TopK) -> list[int]:
+        """The first ones."""
+        self._check(asked)
+        return list(range(mechanism.count))
 
     def kept(self, relation: Relation) -> Relation:
         """As it is: nothing is computed."""
         return relation
 
+    def _check(self, asked: Counted) -> None:
+        bounded = dataclasses.replace(self.bounded, counts=asked.counts)
+        self.engine.check(self.rows.query, bounded)
+
 
 @dataclass(slots=True, kw_only=True)
 class _Scans:
-    """Answers from the engine, each paid from what is left of the whole.
+    """Answers from the engine.
 
     Rows are kept where they have room, by the number of rows that was released: never by their
     number.
@@ -235,7 +171,6 @@ class _Scans:
     engine: Engine
     salt: int
     bits: RandomBits
-    left: GDP
     ledger: Ledger
     reservation: Reservation
     _held: Held | None = None
@@ -249,24 +184,16 @@ class _Scans:
         columns: Sequence[Mapping[str, str]],
         wishes: Sequence[Wish],
         counted: GDP | None,
-    ) -> _Answers:
-        """One scan: paid, read, committed where it is the first, answered."""
+        *,
+        parted: bool,
+    ) -> Answers:
+        """The exact sums of a scan with noise."""
         reach = self.rows.query.reach
-        for budget in [wish.budget for wish in wishes] + ([] if counted is None else [counted]):
-            if budget.mu_squared > self.left.mu_squared:
-                raise AssertionError("more is asked for than was reserved")
-            self.left = GDP.from_squared(self.left.mu_squared - budget.mu_squared)
-        noises = [noise_of(wish, reach) for wish in wishes]
-        asked = counts_of(relation, columns, wishes)
-        exact = self._there.run(asked.counts, measures=asked.measures).sums
-        self.engine.check_sources()
-        if not self._committed:
-            self.ledger.commit(self.reservation)
-            self._committed = True
-        sums = [column[0] if column else 0 for column in exact]
-        answers: _Answers = []
+        noises = [noise_of(wish, reach, parted=parted) for wish in wishes]
+        sums = self._read(counts_of(relation, columns, wishes))
+        answers: Answers = []
         if counted is not None:
-            noise = additive_noise(counted, of_counts(reach), unit_log2=0, counts=True)
+            noise = count_noise(counted, reach, parted=parted)
             (number,) = noise.release(sums[:1], bits=self.bits)
             self._number = float(number)
             answers.append(([self._number], noise.standard_deviation))
@@ -278,6 +205,12 @@ class _Scans:
             start = end
         return answers
 
+    def best(self, asked: Counted, mechanism: TopK) -> list[int]:
+        """The places that are chosen by the exact sums of a scan."""
+        _, *sums = self._read(asked)
+        scores = [Fraction(abs(one)) for one in sums]
+        return [int(place) for place in mechanism.release(scores, bits=self.bits)]
+
     def kept(self, relation: Relation) -> Relation:
         """The same rows, computed once where there is room, in place of those kept before."""
         if self._number * len(relation.columns) > self.engine.room:
@@ -288,6 +221,15 @@ class _Scans:
         self._kept.append(name)
         self.engine.check_sources()
         return relation.kept(name)
+
+    def _read(self, asked: Counted) -> list[int]:
+        """One scan, the first of which commits the charge."""
+        exact = self._there.run(asked.counts, measures=asked.measures).sums
+        self.engine.check_sources()
+        if not self._committed:
+            self.ledger.commit(self.reservation)
+            self._committed = True
+        return [column[0] if column else 0 for column in exact]
 
     def close(self) -> None:
         """Forget all rows."""
@@ -324,13 +266,13 @@ def _instead(model: object) -> str:
         )
     if hasattr(model, "estimator"):
         return (
-            "the estimator inside alone: what selects features or parameters deals rows out by "
-            "their places, and a table has none. Choose by what is public, or fit several and "
-            "share the budget, or fit to arrays"
+            "the estimator inside alone, or SparseRegression around it: what selects parameters "
+            "judges rows one by one, which do not leave the engine. Choose by what is public, or "
+            "fit several and share the budget, or fit to arrays"
         )
     return (
         "a model of tacet.inference that is fit by sums: LinearRegression, RidgeRegression, "
-        "LogisticRegression, PoissonRegression, QuantileRegression or MEstimator"
+        "LogisticRegression, PoissonRegression, QuantileRegression, MEstimator or SparseRegression"
     )
 
 
