@@ -59,6 +59,13 @@ Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
 """(what is asked, at what delta or epsilon) -> an interval that holds it."""
 
 
+def _either(
+    of_epsilon: Callable[[Fraction], Interval], of_delta: Callable[[Fraction], Interval]
+) -> Engine:
+    """The engine that answers either question: the epsilon at a delta, the delta at an epsilon."""
+    return lambda measure, at: of_epsilon(at) if measure == "epsilon" else of_delta(at)
+
+
 def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
     """Name, engine and source of those that may know the event; it holds no shuffled part.
 
@@ -90,36 +97,30 @@ def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine
         lower, upper = profile(np.asarray(ends))
         return Interval(float(lower[1]), float(upper[0]))
 
-    def near_largest(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return edges.epsilon_near_largest(flat, at, neighbors=neighbors)
-        return edges.delta_near_largest(flat, at, neighbors=neighbors)
-
-    def sums(measure: Measure, at: Fraction) -> Interval:
-        laws = laws_of(flat)
-        if measure == "epsilon":
-            return compositions.epsilon_of(laws, at)
-        return compositions.delta_of(laws, at)
-
-    def every_sum(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return few_steps.epsilon_of(flat, at, neighbors=neighbors)
-        return few_steps.delta_of(flat, at, neighbors=neighbors)
-
-    def poles(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return residues.epsilon_interval(flat, delta=at)
-        return residues.delta_interval(flat, epsilon=at)
-
-    def smoothed(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return smoothing.epsilon_of(flat, at, neighbors=neighbors)
-        return smoothing.delta_of(flat, at, neighbors=neighbors)
-
-    def quadrature(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return contour.epsilon_of(flat, at, neighbors=neighbors)
-        return contour.delta_of(flat, at, neighbors=neighbors)
+    near_largest = _either(
+        lambda at: edges.epsilon_near_largest(flat, at, neighbors=neighbors),
+        lambda at: edges.delta_near_largest(flat, at, neighbors=neighbors),
+    )
+    sums = _either(
+        lambda at: compositions.epsilon_of(laws_of(flat), at),
+        lambda at: compositions.delta_of(laws_of(flat), at),
+    )
+    every_sum = _either(
+        lambda at: few_steps.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: few_steps.delta_of(flat, at, neighbors=neighbors),
+    )
+    poles = _either(
+        lambda at: residues.epsilon_interval(flat, delta=at),
+        lambda at: residues.delta_interval(flat, epsilon=at),
+    )
+    smoothed = _either(
+        lambda at: smoothing.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: smoothing.delta_of(flat, at, neighbors=neighbors),
+    )
+    quadrature = _either(
+        lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: contour.delta_of(flat, at, neighbors=neighbors),
+    )
 
     if not isinstance(event, Repeated | Composed) or only_gaussian(event):
         yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
@@ -140,11 +141,10 @@ def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
     """
     flat = flatten([(event, 1)], neighbors=neighbors)
 
-    def answer(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return capped.epsilon_interval(flat, delta=at, neighbors=neighbors)
-        return capped.delta_interval(flat, epsilon=at, neighbors=neighbors)
-
+    answer = _either(
+        lambda at: capped.epsilon_interval(flat, delta=at, neighbors=neighbors),
+        lambda at: capped.delta_interval(flat, epsilon=at, neighbors=neighbors),
+    )
     return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
 
 
@@ -156,11 +156,10 @@ def by_edges(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
     """
     flat = flatten([(event, 1)], neighbors=neighbors)
 
-    def answer(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return edges.epsilon_of(flat, at, neighbors=neighbors)
-        return edges.delta_of(flat, at, neighbors=neighbors)
-
+    answer = _either(
+        lambda at: edges.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: edges.delta_of(flat, at, neighbors=neighbors),
+    )
     return "sums between two edges (FFT)", answer, "docs/proofs/edges.md, Theorem 2"
 
 
@@ -172,11 +171,10 @@ def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
     """
     flat = flatten([(event, 1)], neighbors=neighbors)
 
-    def answer(measure: Measure, at: Fraction) -> Interval:
-        if measure == "epsilon":
-            return jumps.epsilon_interval(flat, delta=at, neighbors=neighbors)
-        return jumps.delta_interval(flat, epsilon=at, neighbors=neighbors)
-
+    answer = _either(
+        lambda at: jumps.epsilon_interval(flat, delta=at, neighbors=neighbors),
+        lambda at: jumps.delta_interval(flat, epsilon=at, neighbors=neighbors),
+    )
     return "jumps over a bulk", answer, "docs/proofs/jumps.md"
 
 
