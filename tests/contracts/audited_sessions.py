@@ -168,6 +168,14 @@ def fits(make: Callable[[Guarantee], Any]) -> Callable[[Guarantee], Sample]:
     return of
 
 
+def _at_a_quartile() -> tuple[Any, Any]:
+    """Features of which a quarter of the rows, or one too few of them, are at the lower end."""
+    x = np.where(np.arange(42)[:, None] < 11, -1.0, [0.5, 0.5])
+    other = x.copy()
+    other[10] = 0.5
+    return (x, np.zeros(42)), (other, np.zeros(42))
+
+
 def _with_eve(*keys: str, people: People = CROWD) -> People:
     return {**people, "eve": keys}
 
@@ -249,6 +257,11 @@ DOORS: Mapping[str, Door] = {
     "MEstimator": Door(
         sample=fits(lambda b: inference.MEstimator(loss=NORMAL_LOSS, budget=b)),
         pairs=[ends(300, 9.0, -9.0)],
+        **FIT,
+    ),
+    "RobustScaler": Door(
+        sample=fits(lambda b: inference.RobustScaler(budget=b)),
+        pairs=[_at_a_quartile()],
         **FIT,
     ),
     "SparseRegression": Door(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import tacet
 from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
@@ -60,6 +61,14 @@ def line(budget: Guarantee, **options: Any) -> inference.LinearRegression:
 
 def sparse(inner: Any, *, n_features: int = 1, **options: Any) -> inference.SparseRegression:
     return inference.SparseRegression(inner, n_features=n_features, **options)
+
+
+def scaler(budget: Guarantee, **options: Any) -> inference.RobustScaler:
+    return inference.RobustScaler(budget=budget, **options)
+
+
+def piped(session: tacet.Session, *steps: Any) -> Any:
+    return session.fit(make_pipeline(*steps), "t", features=["age"], target="wage")
 
 
 BUDGETS = [GDP(1), ZCDP("0.5"), ApproxDP(1, 1e-6), RenyiDP(8, 2)]
@@ -255,11 +264,46 @@ REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object
             inference.PCA(n_components=1, budget=GDP(1)), "t", features=["age"], target="wage"
         ),
     ),
-    "a pipeline": (
+    "a pipeline with a step that reads rows": (
         InvalidParameter,
-        r"(?s)model=.*find_bounds",
+        r"(?s)model=.*StandardScaler, which reads rows.*find_bounds",
+        lambda s: piped(s, StandardScaler(), line(GDP("0.5"))),
+    ),
+    "a pipeline that ends in a scaler": (
+        InvalidParameter,
+        r"(?s)model=.*ends in a model",
+        lambda s: piped(s, line(GDP("0.5")), "passthrough"),
+    ),
+    "a pipeline of a model before a model": (
+        InvalidParameter,
+        r"(?s)model=.*another step than LinearRegression",
+        lambda s: piped(s, line(GDP("0.5")), line(GDP("0.5"))),
+    ),
+    "a pipeline with budgets of two kinds": (
+        InvalidParameter,
+        "budget=.*one kind",
+        lambda s: piped(s, scaler(ZCDP("0.1")), line(GDP("0.5"))),
+    ),
+    "a pipeline with a pure budget": (
+        InvalidParameter,
+        "budget=",
+        lambda s: piped(s, scaler(PureDP(1)), line(PureDP(1))),
+    ),
+    "a pipeline that costs more than is left": (
+        BudgetExceeded,
+        "is left",
+        lambda s: piped(s, scaler(GDP("1.5")), line(GDP("1.5"), feature_bounds=(-3, 3))),
+    ),
+    "a pipeline whose model has no bounds of what is scaled": (
+        MissingBound,
+        "feature_bounds=",
+        lambda s: piped(s, scaler(GDP("0.5")), line(GDP("0.5"))),
+    ),
+    "a model that takes many steps": (
+        InvalidParameter,
+        "(?s)model=.*fit by sums",
         lambda s: s.fit(
-            make_pipeline(inference.RobustScaler(budget=GDP("0.5")), line(GDP("0.5"))),
+            inference.NoisySGD(loss=Unsaid(), budget=GDP(1), sampling_rate=0.5, steps=3),
             "t",
             features=["age"],
             target="wage",

@@ -50,13 +50,13 @@ def table_quartiles(
     ]
     finer = [bins.within(place) for bins, place, _ in found]
     counts = _counted(table, finer, [pay(each / 2) for _ in finer])
-    middles = [
-        bins.middle(_place(count, rank * rows - below)[0])
+    points = [
+        bins.point(count, rank * rows - below)
         for bins, count, (_, _, below), rank in zip(
             finer, counts, found, _RANKS * len(columns), strict=True
         )
     ]
-    return np.array(middles).reshape(-1, len(_RANKS))
+    return np.array(points).reshape(-1, len(_RANKS))
 
 
 def _all(
@@ -88,9 +88,11 @@ class _Bins:
         low, high = float(edges[place]), float(edges[place + 1])
         return _Bins(text=self.text, low=low, high=high, last=self.last and place == _BINS - 1)
 
-    def middle(self, place: int) -> float:
-        """The middle of one of them."""
-        return self.low + (self.high - self.low) * (place + 0.5) / _BINS
+    def point(self, counts: Floats, rank: float) -> float:
+        """Where the row of a rank lies, as if those of a bin were spread evenly over it."""
+        place, before = _place(counts, rank)
+        along = min(max((rank - before) / max(float(counts[place]), 1.0), 0.0), 1.0)
+        return self.low + (self.high - self.low) * (place + along) / _BINS
 
 
 def _counted(table: Table, asked: Sequence[_Bins], budgets: Sequence[GDP]) -> list[Floats]:

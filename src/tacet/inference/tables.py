@@ -101,6 +101,10 @@ class Table(Protocol):
         """The rows with the features at these places alone; others may be missing."""
         ...
 
+    def rescaled(self, centre: Sequence[float], scale: Sequence[float]) -> Table:
+        """The same rows, each feature less a centre, over a scale; its range counts as unknown."""
+        ...
+
     def best(
         self,
         columns: Sequence[Mapping[str, str]],

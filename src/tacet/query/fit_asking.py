@@ -8,6 +8,7 @@ Units may be dealt out to two parts, each with all that is left: nobody is in bo
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -93,6 +94,8 @@ class Asking:
     @property
     def bounds(self) -> list[tuple[float, float]]:
         """Public ranges of the features, infinite where nothing is known."""
+        if self.rows.moves:
+            return [(-math.inf, math.inf)] * len(self.features)
         return [(one.lower, one.upper) for one in self.rows.found[:-1]]
 
     @property
@@ -156,6 +159,11 @@ class Asking:
     def chosen(self, places: Sequence[int]) -> Asking:
         """The rows with the features at these places alone; others may be missing."""
         rows = self.rows.chosen(places)
+        return dataclasses.replace(self, rows=rows, relation=rows.relation())
+
+    def rescaled(self, centre: Sequence[float], scale: Sequence[float]) -> Asking:
+        """The same rows, each feature less a centre, over a scale; its range counts as unknown."""
+        rows = self.rows.rescaled(centre, scale)
         return dataclasses.replace(self, rows=rows, relation=rows.relation())
 
     def best(

@@ -49,7 +49,8 @@ class Rows:
     """The rows of a question, each with features and a target, and perhaps a weight.
 
     query: of all of them together; found: the expressions of the features, and at last that of the
-    target; weight: that of the weight; part: of the units, where it is not all of them.
+    target; weight: that of the weight; part: of the units, where it is not all of them; moves: one
+    after the other, the centre and the scale by which each feature is standardised.
     """
 
     query: Query
@@ -57,6 +58,7 @@ class Rows:
     found: tuple[Expression, ...]
     weight: Expression | None
     part: Part | None = None
+    moves: tuple[tuple[tuple[float, float], ...], ...] = ()
 
     def relation(self, *, gaps: bool = False) -> Relation:
         """The bounded rows that have all their numbers, or with gaps those that have a target.
@@ -66,7 +68,13 @@ class Rows:
         *features, target = [self._held_in(one) for one in self.found]
         weight = None if self.weight is None else self._held_in(self.weight)
         return Relation.bounded(
-            features, target, weight=weight, gaps=gaps, source=self._source, where=self._where
+            features,
+            target,
+            weight=weight,
+            gaps=gaps,
+            source=self._source,
+            where=self._where,
+            moves=self.moves,
         )
 
     def chosen(self, places: Sequence[int]) -> Rows:
@@ -75,7 +83,13 @@ class Rows:
             self,
             features=tuple(self.features[place] for place in places),
             found=(*(self.found[place] for place in places), self.found[-1]),
+            moves=tuple(tuple(move[place] for place in places) for move in self.moves),
         )
+
+    def rescaled(self, centre: Sequence[float], scale: Sequence[float]) -> Rows:
+        """The same rows, each feature less a centre, over a scale."""
+        move = tuple(zip(map(float, centre), map(float, scale), strict=True))
+        return dataclasses.replace(self, moves=(*self.moves, move))
 
     def parts(self, share: float, *, salt: int) -> tuple[Rows, Rows]:
         """The rows of about this share of the units, drawn blindly, and those of all others.

@@ -158,18 +158,22 @@ class Relation:
         gaps: bool = False,
         source: str = "bounded",
         where: Sequence[str] = (),
+        moves: Sequence[Sequence[tuple[float, float]]] = (),
     ) -> Relation:
         """The rows of `bounded` that have all their numbers, none of them infinite.
 
         features, target: which of its columns are x0, x1, ... and y; weight: which is the weight
         of rows, cut to [0, 1], and 0 where it is missing. gaps: whether features may be missing, or
         infinite, which counts as the largest number. source: SQL of the rows; where: of what else
-        is asked of them.
+        is asked of them; moves: what standardises features, each a centre and a scale a feature.
         """
-        held = dict(zip((f"x{place}" for place in range(len(features))), features, strict=True))
-        if gaps:
-            held = {new: _finite(old) for new, old in held.items()}
-        held["y"] = target
+        values = [_finite(one) for one in features] if gaps else list(features)
+        for move in moves:
+            values = [
+                _finite(f"(({value}) - {double(centre)}) / {double(scale)}")
+                for value, (centre, scale) in zip(values, move, strict=True)
+            ]
+        held = {f"x{place}": value for place, value in enumerate(values)} | {"y": target}
         names, needed = list(held), [target] if gaps else [*features, target]
         renamed = ", ".join(f"{old} AS {new}" for new, old in held.items())
         finite = " AND ".join([*(f"isfinite({old})" for old in dict.fromkeys(needed)), *where])
@@ -390,10 +394,10 @@ def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
     return parse(text, columns=dict(used), argument="model", expect=Kind.NUMBER)
 
 
-def _finite(column: str) -> str:
+def _finite(value: str) -> str:
     """SQL of a number that is not infinite; NULL stays NULL."""
     end = double(_LARGEST)
-    return f"CASE WHEN {column} IS NOT NULL THEN greatest(least({column}, {end}), -{end}) END"
+    return f"CASE WHEN ({value}) IS NOT NULL THEN greatest(least({value}, {end}), -{end}) END"
 
 
 def _held(found: Expression, *, most: float = _FARTHEST) -> str:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import hashlib
 import json
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -33,6 +35,7 @@ from tacet.query.compile import Statement
 from tacet.query.engines.protocol import Engine, Held
 from tacet.query.fit_asking import Answers, Asking
 from tacet.query.fit_rows import Rows
+from tacet.query.fit_steps import Steps
 from tacet.query.fit_sums import (
     Counted,
     Relation,
@@ -85,14 +88,14 @@ def fitted(
     notes: Mapping[str, str | None],
 ) -> M:
     """Fit a model; raises as `Session.fit` does. notes: who asks, and what for."""
-    _check_model(model)
+    asks, budgets = _asks(model)
     check_engine(engine)
     salt = salt_from(bits)
-    request = model.budget
+    request = functools.reduce(operator.add, budgets)
     request_price(request, account)  # refuses a budget of another unit
     rehearsal = _Rehearsal(rows=rows, engine=engine, bounded=rows.statement(engine, salt=salt))
-    copy.copy(model).fit_table(Asking.of(rows, rehearsal, whole=_FREE, salt=salt))
-    whole = _whole(request)
+    copy.copy(asks).fit_table(Asking.of(rows, rehearsal, whole=_FREE, salt=salt))
+    whole = _whole(budgets)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = reserved(
         ledger,
@@ -115,7 +118,7 @@ def fitted(
         reservation=reservation,
     )
     with closing(scans):
-        model.fit_table(Asking.of(rows, scans, whole=whole, salt=salt))
+        asks.fit_table(Asking.of(rows, scans, whole=whole, salt=salt))
     return model
 
 
@@ -243,27 +246,29 @@ class _Scans:
         return self._held
 
 
-def _whole(request: Guarantee) -> GDP:
-    """The Gaussian DP that a request is worth, of which all scans take their parts."""
-    return GDP.from_squared(GDP.within(request).mu_squared)
+def _whole(budgets: Sequence[Guarantee]) -> GDP:
+    """The Gaussian DP that budgets are worth, of which all scans take their parts.
+
+    That of several is no more than that of their sum, which each of them adds to as it is spent.
+    """
+    return GDP.from_squared(sum((GDP.within(one).mu_squared for one in budgets), Fraction()))
 
 
-def _check_model(model: object) -> None:
+def _asks(model: Any) -> tuple[Any, list[Guarantee]]:
+    """What is fit, and for which budgets: a model, or a pipeline of some steps."""
+    if isinstance(getattr(model, "steps", None), list):
+        steps = Steps.of(model)
+        return steps, steps.budgets
     if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
         raise InvalidParameter("model", model, expected=_instead(model))
     budget = getattr(model, "budget", None)
     if not isinstance(budget, Guarantee):
         raise InvalidParameter("budget", budget, expected="a guarantee such as tacet.GDP(1)")
+    return model, [budget]
 
 
 def _instead(model: object) -> str:
     """What to fit in place of a model that cannot be fit to a table, and why."""
-    if hasattr(model, "steps"):
-        return (
-            "a model alone: the steps of a pipeline read rows one by one, which do not leave the "
-            "engine. Scale by bounds that session.find_bounds finds: hand them to the model as "
-            "feature_bounds"
-        )
     if hasattr(model, "estimator"):
         return (
             "the estimator inside alone, or SparseRegression around it: what selects parameters "
@@ -272,7 +277,8 @@ def _instead(model: object) -> str:
         )
     return (
         "a model of tacet.inference that is fit by sums: LinearRegression, RidgeRegression, "
-        "LogisticRegression, PoissonRegression, QuantileRegression, MEstimator or SparseRegression"
+        "LogisticRegression, PoissonRegression, QuantileRegression, MEstimator or "
+        "SparseRegression, or a pipeline of RobustScaler and one of them"
     )
 
 

@@ -340,11 +340,12 @@ class Session(SubSessions):
     ) -> M:
         """Fit a model of `tacet.inference` to a table, by noisy sums: no row leaves the engine.
 
-        model: such as LinearRegression(budget=...), which is changed and handed back; its whole
-        budget is reserved once, before the engine runs, and a fit that fails keeps it. table: its
-        name, or a question begun with `table`. features, target: columns or expressions; who lacks
-        one of them counts nowhere. weight: likewise, of each row, within [0, 1]: what is outside is
-        cut to it, what is missing is 0. Bounds that the model is not given are those of `columns=`.
+        model: such as LinearRegression(budget=...), or a pipeline of RobustScaler and a model; it
+        is changed and handed back. Its whole budget, or the sum of those of its steps, is reserved
+        once, before the engine runs, and a fit that fails keeps it. table: its name, or a question
+        begun with `table`. features, target: columns or expressions; who lacks one of them counts
+        nowhere. weight: likewise, of each row, within [0, 1]: what is outside is cut to it, what is
+        missing is 0. Bounds that the model is not given are those of `columns=`.
         Raises as `evaluate` does, and InvalidParameter for what the model cannot use.
         """
         query = table if isinstance(table, Query) else self.table(table)
