@@ -304,10 +304,10 @@ def test_many_copies_agree_with_a_sum_of_34_digits() -> None:
 def test_many_steps_of_a_rare_sample_agree_with_an_integral() -> None:
     """Inversion at another abscissa; the cumulant by Gauss and Legendre, panel by panel."""
     noise, rate, count, delta = 0.064, 5.4e-9, 12_487_425, 1.2e-153
-    event = sampled("0.064", "5.4e-9", count)
-    found = accounting.epsilon_interval(event, delta=delta)
+    steps = flatten([(sampled("0.064", "5.4e-9", count), 1)])
+    found = engine.epsilon_of(steps, Fraction(delta))
     assert width(found) < 1e-6
-    told = accounting.delta_interval(event, epsilon=found.upper)
+    told = engine.delta_of(steps, Fraction(found.upper))
     assert width(told) < 1e-4
     u, c, h = 1 / noise, 130.0, 1.7
     s = c + 1j * h * np.arange(170)

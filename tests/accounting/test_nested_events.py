@@ -154,7 +154,8 @@ def test_what_is_roughly_known_adds_no_mass() -> None:
     curve = noisy.parts[0].above
     assert curve is not None
     law = law_above(curve, step=Fraction(1, 1 << 12), first=-(1 << 14), last=1 << 14)
-    assert 1 - 1e-12 <= law.weights.sum() + law.infinity <= 1 + 1e-7
+    # At the end of the grid a slope may be wrong by 1e-9 / step; all nodes together by a tenth.
+    assert 1 - 1e-12 <= law.weights.sum() + law.infinity <= 1 + 1e-5
 
 
 @pytest.mark.slow
