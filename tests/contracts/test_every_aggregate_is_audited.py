@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from tests.contracts.audited_tables import FAR, PAIRS, REPLACED, Pair, crowds, released
-from tests.contracts.planted import groups_not_bound
+from tests.contracts.planted_in_bounds import groups_not_bound
 from tests.tiers import mostly_slow
 
 import tacet

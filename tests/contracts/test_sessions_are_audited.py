@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.contracts.audited_sessions import DOORS
-from tests.contracts.planted import groups_not_bound
+from tests.contracts.planted_in_bounds import groups_not_bound
 from tests.tiers import mostly_slow
 
 import tacet
