@@ -1,6 +1,6 @@
 """Tests that name no source of bits draw the same noise in every run.
 
-`SecureBits` and `SystemBits` ask the operating system through `tacet.bits.os`. Here that answers
+`SecureBits` and `SystemBits` ask the operating system through `unacorda.bits.os`. Here that answers
 with words that follow from the name of the test, or of the shared fixture, that is running, so
 that what passes by luck always passes and what fails by chance always fails. In a process that a
 test forks the words are others; processes that it starts anew ask the real system.
@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from tacet import bits
+from unacorda import bits
 
 __all__: list[str] = []
 
 # The test extra does not bring PyTorch; without it docstrings that import it are no examples.
-collect_ignore = [] if importlib.util.find_spec("torch") else ["src/tacet/learning"]
+collect_ignore = [] if importlib.util.find_spec("torch") else ["src/unacorda/learning"]
 
 
 class _System:

@@ -1,7 +1,7 @@
 """How tight, fast and small the accountant is, beside dp_accounting, PRV, Opacus and autodp.
 
     python benchmarks/accounting.py [--cases NAME ...] [--tools NAME ...] [--quick] [--json FILE]
-    python benchmarks/accounting.py --box 300        # tacet alone, on random sampled Gaussians
+    python benchmarks/accounting.py --box 300        # unacorda alone, on random sampled Gaussians
     python benchmarks/accounting.py --references     # compute the reference values anew
 
 Every peer has a virtual environment of its own, made from benchmarks/peers/NAME.txt and kept under
@@ -15,10 +15,10 @@ case is not asked again; a call longer than --limit seconds, or one that takes m
 MiB, ends that tool's process and is written down.
 
 The reference is the true epsilon (or least noise) in 34-digit arithmetic, from
-accounting_references.json: computed without tacet by another method, twice with other settings.
+accounting_references.json: computed without unacorda by another method, twice with other settings.
 "from reference" is the tool's number minus the truth over the truth: an upper bound may only lie
-above. "tool : tacet" says how many times longer the tool took. CPU milliseconds are the process's
-own; where they lie far below the others, something else kept the machine busy.
+above. "tool : unacorda" says how many times longer the tool took. CPU milliseconds are the
+process's own; where they lie far below the others, something else kept the machine busy.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -45,7 +45,7 @@ from tools import CACHE, environment
 
 HERE = Path(__file__).resolve().parent
 TOOLS = {  # name: environment, and the argument of its script
-    "tacet": ("tacet", ""),
+    "unacorda": ("unacorda", ""),
     "dp_accounting-pld": ("dp_accounting", "pld"),
     "dp_accounting-rdp": ("dp_accounting", "rdp"),
     "prv_accountant": ("prv_accountant", ""),
@@ -63,7 +63,7 @@ class Worker:
         threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         settings = dict(os.environ, **dict.fromkeys(threads, "1"))
         if not ours:
-            settings.pop("PYTHONPATH", None)  # it may point at a checkout of tacet
+            settings.pop("PYTHONPATH", None)  # it may point at a checkout of unacorda
         self.limit = limit
         self.dead = ""
         self.remarks = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in stop
@@ -124,7 +124,7 @@ def start(name: str, python: Path, *, limit: float) -> Worker:
     place, argument = TOOLS[name]
     script = HERE / "peers" / f"accounting_{place}.py"
     command = [python, script, *([argument] if argument else [])]
-    return Worker(command, ours=name == "tacet", limit=limit)
+    return Worker(command, ours=name == "unacorda", limit=limit)
 
 
 def measure(case: Case, workers: dict[str, Worker], options: argparse.Namespace) -> list[Record]:
@@ -145,7 +145,7 @@ def measure(case: Case, workers: dict[str, Worker], options: argparse.Namespace)
             if record.hint is not None and record.spent < options.patience:
                 record.note_time(workers[name].ask("time", case, hint=record.hint))
     for name, record in records.items():
-        if name == "tacet" and record.hint is not None:
+        if name == "unacorda" and record.hint is not None:
             record.note_directions(workers[name].ask("directions", case))
     return list(records.values())
 
@@ -179,10 +179,10 @@ def measured(options: argparse.Namespace, pythons: dict[str, Path | str]) -> dic
 
 
 def box(options: argparse.Namespace) -> dict[str, Any]:
-    """tacet's width and time on random cases; a case that fails or is late starts a new process."""
-    limit, python = options.limit, options.tacet_python
+    """Width and time of unacorda on random cases; a late or failed case starts a new process."""
+    limit, python = options.limit, options.unacorda_python
     found = []
-    worker = start("tacet", python, limit=limit)
+    worker = start("unacorda", python, limit=limit)
     for warm_up in draws(3, seed=1):
         worker.ask("time", warm_up, hint=1.0)
     for case in draws(options.box):
@@ -190,7 +190,7 @@ def box(options: argparse.Namespace) -> dict[str, Any]:
         found.append({"delta": case["delta"], **case["parts"][0], **said})
         if worker.dead:
             worker.stop()
-            worker = start("tacet", python, limit=limit)
+            worker = start("unacorda", python, limit=limit)
     worker.stop()
     lines, summary = box_table(found)
     print("\n".join(lines), flush=True)
@@ -203,7 +203,9 @@ def made(places: Iterable[str], options: argparse.Namespace) -> dict[str, Path |
     for place in places:
         try:
             found[place] = (
-                options.tacet_python if place == "tacet" else environment(place, options.venvs)
+                options.unacorda_python
+                if place == "unacorda"
+                else environment(place, options.venvs)
             )
         except (subprocess.CalledProcessError, OSError) as failure:
             found[place] = f"can not be installed on this Python ({type(failure).__name__})"
@@ -214,7 +216,7 @@ def versions(places: Iterable[str]) -> dict[str, str]:
     """The pin of each peer, which is the first in its requirements."""
     found = {}
     for place in places:
-        if place != "tacet":
+        if place != "unacorda":
             lines = (HERE / "peers" / f"{place}.txt").read_text().splitlines()
             found[place] = next(line for line in lines if "==" in line).partition("==")[2]
     return found
@@ -228,20 +230,20 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=list(TOOLS))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--quick", action="store_true", help="three rounds, patience 20 s")
-    parser.add_argument("--box", type=int, metavar="N", help="N random cases, tacet alone")
+    parser.add_argument("--box", type=int, metavar="N", help="N random cases, unacorda alone")
     parser.add_argument("--references", action="store_true", help="compute them anew, then stop")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds one call may take")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds of a tool a case")
     parser.add_argument("--memory", type=float, default=6144.0, help="MiB one call may take")
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
-    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.patience = min(options.rounds, 3), min(options.patience, 20.0)
     if options.references:
         # Not imported here: a child's peak memory counts from what its parent held at its start.
-        script = [options.tacet_python, HERE / "accounting_references.py", *options.cases]
+        script = [options.unacorda_python, HERE / "accounting_references.py", *options.cases]
         subprocess.run(script, check=True)
         return
 

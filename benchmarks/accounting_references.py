@@ -1,4 +1,4 @@
-"""Reference values of the accounting benchmark, in 34-digit arithmetic, without tacet.
+"""Reference values of the accounting benchmark, in 34-digit arithmetic, without unacorda.
 
     python benchmarks/accounting_references.py [NAME ...]      # or accounting.py --references
 

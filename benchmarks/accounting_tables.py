@@ -134,9 +134,9 @@ def case_table(case: dict[str, Any], records: list[Record], known: Reference | N
         agreement = known["difference"]
         lines.append(f"Reference: {known['answer'][:20]} ({ways}; agrees to {agreement:.0e}).")
     columns = [what, "width", "from reference", "median ms", "quartiles ms", "CPU ms"]
-    columns += ["cold ms", "extra MiB", "tool : tacet"]
+    columns += ["cold ms", "extra MiB", "tool : unacorda"]
     lines += ["", f"| tool | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
-    ours = next((quartiles(one.times) for one in records if one.tool == "tacet"), None)
+    ours = next((quartiles(one.times) for one in records if one.tool == "unacorda"), None)
     for record in records:
         times = quartiles(record.times)
         if times is None or record.cold is None or record.extra_mib is None:

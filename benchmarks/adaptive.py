@@ -36,10 +36,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peers.adaptive_protocol import measured
-from tacet import mechanisms
-from tacet.mechanisms import geometric_grid
-from tacet.mechanisms.adaptive import Maximum, Median, Sum
 from tools import CACHE, Tool, environment
+from unacorda import mechanisms
+from unacorda.mechanisms import geometric_grid
+from unacorda.mechanisms.adaptive import Maximum, Median, Sum
 
 HERE = Path(__file__).parent
 TASKS = ("total", "median", "largest")
@@ -68,7 +68,7 @@ def column(name: str, size: int, flights: Path | None) -> Floats:
         case "Zipf":
             return np.minimum(source.zipf(2.0, size), LARGEST).astype(np.float64)
         case "incomes":
-            file = resources.files("tacet.cli") / "data" / "pums.csv"
+            file = resources.files("unacorda.cli") / "data" / "pums.csv"
             with file.open() as lines:
                 return np.array([max(float(row["income"]), 0) for row in csv.DictReader(lines)])
         case _:
@@ -204,13 +204,13 @@ METHODS: dict[str, Method] = {
 
 
 class Benchmark:
-    """Asks tacet's methods and the peers' about columns, and keeps what a row needs."""
+    """Asks unacorda's methods and the peers' about columns, and keeps what a row needs."""
 
     def __init__(self, peers: dict[str, Tool], place: Path) -> None:
         self.peers, self.place = peers, place
 
     def methods(self, task: str) -> list[tuple[str, str]]:
-        names = [("tacet", name) for name in METHODS]
+        names = [("unacorda", name) for name in METHODS]
         names += [(peer, name) for peer, running in self.peers.items() for name in running.greeting]
         return [(tool, name) for tool, name in names if name.split("/")[0] == task]
 
@@ -219,7 +219,7 @@ class Benchmark:
     ) -> tuple[float, float, float]:
         """Median and 95 % quantile of the relative error, and the least seconds of a release."""
         facts = {"largest": float(LARGEST), "level": best_level(values, epsilon)}
-        if tool == "tacet":
+        if tool == "unacorda":
             answer = measured(METHODS[name](values, epsilon, facts), releases)
         else:
             file = self.place / "values.npy"
@@ -258,7 +258,7 @@ def by_size(
     print("| method, by n and epsilon |", " | ".join(heads), "|\n|---|" + "---:|" * len(heads))
     for name in names:
         cells = [
-            shown(run.ask("tacet", name, values, epsilon=epsilon, releases=asked)[0])
+            shown(run.ask("unacorda", name, values, epsilon=epsilon, releases=asked)[0])
             for values, asked in zip(columns, releases, strict=True)
             for epsilon in epsilons
         ]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tacet import mechanisms as m
+from unacorda import mechanisms as m
 
 
 def releases(size: int) -> dict[str, Callable[[], Any]]:

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tacet.audit import HockeyStick, anytime, many_runs, one_run, one_run_f_dp
-from tacet.audit.guesses import p_value
-from tacet.privacy.conversions import approx_dp_from_gdp, gdp_from_approx_dp
 from tools import CACHE, HERE, Tool, environment
+from unacorda.audit import HockeyStick, anytime, many_runs, one_run, one_run_f_dp
+from unacorda.audit.guesses import p_value
+from unacorda.privacy.conversions import approx_dp_from_gdp, gdp_from_approx_dp
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

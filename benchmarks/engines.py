@@ -46,38 +46,40 @@ QUERIES = ("totals", "median", "lookup", "people")
 
 def work(options: argparse.Namespace) -> None:
     """One process: a line of JSON with the seconds of opening, of each question, and the memory."""
-    import tacet
+    import unacorda
 
     begun = time.perf_counter()
     files = {name: options.tables / f"{name}.parquet" for name in ("visits", "results")}
-    session = tacet.Session(
+    session = unacorda.Session(
         files,
-        unit=tacet.Person("person_id", max_rows=5),
+        unit=unacorda.Person("person_id", max_rows=5),
         public={"towns": options.tables / "towns.parquet"},
-        budget=tacet.PureDP(10_000),
+        budget=unacorda.PureDP(10_000),
         engine=options.engine,
         memory_limit=options.memory,
         threads=options.threads,
     )
     opened = time.perf_counter() - begun
     visits = session.table("visits")
-    x = {"s": tacet.sum("x", 0, 100), "m": tacet.mean("x", 0, 100)}
+    x = {"s": unacorda.sum("x", 0, 100), "m": unacorda.mean("x", 0, 100)}
     groups = visits.group_by("grp", keys=[f"g{number:02d}" for number in range(50)])
     both = visits.join(session.table("results"), columns=["result"], max_rows=(3, 3))
     questions = {
-        "totals": lambda: groups.agg(n=tacet.count(), **x),
-        "median": lambda: groups.agg(p=tacet.median("x", 0, 100)),
+        "totals": lambda: groups.agg(n=unacorda.count(), **x),
+        "median": lambda: groups.agg(p=unacorda.median("x", 0, 100)),
         "lookup": lambda: (
-            visits.join("towns", "grp").group_by("region").agg(n=tacet.count(), s=tacet.sum("size"))
+            visits.join("towns", "grp")
+            .group_by("region")
+            .agg(n=unacorda.count(), s=unacorda.sum("size"))
         ),
-        "people": lambda: both.agg(n=tacet.count(), s=tacet.sum("result", 0, 10)),
+        "people": lambda: both.agg(n=unacorda.count(), s=unacorda.sum("result", 0, 10)),
     }
     seconds = {}
     for name in options.query:
         seconds[name] = []
         for _ in range(1 + options.repetitions):
             begun = time.perf_counter()
-            session.evaluate(questions[name](), budget=tacet.PureDP(1))
+            session.evaluate(questions[name](), budget=unacorda.PureDP(1))
             seconds[name].append(time.perf_counter() - begun)
     # Before the session closes, while Java runs.
     peak = sum(peak_of(process) for process in family(os.getpid())) / 1024

@@ -1,12 +1,12 @@
-"""How long ``import tacet`` takes in a fresh process, beside its peers where they are installed.
+"""How long ``import unacorda`` takes in a fresh process, beside its peers where they are installed.
 
     python benchmarks/import_time.py [--venvs DIR] [--rounds 15]
 
 Each measurement is a process of its own, which times one import statement from the inside, so that
 the start of Python is not counted. Rounds are interleaved and the first, which may write bytecode,
 is dropped. Peers are looked for in the environments that ``benchmarks/query.py`` makes. With
-``from tacet import Session`` stands what a user pays who then asks a question, since tacet loads
-its parts when they are first named. ``modules`` is the number of modules an import brings in.
+``from unacorda import Session`` stands what a user pays who then asks a question, since unacorda
+loads its parts when they are first named. ``modules`` is the number of modules an import brings in.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -24,8 +24,8 @@ from pathlib import Path
 from tools import CACHE
 
 STATEMENTS = (
-    ("tacet", "import tacet"),
-    ("tacet", "from tacet import Session"),
+    ("unacorda", "import unacorda"),
+    ("unacorda", "from unacorda import Session"),
     ("opendp", "import opendp.prelude"),
     ("smartnoise", "import snsql"),
     ("duckdb", "import duckdb"),
@@ -68,14 +68,14 @@ def main() -> None:
     )
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
     options = parser.parse_args()
 
     records: dict[tuple[str, str], Record] = {}
     for tool, statement in STATEMENTS:
         python = options.venvs / tool / "bin" / "python"
-        if tool == "tacet":
-            python = options.tacet_python
+        if tool == "unacorda":
+            python = options.unacorda_python
         if python.exists():
             records[tool, statement] = Record(python)
         else:
@@ -83,7 +83,7 @@ def main() -> None:
     for _ in range(1 + options.rounds):
         for (tool, statement), record in records.items():
             if not record.failure:
-                measure(statement, record, isolated=tool != "tacet")
+                measure(statement, record, isolated=tool != "unacorda")
 
     print(
         "| statement | median ms | fastest ms | slowest ms | modules |\n|---|---:|---:|---:|---:|"

@@ -6,7 +6,7 @@
 coverage: 95 % intervals of the four slopes at mu = 1, features correlated by 0.5^|j - k|; widths
 beside the same fit with (next to) no noise and beside least squares or maximum likelihood without
 any privacy. errors: l2 error of all parameters at n = 100,000 and p = 20, beside diffprivlib in its
-own virtual environment and beside no privacy; tools take turns, every round is new data. tacet's
+own virtual environment and beside no privacy; tools take turns, every round is new data. unacorda's
 guarantee is (epsilon, 1e-6), diffprivlib's pure, both for one row replaced. seconds: one fit of a
 million rows and 20 features of each model.
 """
@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import expit
 
-from tacet import GDP, inference
 from tools import CACHE, Tool, environment
+from unacorda import GDP, inference
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def coverage(kinds: list[str], sizes: list[int], fits: int) -> None:
 
 
 def started(venvs: Path) -> dict[str, Tool]:
-    tools = {"tacet": Tool([sys.executable, HERE / "peers" / "models_tacet.py"], ours=True)}
+    tools = {"unacorda": Tool([sys.executable, HERE / "peers" / "models_unacorda.py"], ours=True)}
     try:
         python = environment("diffprivlib", venvs)
         command = [python, HERE / "peers" / "models_diffprivlib.py"]

@@ -33,11 +33,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from tests.postgres_server import empty_schema, server  # noqa: E402
 
-from tacet.accounting.filters import Filter  # noqa: E402
-from tacet.ledger.ledger import Ledger  # noqa: E402
-from tacet.ledger.opening import open_ledger  # noqa: E402
-from tacet.privacy.events import Laplace  # noqa: E402
-from tacet.privacy.guarantees import ZCDP, PureDP  # noqa: E402
+from unacorda.accounting.filters import Filter  # noqa: E402
+from unacorda.ledger.ledger import Ledger  # noqa: E402
+from unacorda.ledger.opening import open_ledger  # noqa: E402
+from unacorda.privacy.events import Laplace  # noqa: E402
+from unacorda.privacy.guarantees import ZCDP, PureDP  # noqa: E402
 
 EVENT = Laplace(noise_multiplier=Fraction(10, 3))
 CHARGE = PureDP("0.1")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tools import CACHE, Tool, environment
 
 HERE = Path(__file__).parent
-TOOLS = ("tacet", "opendp", "diffprivlib", "pydp")
+TOOLS = ("unacorda", "opendp", "diffprivlib", "pydp")
 
 
 class Task(NamedTuple):
@@ -54,15 +54,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
     options = parser.parse_args()
     tools = {
         name: Tool(
             [
-                options.tacet_python if name == "tacet" else environment(name, options.venvs),
+                options.unacorda_python if name == "unacorda" else environment(name, options.venvs),
                 HERE / "peers" / f"mechanisms_{name}.py",
             ],
-            ours=name == "tacet",
+            ours=name == "unacorda",
         )
         for name in options.tools
     }
@@ -93,11 +93,11 @@ def compare(task: str, tools: dict[str, Tool], rounds: int) -> None:
     print(f"\n### {task}\n")
     error = f" {asked.measure} |" if asked.measure else ""
     sizes = " | ".join(f"n = {size:,}" for size in asked.sizes)
-    print(f"| tool | method | {sizes} | beside tacet's best |{error}")
+    print(f"| tool | method | {sizes} | beside unacorda's best |{error}")
     print("|---|---|" + "---:|" * (len(asked.sizes) + 1 + bool(error)))
     largest = asked.sizes[-1]
     ours = min(
-        (best[name, method, largest][0] for name, method in methods if name == "tacet"),
+        (best[name, method, largest][0] for name, method in methods if name == "unacorda"),
         default=float("nan"),
     )
     for name, method in methods:

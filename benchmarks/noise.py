@@ -27,7 +27,7 @@ from typing import Any
 from tools import CACHE, Tool, environment
 
 LAWS = ("discrete Laplace", "discrete Gaussian", "real Laplace", "real Gaussian")
-TOOLS = ("tacet", "numpy", "opendp", "diffprivlib")
+TOOLS = ("unacorda", "numpy", "opendp", "diffprivlib")
 SCALE = 10
 
 
@@ -36,8 +36,8 @@ SCALE = 10
 Release = Callable[[Any], Any]
 
 
-def tacet_releases() -> dict[str, Release]:
-    from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+def unacorda_releases() -> dict[str, Release]:
+    from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 
     return {
         "discrete Laplace": DiscreteLaplace(scale=SCALE, l1_sensitivity=1).release,
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=3.0, help="seconds for one release")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
-    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
     parser.add_argument("--serve", choices=TOOLS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -137,8 +137,8 @@ def main() -> None:
 
     tools = {}
     for name in TOOLS:
-        ours = name in {"tacet", "numpy"}
-        python = options.tacet_python if ours else environment(name, options.venvs)
+        ours = name in {"unacorda", "numpy"}
+        python = options.unacorda_python if ours else environment(name, options.venvs)
         command = [python, __file__, "--serve", name, "--limit", str(options.limit)]
         tools[name] = Tool(command, ours=ours)
     best: dict[tuple[str, str, int], tuple[float, bool]] = {}
@@ -158,13 +158,13 @@ def main() -> None:
 
 def print_table(best: dict[tuple[str, str, int], tuple[float, bool]], sizes: list[int]) -> None:
     print("| law | n |", " | ".join(f"{name}, M/s" for name in TOOLS), end=" | ")
-    print("tacet : NumPy | tacet : OpenDP | tacet : diffprivlib |")
+    print("unacorda : NumPy | unacorda : OpenDP | unacorda : diffprivlib |")
     print("|---|---|" + "---|" * (len(TOOLS) + 3))
     for law in LAWS:
         for size in sizes:
             rates = {name: best[name, law, size] for name in TOOLS}
             cells = [f"{rate / 1e6:.3g}{'*' if fewer else ''}" for rate, fewer in rates.values()]
-            ours = rates["tacet"][0]
+            ours = rates["unacorda"][0]
             ratios = [f"{ours / rates[name][0]:.3g}" for name in ("numpy", "opendp", "diffprivlib")]
             print(f"| {law} | {size:,} |", " | ".join([*cells, *ratios]), "|")
 

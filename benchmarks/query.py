@@ -1,7 +1,7 @@
-"""Grouped queries under differential privacy: seconds, memory and errors of tacet and its peers.
+"""Grouped queries under differential privacy: seconds, memory and errors of unacorda and its peers.
 
     python benchmarks/query.py --data 1m 10m --query totals median
-    python benchmarks/query.py --data 100m --tools tacet --rounds 1 --repetitions 1 --limit 3600
+    python benchmarks/query.py --data 100m --tools unacorda --rounds 1 --repetitions 1 --limit 3600
     python benchmarks/query.py --data narrow --query totals sums median --repetitions 20 --rounds 1
 
 Every tool answers the same question on the same Parquet file: each person keeps at most five rows
@@ -56,7 +56,7 @@ class Tool:
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool(name="tacet"),
+        Tool(name="unacorda"),
         Tool(name="opendp"),
         Tool(name="smartnoise", queries=("totals", "sums"), guarantees=("pure",)),
         Tool(name="duckdb", private=False),
@@ -83,8 +83,8 @@ def run(python: Path, tool: Tool, task: list[str], record: Record, *, limit: flo
     # so this process stays small and the tables are made by another one.
     command = [python, HERE / "peers" / f"query_{tool.name}.py", *task]
     settings = dict(os.environ)
-    if tool.name != "tacet":
-        settings.pop("PYTHONPATH", None)  # it may point at a checkout of tacet
+    if tool.name != "unacorda":
+        settings.pop("PYTHONPATH", None)  # it may point at a checkout of unacorda
     try:
         done = subprocess.run(
             command, env=settings, capture_output=True, text=True, timeout=limit, check=False
@@ -153,10 +153,10 @@ def kept(record: Record, facts: dict) -> str:
 
 
 def times_table(records: dict[str, Record], facts: dict) -> list[str]:
-    tacet = records.get("tacet", Record())
-    ours = statistics.median(tacet.seconds) if tacet.seconds else None
+    unacorda = records.get("unacorda", Record())
+    ours = statistics.median(unacorda.seconds) if unacorda.seconds else None
     columns = ["tool", "version", "median s", "fastest s", "slowest s", "first s", "peak MiB"]
-    columns += ["tacet : tool", "rows kept"]
+    columns += ["unacorda : tool", "rows kept"]
     lines = [f"| {' | '.join(columns)} |", "|---|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name, record in records.items():
         if record.failure:
@@ -216,13 +216,19 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a process may take")
     parser.add_argument("--tables", type=Path, default=CACHE / "data", help="where tables are kept")
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
-    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
     options = parser.parse_args()
 
-    maker = [options.tacet_python, HERE / "query_data.py", "--cache", options.tables, *options.data]
+    maker = [
+        options.unacorda_python,
+        HERE / "query_data.py",
+        "--cache",
+        options.tables,
+        *options.data,
+    ]
     subprocess.run(maker, check=True)
     options.pythons = {
-        name: options.tacet_python if name == "tacet" else environment(name, options.venvs)
+        name: options.unacorda_python if name == "unacorda" else environment(name, options.venvs)
         for name in options.tools
     }
     budget = {"pure": "epsilon = 1, pure", "zcdp": "rho = 0.5, zCDP"}[options.guarantee]

@@ -39,13 +39,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-import tacet
-from tacet import mechanisms
+import unacorda
+from unacorda import mechanisms
 
 Floats = NDArray[np.float64]
-Guarantee = tacet.PureDP | tacet.ZCDP
+Guarantee = unacorda.PureDP | unacorda.ZCDP
 
-BUDGETS: dict[str, Guarantee] = {"epsilon = 1": tacet.PureDP(1), "rho = 0.1": tacet.ZCDP("0.1")}
+BUDGETS: dict[str, Guarantee] = {
+    "epsilon = 1": unacorda.PureDP(1),
+    "rho = 0.1": unacorda.ZCDP("0.1"),
+}
 DECILES = [Fraction(k, 10) for k in range(1, 10)]
 COLUMNS = ("age", "income", "air time", "delay")
 QUARTILES = [Fraction(k, 4) for k in range(1, 4)]
@@ -56,7 +59,7 @@ QUARTILES = [Fraction(k, 4) for k in range(1, 4)]
 
 def table(name: str, where: Path) -> tuple[str, str, float, float]:
     """A Parquet file of one column x with a row a person; its public range."""
-    data = resources.files("tacet.cli") / "data"
+    data = resources.files("unacorda.cli") / "data"
     sources = {
         "age": (f"read_csv('{data / 'pums.csv'}')", "age", 0, 120),
         "income": (f"read_csv('{data / 'pums.csv'}')", "income", 0, 500_000),
@@ -80,7 +83,7 @@ def noisy(values: list[float], budget: Guarantee, sensitivities: list[float]) ->
     share = budget * Fraction(1, len(values))
     found = []
     for value, sensitivity in zip(values, sensitivities, strict=True):
-        if isinstance(share, tacet.PureDP):
+        if isinstance(share, unacorda.PureDP):
             laplace = mechanisms.Laplace.for_guarantee(share, l1_sensitivity=sensitivity)
             found.append(float(laplace.release(value)))
         else:
@@ -104,7 +107,7 @@ Method = Callable[[], list[float]]
 
 
 def methods(
-    session: tacet.Session, x: Floats, low: float, high: float, budget: Guarantee
+    session: unacorda.Session, x: Floats, low: float, high: float, budget: Guarantee
 ) -> dict[str, tuple[list[float], dict[str, Method]]]:
     """By statistic: the exact values, and each method's release."""
     start = session.table("t")
@@ -123,18 +126,18 @@ def methods(
         "variance": (
             [float(np.var(x, ddof=1))],
             {
-                "tacet": asked(v=tacet.variance("x", low, high)),
+                "unacorda": asked(v=unacorda.variance("x", low, high)),
                 "three sums": lambda: [variance_of_sums(x, low, high, budget, at=0.0)],
                 "two means": lambda: [variance_of_sums(x, low, high, budget, at=middle)],
             },
         )
     }
     for name, wanted in (("quartiles", QUARTILES), ("deciles", DECILES)):
-        single = {f"q{k}": tacet.quantile("x", q, low, high) for k, q in enumerate(wanted)}
+        single = {f"q{k}": unacorda.quantile("x", q, low, high) for k, q in enumerate(wanted)}
         found[name] = (
             [float(np.quantile(x, float(q), method="inverted_cdf")) for q in wanted],
             {
-                "tacet": asked(q=tacet.quantiles("x", wanted, low, high)),
+                "unacorda": asked(q=unacorda.quantiles("x", wanted, low, high)),
                 "one by one": asked(**single),
             },
         )
@@ -143,7 +146,7 @@ def methods(
 
 def errors(columns: list[str], releases: int) -> None:
     print("\n### Errors, relative to the exact answer (quantiles: to the spread of the column)\n")
-    print("| column | n | guarantee | statistic | method | error | beside tacet |")
+    print("| column | n | guarantee | statistic | method | error | beside unacorda |")
     print("|---|---:|---|---|---|---:|---:|")
     with tempfile.TemporaryDirectory() as place:
         for name in columns:
@@ -151,9 +154,9 @@ def errors(columns: list[str], releases: int) -> None:
             x = duckdb.sql(f"SELECT x FROM '{path}'").fetchnumpy()["x"]
             x = np.clip(np.asarray(x, dtype=np.float64), low, high)
             for label, budget in BUDGETS.items():
-                with tacet.Session(
+                with unacorda.Session(
                     {"t": path},
-                    unit=tacet.Person("id", max_rows=1),
+                    unit=unacorda.Person("id", max_rows=1),
                     budget=budget * (releases * 8),
                 ) as session:
                     compare(name, label, methods(session, x, low, high, budget), x, releases)
@@ -168,7 +171,7 @@ def compare(name: str, label: str, found: dict[str, Any], x: Floats, releases: i
             drawn = np.array([release() for _ in range(releases)])
             told[method] = float(np.sqrt(np.mean(((drawn - truth) / scale) ** 2)))
         for method, error in told.items():
-            ratio = error / told["tacet"]
+            ratio = error / told["unacorda"]
             print(
                 f"| {name} | {len(x):,} | {label} | {statistic} | {method} | {error:.3g} "
                 f"| {ratio:.2f} |",
@@ -190,7 +193,9 @@ SHAPES: dict[str, tuple[Literal["rollup", "cube"], tuple[int, ...]]] = {
 
 def levels(releases: int) -> None:
     print("\n### Counts at all levels, of 10,000 people: root mean square errors\n")
-    print("| levels | guarantee | tacet | as promised | levels apart | beside tacet, by level |")
+    print(
+        "| levels | guarantee | unacorda | as promised | levels apart | beside unacorda, by level |"
+    )
     print("|---|---|---:|---:|---:|---:|")
     for name, (kind, sizes) in SHAPES.items():
         frame = pl.DataFrame(
@@ -221,7 +226,9 @@ def errors_of_levels(
     subsets: list[tuple[int, ...]] = [tuple(width[:count]) for count in range(len(sizes) + 1)]
     if kind == "cube":
         subsets = [s for count in (*width, len(sizes)) for s in combinations(width, count)]
-    with tacet.Session({"t": frame}, unit=tacet.Row(), budget=budget * (4 * releases)) as session:
+    with unacorda.Session(
+        {"t": frame}, unit=unacorda.Row(), budget=budget * (4 * releases)
+    ) as session:
         start = session.table("t")
         names = frame.columns
         keys = {name: range(size) for name, size in zip(names, sizes, strict=True)}
@@ -230,12 +237,12 @@ def errors_of_levels(
             own = [names[place] for place in subset]
             given = {name: keys[name] for name in own}
             grouped = start.group_by(*own, keys=given) if own else start
-            queries.append(grouped.agg(n=tacet.count()))
+            queries.append(grouped.agg(n=unacorda.count()))
             counts = np.zeros([sizes[place] for place in subset])
             np.add.at(counts, tuple(frame[name].to_numpy() for name in own), 1)
             exact.append(counts.ravel() if own else np.array([float(len(frame))]))
         ends = np.cumsum([len(level) for level in exact])[:-1]
-        fit = start.group_by(*names, keys=keys, margins=kind).agg(n=tacet.count())
+        fit = start.group_by(*names, keys=keys, margins=kind).agg(n=unacorda.count())
         drawn, apart, promised = [], [], 0.0
         for _ in range(releases):
             answer = session.evaluate(fit, budget=budget).answers["n"]

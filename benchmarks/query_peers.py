@@ -11,7 +11,7 @@ when one row, which is one person, is added or removed. The bounds are the same 
 A table is made of as many groups as there are releases, each with the same rows, so that one
 question answers all of them. What is shown is the root mean square of (released - exact), over
 releases and over the numbers of an answer, in the unit of the column, and that of the peer over
-tacet's: above 1 tacet is nearer. Tools take turns; every round is a new question.
+unacorda's: above 1 unacorda is nearer. Tools take turns; every round is a new question.
 
 Statistics: count, sum, mean, variance, median, quartiles, deciles, histogram (20 bins), and levels:
 counts of all nodes of a hierarchy, for which the ratios level by level, coarse to fine, are in
@@ -71,7 +71,7 @@ COLUMNS = {
 
 
 def values_of(column: Column) -> Floats:
-    data = resources.files("tacet.cli") / "data" / column.source
+    data = resources.files("unacorda.cli") / "data" / column.source
     rows = duckdb.sql(
         f"SELECT {column.name}::DOUBLE AS x FROM '{data}' WHERE {column.name} IS NOT NULL"
     ).fetchnumpy()["x"]
@@ -146,9 +146,9 @@ class Run:
         for guarantee, told in GUARANTEES.items():
             methods = self.methods(statistic, guarantee, question["sizes"])
             found = self.squares(methods, question, truth)
-            ours = next(square for (name, _), square in found.items() if name == "tacet")
+            ours = next(square for (name, _), square in found.items() if name == "unacorda")
             if isinstance(ours, str):
-                raise SystemExit(f"tacet: {ours}")
+                raise SystemExit(f"unacorda: {ours}")
             for (name, method), square in found.items():
                 start = f"| {label} | {len(x):,} | {told} | {statistic} | {name} | "
                 start += method.split("/")[1]
@@ -173,10 +173,10 @@ def root_ratio(square: Floats, ours: Floats) -> float:
 
 def started(options: argparse.Namespace) -> dict[str, Tool]:
     tools = {}
-    for name in ("tacet", *(peer for peer in PEERS if peer in options.tools)):
+    for name in ("unacorda", *(peer for peer in PEERS if peer in options.tools)):
         try:
-            ours = name == "tacet"
-            python = options.tacet_python if ours else environment(name, options.venvs)
+            ours = name == "unacorda"
+            python = options.unacorda_python if ours else environment(name, options.venvs)
             tools[name] = Tool([python, HERE / "peers" / f"errors_{name}.py"], ours=ours)
         except (subprocess.CalledProcessError, ValueError) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
@@ -193,11 +193,11 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where environments are kept")
-    parser.add_argument("--tacet-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--unacorda-python", type=Path, default=Path(sys.executable))
     options = parser.parse_args()
     run = Run(started(options), options.rounds)
     print(", ".join(f"{name} {tool.greeting['version']}" for name, tool in run.tools.items()))
-    print("\n| table | n | guarantee | statistic | tool | method | error | beside tacet |")
+    print("\n| table | n | guarantee | statistic | tool | method | error | beside unacorda |")
     print("|---|---:|---|---|---|---|---:|---:|")
     groups = -(-options.releases // options.rounds)
     simple = [statistic for statistic in options.statistics if statistic != "levels"]

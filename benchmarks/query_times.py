@@ -29,10 +29,10 @@ from typing import Any
 
 import duckdb
 
-import tacet
+import unacorda
 
 COLUMNS = 20  # beside x and y
-BUDGET = tacet.ZCDP(1, delta="1e-6")
+BUDGET = unacorda.ZCDP(1, delta="1e-6")
 Ask = Callable[[], Any]
 Seconds = tuple[float, float]
 
@@ -76,20 +76,20 @@ def twenties() -> dict[str, dict[str, Any]]:
     for tag, column in enumerate(("x", "y", "x * y", "x - y")):
         low, high = (-100, 100) if "-" in column else (0, 10_000 if "*" in column else 100)
         mixed |= {
-            f"s{tag}": tacet.sum(column, low, high),
-            f"m{tag}": tacet.mean(column, low, high),
-            f"v{tag}": tacet.variance(column, low, high),
-            f"c{tag}": tacet.count(column),
+            f"s{tag}": unacorda.sum(column, low, high),
+            f"m{tag}": unacorda.mean(column, low, high),
+            f"v{tag}": unacorda.variance(column, low, high),
+            f"c{tag}": unacorda.count(column),
         }
-        sums[f"i{tag}"] = tacet.count_if(f"{column} > 50")
-        medians[f"q{tag}"] = tacet.median(column, low, high)
-        several[f"q{tag}"] = tacet.quantiles(column, [0.25, 0.5, 0.75], low, high)
+        sums[f"i{tag}"] = unacorda.count_if(f"{column} > 50")
+        medians[f"q{tag}"] = unacorda.median(column, low, high)
+        several[f"q{tag}"] = unacorda.quantiles(column, [0.25, 0.5, 0.75], low, high)
     return {
         "twenty sums and counts": mixed | sums,
         "sixteen and four medians": mixed | medians,
         "sixteen and four times three quantiles": mixed | several,
         "twenty sums of twenty columns": {
-            f"s{k}": tacet.sum(f"c{k}", 0, 100) for k in range(COLUMNS)
+            f"s{k}": unacorda.sum(f"c{k}", 0, 100) for k in range(COLUMNS)
         },
     }
 
@@ -100,16 +100,16 @@ def batches(rounds: int, threads: int | None) -> None:
     print("|---|---:|---:|---:|---:|")
     with (
         tempfile.TemporaryDirectory() as place,
-        tacet.Session(
+        unacorda.Session(
             {"t": people(10**6, 50, Path(place), columns=COLUMNS)},
-            unit=tacet.Person("id", max_rows=2),
+            unit=unacorda.Person("id", max_rows=2),
             budget=BUDGET * 1_000_000,
             threads=threads,
         ) as session,
     ):
         start = session.table("t").group_by("g", keys=[str(k) for k in range(50)])
-        queries = {"one sum": start.agg(s=tacet.sum("x", 0, 100))}
-        queries["one median"] = start.agg(s=tacet.median("x", 0, 100))
+        queries = {"one sum": start.agg(s=unacorda.sum("x", 0, 100))}
+        queries["one median"] = start.agg(s=unacorda.median("x", 0, 100))
         queries |= {name: start.agg(**given) for name, given in twenties().items()}
         asks: dict[str, Ask] = {name: asked(session, query) for name, query in queries.items()}
         single = [start.agg(**{n: a}) for n, a in twenties()["twenty sums and counts"].items()]
@@ -121,7 +121,7 @@ def batches(rounds: int, threads: int | None) -> None:
             print(f"| {name} | {clock:.3f} | {cpu:.3f} | {ratios} |", flush=True)
 
 
-def asked(session: tacet.Session, query: Any) -> Ask:
+def asked(session: unacorda.Session, query: Any) -> Ask:
     return lambda: session.evaluate(query, budget=BUDGET)
 
 
@@ -132,31 +132,31 @@ def every() -> dict[str, Any]:
     """Every aggregate, with bounds where it takes them."""
     ends, letters = (0, 100), list("abcdefghijklmnopqrst")
     return {
-        "count": tacet.count(),
-        "people": tacet.count_people(),
-        "sum": tacet.sum("x", *ends),
-        "sum-found": tacet.sum("x"),
-        "mean": tacet.mean("x", *ends),
-        "weighted": tacet.weighted_mean("x", "y", ends, ends),
-        "proportion": tacet.proportion("x > 50"),
-        "ratio": tacet.ratio("x", "y", ends, ends),
-        "variance": tacet.variance("x", *ends),
-        "stdev": tacet.stdev("x", *ends),
-        "covariance": tacet.covariance("x", "y", ends, ends),
-        "correlation": tacet.correlation("x", "y", ends, ends),
-        "median": tacet.median("x", *ends, steps=500),
-        "fine-median": tacet.median("x", *ends),
-        "interval": tacet.median("x", *ends, steps=500, interval=0.5),
-        "quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends, steps=500),
-        "fine-quantiles": tacet.quantiles("x", [0.25, 0.5, 0.75], *ends),
-        "iqr": tacet.iqr("x", *ends, steps=500),
-        "min": tacet.min("x", *ends, steps=500),
-        "max": tacet.max("x", *ends, steps=500),
-        "histogram": tacet.histogram("x", range(0, 101, 10)),
-        "equal-bins": tacet.histogram("x", bins=4, lower=0, upper=100, steps=500),
-        "distinct": tacet.count_distinct("letter"),
-        "top": tacet.top("letter", 3, letters),
-        "find-bounds": tacet.find_bounds("x"),
+        "count": unacorda.count(),
+        "people": unacorda.count_people(),
+        "sum": unacorda.sum("x", *ends),
+        "sum-found": unacorda.sum("x"),
+        "mean": unacorda.mean("x", *ends),
+        "weighted": unacorda.weighted_mean("x", "y", ends, ends),
+        "proportion": unacorda.proportion("x > 50"),
+        "ratio": unacorda.ratio("x", "y", ends, ends),
+        "variance": unacorda.variance("x", *ends),
+        "stdev": unacorda.stdev("x", *ends),
+        "covariance": unacorda.covariance("x", "y", ends, ends),
+        "correlation": unacorda.correlation("x", "y", ends, ends),
+        "median": unacorda.median("x", *ends, steps=500),
+        "fine-median": unacorda.median("x", *ends),
+        "interval": unacorda.median("x", *ends, steps=500, interval=0.5),
+        "quantiles": unacorda.quantiles("x", [0.25, 0.5, 0.75], *ends, steps=500),
+        "fine-quantiles": unacorda.quantiles("x", [0.25, 0.5, 0.75], *ends),
+        "iqr": unacorda.iqr("x", *ends, steps=500),
+        "min": unacorda.min("x", *ends, steps=500),
+        "max": unacorda.max("x", *ends, steps=500),
+        "histogram": unacorda.histogram("x", range(0, 101, 10)),
+        "equal-bins": unacorda.histogram("x", bins=4, lower=0, upper=100, steps=500),
+        "distinct": unacorda.count_distinct("letter"),
+        "top": unacorda.top("letter", 3, letters),
+        "find-bounds": unacorda.find_bounds("x"),
     }
 
 
@@ -167,16 +167,16 @@ def groups(rounds: int, threads: int | None, sizes: list[int], only: list[str]) 
     for size in sizes:
         with (
             tempfile.TemporaryDirectory() as place,
-            tacet.Session(
+            unacorda.Session(
                 {"t": people(300_000, size, Path(place))},
-                unit=tacet.Person("id", max_rows=3),
+                unit=unacorda.Person("id", max_rows=3),
                 budget=BUDGET * 1_000_000,
                 threads=threads,
             ) as session,
         ):
             start = session.table("t").group_by("g", keys=[str(k) for k in range(size)])
             asks = {name: asked(session, start.agg(a=one)) for name, one in chosen.items()}
-            asked(session, start.agg(n=tacet.count()))()
+            asked(session, start.agg(n=unacorda.count()))()
             for name, seconds in timed(asks, rounds, warm=False).items():
                 found[name][size] = seconds
     print("\n### 300,000 rows in many groups: CPU s, and microseconds that a group adds\n")
@@ -202,17 +202,17 @@ def keys(rounds: int, threads: int | None, sizes: list[int]) -> None:
     for size in sizes:
         with (
             tempfile.TemporaryDirectory() as place,
-            tacet.Session(
+            unacorda.Session(
                 {"t": people(2 * 10**6, size, Path(place))},
-                unit=tacet.Person("id", max_rows=3),
+                unit=unacorda.Person("id", max_rows=3),
                 budget=BUDGET * 10_000,
                 threads=threads,
             ) as session,
         ):
             start = session.table("t")
-            private = start.group_by("g", keys=tacet.private_keys()).agg(n=tacet.count())
+            private = start.group_by("g", keys=unacorda.private_keys()).agg(n=unacorda.count())
             listed = [str(k) for k in range(size)]
-            public = start.group_by("g", keys=listed).agg(n=tacet.count())
+            public = start.group_by("g", keys=listed).agg(n=unacorda.count())
             asks = {"private": asked(session, private), "public": asked(session, public)}
             seconds = timed(asks, rounds)
             times = " | ".join(f"{a:.3f} | {b:.3f}" for a, b in seconds.values())

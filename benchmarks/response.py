@@ -3,7 +3,7 @@
     python benchmarks/response.py [--venvs DIR] [--people 1000000] [--rounds 5]
 
 OpenDP randomises one value a call; it runs in a process and virtual environment of its own, as in
-noise.py, and takes turns with tacet, round by round. The best round counts. Times are processor
+noise.py, and takes turns with unacorda, round by round. The best round counts. Times are processor
 times of one thread, so that other load on the machine does not count.
 """
 
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacet import mechanisms
 from tools import CACHE, environment
+from unacorda import mechanisms
 
 HERE = Path(__file__).parent
 CATEGORIES = {"RandomizedResponse": (2, 4, 1000), "HadamardResponse": (1000,)}
@@ -90,7 +90,7 @@ def main() -> None:
         said = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
         for name, nanoseconds in json.loads(said.stdout).items():
             peer[name] = min(peer.get(name, float("inf")), nanoseconds)
-    print("| mechanism | k | made, M/s | aggregated, M/s | OpenDP, µs a call | OpenDP : tacet |")
+    print("| mechanism | k | made, M/s | aggregated, M/s | OpenDP, µs a call | OpenDP : unacorda |")
     print("|---|---:|---:|---:|---:|---:|")
     for (name, categories), (made, read) in best.items():
         other = peer.get(PEERS.get((name, categories), ""))

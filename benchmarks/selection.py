@@ -31,13 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tacet import accounting
-from tacet.bits import SeededBits
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.mechanisms.selection.noisy_max import PermuteAndFlip
-from tacet.mechanisms.selection.tree import TreeSelection
-from tacet.privacy import events
-from tacet.privacy.guarantees import ZCDP
+from unacorda import accounting
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip
+from unacorda.mechanisms.selection.tree import TreeSelection
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import ZCDP
 
 Floats: TypeAlias = NDArray[np.float64]
 Groups: TypeAlias = Sequence[tuple[float, int]]

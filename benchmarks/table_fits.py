@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import tacet
-from tacet import inference
+import unacorda
+from unacorda import inference
 
 SEED = 20_241_101
 WAYS = ("rows", "people", "arrays")
@@ -68,7 +68,7 @@ def made(cache: Path, *, rows: int, features: int) -> Path:
 def fit(path: Path, way: str, kind: str, features: int, memory: str) -> dict[str, float]:
     """One fit, in this process."""
     names, target = [f"x{place + 1}" for place in range(features)], TARGETS[kind]
-    given: dict[str, Any] = {"budget": tacet.GDP(1), "feature_bounds": (-3, 3)}
+    given: dict[str, Any] = {"budget": unacorda.GDP(1), "feature_bounds": (-3, 3)}
     model = (
         inference.LinearRegression(target_bounds=(-10, 10), **given)
         if kind == "line"
@@ -81,10 +81,10 @@ def fit(path: Path, way: str, kind: str, features: int, memory: str) -> dict[str
         start = time.perf_counter(), time.process_time()
         model.fit(x, columns[target])
     else:
-        unit = tacet.Row() if way == "rows" else tacet.Person("person", max_rows=1)
+        unit = unacorda.Row() if way == "rows" else unacorda.Person("person", max_rows=1)
         start = time.perf_counter(), time.process_time()
-        given = {"unit": unit, "budget": tacet.GDP(1), "memory_limit": memory}
-        with tacet.Session({"t": str(path)}, **given) as session:
+        given = {"unit": unit, "budget": unacorda.GDP(1), "memory_limit": memory}
+        with unacorda.Session({"t": str(path)}, **given) as session:
             session.fit(model, "t", features=names, target=target)
     clock, busy = time.perf_counter() - start[0], time.process_time() - start[1]
     errors = (np.ravel(model.coef_) - slopes(features)) / np.ptp(model.conf_int()[1:], axis=1)

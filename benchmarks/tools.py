@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-CACHE = Path.home() / ".cache" / "tacet-bench"
+CACHE = Path.home() / ".cache" / "unacorda-bench"
 
 
 def environment(name: str, venvs: Path) -> Path:
@@ -39,7 +39,7 @@ class Tool:
     def __init__(self, command: list[Any], *, ours: bool) -> None:
         settings = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
         if not ours:
-            settings.pop("PYTHONPATH", None)  # it may point at a checkout of tacet
+            settings.pop("PYTHONPATH", None)  # it may point at a checkout of unacorda
         self.process = subprocess.Popen(
             command, env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -2,7 +2,7 @@
 
     python docs/gallery.py [--folder docs/gallery] [NAME ...]
 
-Needs matplotlib (`pip install 'tacet[plots]'`). Writes NAME.svg. The bits of all noise come from
+Needs matplotlib (`pip install 'unacorda[plots]'`). Writes NAME.svg. The bits of all noise come from
 fixed seeds, so that the same numbers make the same picture.
 """
 
@@ -21,15 +21,15 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-import tacet
-from tacet import ZCDP, ApproxDP, PureDP, SeededBits, accounting, events, plots
-from tacet.accounting.pld.distribution import PrivacyLossDistribution
-from tacet.attacks import error_region, membership
-from tacet.mechanisms import Gaussian
-from tacet.privacy.tradeoff import TradeoffCurve
+import unacorda
+from unacorda import ZCDP, ApproxDP, PureDP, SeededBits, accounting, events, plots
+from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.attacks import error_region, membership
+from unacorda.mechanisms import Gaussian
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 HERE = Path(__file__).parent
-STYLE = {"svg.hashsalt": "tacet", "svg.fonttype": "none"}  # the same picture is the same file
+STYLE = {"svg.hashsalt": "unacorda", "svg.fonttype": "none"}  # the same picture is the same file
 DELTA = 1e-5
 
 
@@ -115,9 +115,9 @@ def errors() -> Any:
     visits = pd.DataFrame(
         {"id": range(210), "town": [t for k, t in enumerate(towns, 1) for _ in range(10 * k)]}
     )
-    unit = tacet.Person("id", max_rows=1)
-    with tacet.Session({"visits": visits}, unit=unit, budget=PureDP(1), bits=BITS) as session:
-        query = session.table("visits").group_by("town", keys=towns).agg(n=tacet.count())
+    unit = unacorda.Person("id", max_rows=1)
+    with unacorda.Session({"visits": visits}, unit=unit, budget=PureDP(1), bits=BITS) as session:
+        query = session.table("visits").group_by("town", keys=towns).agg(n=unacorda.count())
         rows = session.evaluate(query, budget=PureDP("0.3")).to_dicts()
     values, low, high = ([row[name] for row in rows] for name in ("n", "n_low", "n_high"))
     axes = plots.errors(towns, values, low, high)

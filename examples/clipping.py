@@ -7,7 +7,7 @@ gradient descent with clipped gradients fits them at several clips, and `Logisti
 gives little weight to those whose features lie far out, at the same budget. A small clip bends the
 coefficients, and no number of people mends it; a large one brings noise. Which clip is harmless is
 not known beforehand, and to look at the data for it costs budget. Weights that hang on the features
-alone bend nothing. Needs `pip install 'tacet[inference,plots]'`.
+alone bend nothing. Needs `pip install 'unacorda[inference,plots]'`.
 Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (weights under privacy).
 """
 
@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from tacet import ApproxDP
-from tacet.bits import RandomBits, SecureBits
-from tacet.inference import LogisticRegression, NoisySGD
-from tacet.inference.losses import Logistic
+from unacorda import ApproxDP
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.inference import LogisticRegression, NoisySGD
+from unacorda.inference.losses import Logistic
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@
 Private coefficients have two errors: that of the sample and that of the noise. Intervals that count
 the sample alone, which is what a package says that takes released coefficients for ordinary ones,
 cover too seldom. Data are made up; each fit spends mu = 1. Needs
-`pip install 'tacet[inference,plots]'`.
+`pip install 'unacorda[inference,plots]'`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from rich.progress import track
 from scipy.special import expit
 
-from tacet import GDP
-from tacet.bits import RandomBits, SecureBits
-from tacet.inference import LinearRegression, LogisticRegression
+from unacorda import GDP
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.inference import LinearRegression, LogisticRegression
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -6,7 +6,8 @@ The data are public (336,776 flights from New York in 2013, bundled with the pac
 stands for a person, with up to 575 flights. The fit runs in the engine, step by step, and no row
 leaves it: what is protected is an aircraft with all of its flights, of which it counts at most 40.
 Most flights leave in time and some leave hours late, so that the line is fitted by Huber's loss;
-beside it stands the same fit with next to no noise. Needs `pip install 'tacet[inference,plots]'`.
+beside it stands the same fit with next to no noise.
+Needs `pip install 'unacorda[inference,plots]'`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -21,9 +22,9 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-import tacet
-from tacet.bits import RandomBits, SecureBits
-from tacet.inference import LinearRegression
+import unacorda
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.inference import LinearRegression
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -38,12 +39,12 @@ FEATURES = {
 
 def fitted(mu: float, *, bits: RandomBits) -> Any:
     """The private line: minutes of delay at departure."""
-    with resources.as_file(resources.files("tacet.cli") / "data" / "flights.parquet") as path:
-        session = tacet.Session(
+    with resources.as_file(resources.files("unacorda.cli") / "data" / "flights.parquet") as path:
+        session = unacorda.Session(
             {"flights": str(path)},
-            unit=tacet.Person("tailnum", max_rows=40),
-            budget=tacet.GDP(mu),
-            columns={"hour": tacet.Bounds(5, 23), "distance": tacet.Bounds(0, 3000)},
+            unit=unacorda.Person("tailnum", max_rows=40),
+            budget=unacorda.GDP(mu),
+            columns={"hour": unacorda.Bounds(5, 23), "distance": unacorda.Bounds(0, 3000)},
             bits=bits,
         )
         return session.fit(

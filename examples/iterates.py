@@ -6,7 +6,8 @@ A logistic model with two correlated features has a long narrow valley. Descent 
 as the steepest direction allows creeps along it, and needs many steps, which share one budget:
 each has more noise. A Newton step divides by the curvature, which has to be released too, and is
 there after four. Both spend mu = 1 on 2,000 made-up people. A simulation, with NumPy's generator:
-for a private fit take `tacet.inference.LogisticRegression`. Needs `pip install 'tacet[plots]'`.
+for a private fit take `unacorda.inference.LogisticRegression`.
+Needs `pip install 'unacorda[plots]'`.
 Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003.
 """
 

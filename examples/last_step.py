@@ -7,7 +7,7 @@ of the steps obey S <- A S A' + step^2 noise^2, A = I - step M. A formula in the
 the last one of them. Here a line is fitted by Huber's loss to made-up people, by plain descent with
 noise worth mu = 1, and the slopes are held against three intervals. Feature correlations make some
 directions slow, and it is there that old noise stays. A simulation, with NumPy's generator: for a
-private fit take `tacet.inference.LinearRegression`. Needs `pip install 'tacet[plots]'`.
+private fit take `unacorda.inference.LinearRegression`. Needs `pip install 'unacorda[plots]'`.
 Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy descent).
 """
 

@@ -16,9 +16,9 @@ import math
 from collections.abc import Callable
 from itertools import combinations_with_replacement
 
-from tacet import ReplaceOne
-from tacet.mechanisms import local_sensitivity, smooth_sensitivity
-from tacet.mechanisms.adaptive import Median
+from unacorda import ReplaceOne
+from unacorda.mechanisms import local_sensitivity, smooth_sensitivity
+from unacorda.mechanisms.adaptive import Median
 
 LOWEST, HIGHEST = 0, 4  # what people may tell
 MEDIAN = Median(lower=LOWEST, upper=HIGHEST)
@@ -89,7 +89,7 @@ def report() -> list[str]:
         smooth = smooth_sensitivity(MEDIAN, data, smoothness=0.3, neighbors=ReplaceOne)
         lines.append(f"  data {data}: {smooth:.3f}")
     lines.append(
-        "Noise at a smooth sensitivity has a proof, in tacet.mechanisms.SmoothSensitivity."
+        "Noise at a smooth sensitivity has a proof, in unacorda.mechanisms.SmoothSensitivity."
     )
     return lines
 

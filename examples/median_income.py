@@ -14,10 +14,10 @@ from __future__ import annotations
 import csv
 from importlib import resources
 
-from tacet import ZCDP, PureDP
-from tacet.bits import RandomBits, SecureBits
-from tacet.mechanisms import InverseSensitivity
-from tacet.mechanisms.adaptive import Median
+from unacorda import ZCDP, PureDP
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.mechanisms import InverseSensitivity
+from unacorda.mechanisms.adaptive import Median
 
 BILLION = 10**9
 BUDGETS = (PureDP(0.1), PureDP(1), ZCDP(0.005), ZCDP(0.5))
@@ -25,7 +25,7 @@ BUDGETS = (PureDP(0.1), PureDP(1), ZCDP(0.005), ZCDP(0.5))
 
 def incomes() -> list[int]:
     """One whole number a person."""
-    file = resources.files("tacet.cli") / "data" / "pums.csv"
+    file = resources.files("unacorda.cli") / "data" / "pums.csv"
     with file.open() as lines:
         return [int(float(row["income"])) for row in csv.DictReader(lines)]
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet.bits import RandomBits, SecureBits
-from tacet.mechanisms import FoundClipping, RaceToTheTop, ShiftedInverse, geometric_grid
-from tacet.mechanisms.adaptive import Sum
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.mechanisms import FoundClipping, RaceToTheTop, ShiftedInverse, geometric_grid
+from unacorda.mechanisms.adaptive import Sum
 
 PEOPLE = 20_000
 LARGEST = 10**9  # where the public grids end: nobody believes in so many visits in all

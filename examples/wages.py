@@ -5,7 +5,7 @@
 The data are public (1,000 Californians of the US Census' Public Use Microdata Sample, bundled with
 the package), so that ordinary least squares can stand beside the private fit. Who has no income has
 no logarithm of one: her row stays, with weight 0, since leaving it out would tell how many such
-there are. Needs `pip install 'tacet[inference,plots,frames]'`.
+there are. Needs `pip install 'unacorda[inference,plots,frames]'`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tacet import GDP
-from tacet.bits import RandomBits, SecureBits
-from tacet.inference import LinearRegression
+from unacorda import GDP
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.inference import LinearRegression
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -37,7 +37,7 @@ NAMES = ["decades of age - 4", "its square", "steps of schooling - 10", "married
 
 def people() -> tuple[Floats, Floats]:
     """One row a person, and the logarithm to base 10 of her income, NaN where there is none."""
-    file = resources.files("tacet.cli") / "data" / "pums.csv"
+    file = resources.files("unacorda.cli") / "data" / "pums.csv"
     with file.open() as lines:
         rows = list(csv.DictReader(lines))
     column = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet import bits
-from tacet.bits import RandomBits, ScriptedBits, SecureBits, SeededBits, SystemBits, source_of
-from tacet.errors import InvalidParameter
+from unacorda import bits
+from unacorda.bits import RandomBits, ScriptedBits, SecureBits, SeededBits, SystemBits, source_of
+from unacorda.errors import InvalidParameter
 
 SOURCES: list[Callable[[], RandomBits]] = [SecureBits, SystemBits, lambda: SeededBits(3)]
 
@@ -109,7 +109,7 @@ def test_a_key_is_replaced_after_its_share_of_blocks(monkeypatch: pytest.MonkeyP
         keys.append(count)
         return bytes([len(keys)]) * count
 
-    monkeypatch.setattr("tacet.bits.os.urandom", urandom)
+    monkeypatch.setattr("unacorda.bits.os.urandom", urandom)
     source = SecureBits()
     for _ in range(6):
         source.words(4)

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet import checks
-from tacet.errors import InvalidParameter
+from unacorda import checks
+from unacorda.errors import InvalidParameter
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.cli.app import main
+import unacorda
+from unacorda.cli.app import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -54,7 +54,7 @@ def test_the_readme_can_be_pasted_from_top_to_bottom(
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
     shell = "".join(SHELL.findall(text)).replace("\\\n", " ")
-    commands = re.findall(r"^tacet .*", shell, re.MULTILINE)
+    commands = re.findall(r"^unacorda .*", shell, re.MULTILINE)
     assert len(commands) >= 4
     for command in commands:
         assert main(shlex.split(command, comments=True)[1:]) == 0
@@ -65,9 +65,9 @@ def test_questions_on_the_page_can_be_explained(page: str, tmp_path: Path) -> No
     """Their questions are over a table of the page's own columns, and told what they would cost."""
     columns = ("patient", "age", "cost", "smokes", "days", "persons")
     (tmp_path / "visits.csv").write_text(",".join(columns) + "\n")
-    person = tacet.Person("patient", max_rows=5)
-    with tacet.Session(
-        {"visits": tmp_path / "visits.csv"}, unit=person, budget=tacet.PureDP(1)
+    person = unacorda.Person("patient", max_rows=5)
+    with unacorda.Session(
+        {"visits": tmp_path / "visits.csv"}, unit=person, budget=unacorda.PureDP(1)
     ) as session:
         blocks = BLOCK.findall((DOCS / page).read_text())
         asked = [
@@ -77,5 +77,5 @@ def test_questions_on_the_page_can_be_explained(page: str, tmp_path: Path) -> No
         ]
         assert asked
         for question in asked:
-            query = eval(question, {"session": session, "tacet": tacet})
-            assert session.explain(query, budget=tacet.PureDP(1)).affordable
+            query = eval(question, {"session": session, "unacorda": unacorda})
+            assert session.explain(query, budget=unacorda.PureDP(1)).affordable

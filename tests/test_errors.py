@@ -17,9 +17,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tacet import errors
-from tacet.extras import require
-from tacet.privacy.events import Gaussian, Pure, compose
+from unacorda import errors
+from unacorda.extras import require
+from unacorda.privacy.events import Gaussian, Pure, compose
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
@@ -39,7 +39,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
         assert bases[0] == (parent or "Exception")
 
 
-def test_every_error_is_a_tacet_error_and_exported() -> None:
+def test_every_error_is_a_unacorda_error_and_exported() -> None:
     classes = {
         name
         for name, value in vars(errors).items()
@@ -48,7 +48,7 @@ def test_every_error_is_a_tacet_error_and_exported() -> None:
     assert classes == set(errors.__all__)
     warned = {name for name in classes if issubclass(getattr(errors, name), Warning)}
     assert warned == {"DifferencingWarning"}
-    assert all(issubclass(getattr(errors, name), errors.TacetError) for name in classes - warned)
+    assert all(issubclass(getattr(errors, name), errors.UnacordaError) for name in classes - warned)
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:
@@ -132,7 +132,7 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.StreamStopped(reason="it has given every answer"),
         errors.MissingExtra("torch", extra="learning"),
         errors.UnsupportedConstruct("LN", engine="Spark"),
-        errors.TacetError("root"),
+        errors.UnacordaError("root"),
         errors.DifferencingWarning("this question and an earlier one"),
     ]
     assert {type(error).__name__ for error in examples} == set(errors.__all__)
@@ -148,7 +148,7 @@ def test_the_engine_s_failure_has_one_text() -> None:
 
 
 def test_a_missing_package_comes_with_its_command() -> None:
-    with pytest.raises(errors.MissingExtra, match=r"pip install 'tacet\[frames\]'") as caught:
+    with pytest.raises(errors.MissingExtra, match=r"pip install 'unacorda\[frames\]'") as caught:
         require("no_such_package_anywhere", extra="frames")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None

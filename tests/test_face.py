@@ -1,4 +1,4 @@
-"""The face of the package: what `import tacet` brings, and what it costs."""
+"""The face of the package: what `import unacorda` brings, and what it costs."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -12,7 +12,7 @@ from importlib import metadata
 
 import pytest
 
-import tacet
+import unacorda
 
 
 def run(code: str, *options: str) -> str:
@@ -29,41 +29,41 @@ def run(code: str, *options: str) -> str:
 
 def test_importing_it_loads_nothing_outside_the_standard_library() -> None:
     loaded = run(
-        "import sys; before = set(sys.modules); import tacet; "
+        "import sys; before = set(sys.modules); import unacorda; "
         "print(*sorted(set(sys.modules) - before))"
     ).split()
-    assert "tacet" in loaded
+    assert "unacorda" in loaded
     strangers = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
-    assert strangers == {"tacet"}
-    assert [name for name in loaded if name.startswith("tacet.")] == []
+    assert strangers == {"unacorda"}
+    assert [name for name in loaded if name.startswith("unacorda.")] == []
 
 
 def test_guarantees_need_nothing_outside_the_standard_library_either() -> None:
     loaded = run(
-        "import sys; before = set(sys.modules); import tacet; tacet.PureDP(0.1) * 10; "
-        "tacet.errors; tacet.ReplaceOne; print(*sorted(set(sys.modules) - before))"
+        "import sys; before = set(sys.modules); import unacorda; unacorda.PureDP(0.1) * 10; "
+        "unacorda.errors; unacorda.ReplaceOne; print(*sorted(set(sys.modules) - before))"
     ).split()
     strangers = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
-    assert strangers == {"tacet"}
+    assert strangers == {"unacorda"}
 
 
 @pytest.mark.slow
 def test_it_can_be_imported_where_warnings_are_errors() -> None:
-    names = "; ".join(f"tacet.{name}" for name in tacet.__all__)
-    assert run(f"import tacet; {names}; print('fine')", "-W", "error") == "fine\n"
+    names = "; ".join(f"unacorda.{name}" for name in unacorda.__all__)
+    assert run(f"import unacorda; {names}; print('fine')", "-W", "error") == "fine\n"
 
 
 def test_names_are_few_each_once_and_in_order() -> None:
-    assert len(tacet.__all__) <= 60  # a third of them aggregates
-    assert len(set(tacet.__all__)) == len(tacet.__all__)
-    assert set(tacet.__all__) <= set(dir(tacet))
-    assert not any(name.startswith("_") for name in tacet.__all__)
+    assert len(unacorda.__all__) <= 60  # a third of them aggregates
+    assert len(set(unacorda.__all__)) == len(unacorda.__all__)
+    assert set(unacorda.__all__) <= set(dir(unacorda))
+    assert not any(name.startswith("_") for name in unacorda.__all__)
 
 
-@pytest.mark.parametrize("name", tacet.__all__)
+@pytest.mark.parametrize("name", unacorda.__all__)
 def test_every_name_resolves_and_is_explained(name: str) -> None:
-    value = getattr(tacet, name)
-    assert getattr(tacet, name) is value
+    value = getattr(unacorda, name)
+    assert getattr(unacorda, name) is value
     text = inspect.getdoc(value)
     assert text
     assert inspect.ismodule(value) or len(text.split()) >= 5
@@ -73,20 +73,20 @@ def test_every_name_resolves_and_is_explained(name: str) -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     for name in ("mode", "_private", "Sessions", "__wrapped__"):
-        with pytest.raises(AttributeError, match=f"module 'tacet' has no attribute '{name}'"):
-            getattr(tacet, name)
-    assert not hasattr(tacet, "anything_else")
+        with pytest.raises(AttributeError, match=f"module 'unacorda' has no attribute '{name}'"):
+            getattr(unacorda, name)
+    assert not hasattr(unacorda, "anything_else")
 
 
 def test_a_star_import_brings_the_face() -> None:
-    code = "from tacet import *; print(Session.__name__, mean('a', 0, 1).column, PureDP(1))"
+    code = "from unacorda import *; print(Session.__name__, mean('a', 0, 1).column, PureDP(1))"
     assert run(code) == "Session a PureDP(epsilon=1.0)\n"
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:
-    assert tacet.__version__.count(".") == 2
+    assert unacorda.__version__.count(".") == 2
     try:
-        installed = metadata.version("tacet")
+        installed = metadata.version("unacorda")
     except metadata.PackageNotFoundError:  # run from a checkout that is not installed
-        installed = tacet.__version__
-    assert tacet.__version__ == installed
+        installed = unacorda.__version__
+    assert unacorda.__version__ == installed

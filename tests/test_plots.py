@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from tacet import plots
-from tacet.attacks import Attack
-from tacet.errors import InvalidParameter
+from unacorda import plots
+from unacorda.attacks import Attack
+from unacorda.errors import InvalidParameter
 
 GRID = np.linspace(0, 1, 5)
 

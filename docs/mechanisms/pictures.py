@@ -2,7 +2,7 @@
 
     python docs/mechanisms/pictures.py [NAME ...]
 
-Needs matplotlib (`pip install 'tacet[plots]'`). Writes NAME.svg beside this file.
+Needs matplotlib (`pip install 'unacorda[plots]'`). Writes NAME.svg beside this file.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -21,12 +21,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tacet import ApproxDP, PureDP, accounting, mechanisms
-from tacet.mechanisms.adaptive import Median
+from unacorda import ApproxDP, PureDP, accounting, mechanisms
+from unacorda.mechanisms.adaptive import Median
 
 HERE = Path(__file__).parent
 STYLE = {
-    "svg.hashsalt": "tacet",  # the same picture is the same file
+    "svg.hashsalt": "unacorda",  # the same picture is the same file
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.spines.top": False,
@@ -35,7 +35,7 @@ STYLE = {
     "grid.alpha": 0.3,
     "legend.framealpha": 0.9,
     "legend.edgecolor": "white",
-    # As in tacet.plots: told apart by all, and by their strokes where they lie on each other.
+    # As in unacorda.plots: told apart by all, and by their strokes where they lie on each other.
     "axes.prop_cycle": mpl.cycler(
         color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"],
         linestyle=["-", "-", "--", "-", "-.", ":"],

@@ -5,7 +5,7 @@
 A small office answers sums of salaries for any group of five people or more. Two groups that differ
 by one person give her salary away; and so do less obvious ones, which only linear algebra finds.
 With noise the same combination has the noise of all its answers: the picture shows what it says of
-everybody, with a budget of epsilon 1 for all the questions. Needs `pip install 'tacet[plots]'`.
+everybody, with a budget of epsilon 1 for all the questions. Needs `pip install 'unacorda[plots]'`.
 Source: Denning 1980.
 """
 
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet import PureDP, plots
-from tacet.attacks import Exposed, differencing
-from tacet.bits import RandomBits, SecureBits
-from tacet.mechanisms import Laplace
+from unacorda import PureDP, plots
+from unacorda.attacks import Exposed, differencing
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.mechanisms import Laplace
 
 Floats = NDArray[np.float64]
 

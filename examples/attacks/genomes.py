@@ -6,7 +6,7 @@ A study of 200 people publishes how frequent each of its markers is. Whoever kno
 markers, and how frequent they are in the population, can tell whether she was one of them: each
 marker says nearly nothing, and there are thousands. Markers are made up, with frequencies as they
 are found (most are rare). The defence is Gaussian noise on the counts, for epsilon 1 and delta
-1e-5; the attack on it proves no more than was promised. Needs `pip install 'tacet[plots]'`.
+1e-5; the attack on it proves no more than was promised. Needs `pip install 'unacorda[plots]'`.
 Source: Homer et al. 2008, PLoS Genetics 4(8).
 """
 
@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet import ApproxDP, plots
-from tacet.attacks import Attack, membership
-from tacet.bits import RandomBits, SecureBits
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda import ApproxDP, plots
+from unacorda.attacks import Attack, membership
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 Floats = NDArray[np.float64]
 

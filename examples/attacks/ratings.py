@@ -6,7 +6,7 @@ A service publishes what 3,000 made-up people rated and when, their names replac
 acquaintance knows some films a person saw, about how she liked them and about when. Few ratings are
 enough to find her record, and with it all others. Noise on single records is no remedy: it takes
 the worth of the table before it hides anybody. What is private are counts about all of them, such
-as tacet's sessions answer. Needs `pip install 'tacet[plots]'`.
+as unacorda's sessions answer. Needs `pip install 'unacorda[plots]'`.
 Source: Narayanan and Shmatikov 2008.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet import plots
-from tacet.attacks import linkage
+from unacorda import plots
+from unacorda.attacks import linkage
 
 Floats = NDArray[np.float64]
 

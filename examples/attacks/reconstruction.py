@@ -5,7 +5,7 @@
 Somebody may ask how many of a group of people have a disease, for groups of her own choice. Each
 answer is harmless. From 256 of them she finds out who has it, exactly if answers are exact, and
 nearly so with the small noise that looks sufficient. Noise that pays for all the questions
-together, for an epsilon of 1 in all, leaves her with a coin. Needs `pip install 'tacet[plots]'`.
+together, for an epsilon of 1 in all, leaves her with a coin. Needs `pip install 'unacorda[plots]'`.
 Source: Dinur and Nissim 2003.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet import PureDP, plots
-from tacet.attacks import reconstruction
-from tacet.bits import RandomBits, SecureBits
-from tacet.mechanisms import DiscreteLaplace
+from unacorda import PureDP, plots
+from unacorda.attacks import reconstruction
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.mechanisms import DiscreteLaplace
 
 PEOPLE, ROUNDS = 128, 3
 QUESTIONS = 2 * PEOPLE

@@ -9,7 +9,7 @@ was in is guessed from what the steps released, and from the losses of the train
 the noise that was promised no more is found than was promised; where a line of code divides the
 noise by the size of a batch once too often, the audit proves it, from one run. The noise is
 PyTorch's, which is good enough for showing this and is not exact.
-Needs `pip install 'tacet[learning,plots]'`.
+Needs `pip install 'unacorda[learning,plots]'`.
 Source: Steinke, Nasr, Jagielski 2023, arXiv:2305.08846; Mahloujifar, Melis, Chaudhuri 2024,
 arXiv:2410.22235.
 """
@@ -26,10 +26,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tacet import ApproxDP, accounting, audit, events, learning, plots
-from tacet.attacks import Attack
-from tacet.bits import RandomBits, SecureBits
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda import ApproxDP, accounting, audit, events, learning, plots
+from unacorda.attacks import Attack
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from tacet.privacy import conversions
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy import conversions
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 
 __all__ = [
     "STRATEGIES",

@@ -11,7 +11,7 @@ from typing import Any
 
 import mpmath
 
-from tacet.privacy.events import Event, Staircase
+from unacorda.privacy.events import Event, Staircase
 
 __all__ = ["delta_of_stairs", "sampled_stairs", "stairs"]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import (
+from unacorda.accounting.accountant import (
     delta,
     delta_interval,
     epsilon,
@@ -21,10 +21,10 @@ from tacet.accounting.accountant import (
     findings,
     renyi,
 )
-from tacet.accounting.explanation import explain
-from tacet.privacy import conversions
-from tacet.privacy.event_codec import from_json
-from tacet.privacy.events import (
+from unacorda.accounting.explanation import explain
+from unacorda.privacy import conversions
+from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -37,7 +37,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 SAMPLED = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01)
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.accounting import accountant, explanation
-from tacet.accounting.accountant import (
+from unacorda import accounting
+from unacorda.accounting import accountant, explanation
+from unacorda.accounting.accountant import (
     delta,
     delta_interval,
     epsilon,
@@ -24,9 +24,9 @@ from tacet.accounting.accountant import (
     findings,
     tradeoff,
 )
-from tacet.accounting.explanation import explain
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.explanation import explain
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     Event,
     Gaussian,
@@ -35,9 +35,9 @@ from tacet.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
 )
-from tacet.privacy.guarantees import GDP, ApproxDP
-from tacet.privacy.neighbors import ReplaceOne
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda.privacy.guarantees import GDP, ApproxDP
+from unacorda.privacy.neighbors import ReplaceOne
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 SAMPLED = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01)
 
@@ -127,7 +127,7 @@ def test_a_scheme_with_the_wrong_relation_has_its_mend(event: Event) -> None:
         lambda: tradeoff(event),
         lambda: explain(event),
     ):
-        with pytest.raises(InvalidParameter, match=r"neighbors=tacet\.ReplaceOne"):
+        with pytest.raises(InvalidParameter, match=r"neighbors=unacorda\.ReplaceOne"):
             ask()
 
 
@@ -204,10 +204,10 @@ def test_a_mass_of_its_own_leaves_the_curve_close(
 
 def test_the_face_is_lazy_and_complete() -> None:
     code = (
-        "import sys, tacet; from tacet import accounting;"
+        "import sys, unacorda; from unacorda import accounting;"
         "bad = {m.split('.')[0] for m in sys.modules} & {'numpy', 'scipy', 'mpmath'};"
         "assert not bad, bad;"
-        "import tacet.accounting.accountant;"
+        "import unacorda.accounting.accountant;"
         "assert all(callable(getattr(accounting, n)) for n in accounting.__all__)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -17,34 +17,34 @@ import pytest
 from scipy import integrate, special, stats
 from tests.tiers import mostly_slow
 
-from tacet.accounting import derived
-from tacet.accounting.accountant import delta, delta_interval, epsilon, findings
-from tacet.accounting.amplification import pairs
-from tacet.accounting.amplification.pairs import (
+from unacorda.accounting import derived
+from unacorda.accounting.accountant import delta, delta_interval, epsilon, findings
+from unacorda.accounting.amplification import pairs
+from unacorda.accounting.amplification.pairs import (
     delta_of_pairs,
     epsilon_of_pairs,
     speaks_of_one_unit,
 )
-from tacet.accounting.amplification.relations import holds_allocation, holds_sample
-from tacet.accounting.divergences import allocated as divergences
-from tacet.accounting.divergences.allocated import (
+from unacorda.accounting.amplification.relations import holds_allocation, holds_sample
+from unacorda.accounting.divergences import allocated as divergences
+from unacorda.accounting.divergences.allocated import (
     LaplaceTransform,
     renyi_added,
     renyi_removed,
     whole_moments,
 )
-from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.events import renyi, rho
-from tacet.accounting.divergences.pure import pure_epsilon
-from tacet.accounting.explanation import explain
-from tacet.accounting.matrices import plain
-from tacet.accounting.prices import price
-from tacet.accounting.profiles import allocated as profiles
-from tacet.accounting.profiles import curves
-from tacet.accounting.profiles.allocated import Tails, allocated
-from tacet.accounting.profiles.bounds import profile_bounds
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.divergences.approximate import without_mass
+from unacorda.accounting.divergences.events import renyi, rho
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.explanation import explain
+from unacorda.accounting.matrices import plain
+from unacorda.accounting.prices import price
+from unacorda.accounting.profiles import allocated as profiles
+from unacorda.accounting.profiles import curves
+from unacorda.accounting.profiles.allocated import Tails, allocated
+from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     Event,
     Gaussian,
@@ -53,8 +53,8 @@ from tacet.privacy.events import (
     RandomizedResponse,
     compose,
 )
-from tacet.privacy.guarantees import ZCDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from unacorda.privacy.guarantees import ZCDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
 
 
 def call(x: float, sigma: float) -> float:

@@ -20,37 +20,37 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.accounting.amplification import events, relations, sampling, shuffling
-from tacet.accounting.amplification.events import (
+from unacorda.accounting.amplification import events, relations, sampling, shuffling
+from unacorda.accounting.amplification.events import (
     delta_of_shuffled_event,
     epsilon_of_shuffled_event,
     shuffled_parts,
     without_shuffling,
 )
-from tacet.accounting.amplification.relations import (
+from unacorda.accounting.amplification.relations import (
     check_relation,
     holds_fixed_size,
     holds_sample,
     under_replacement,
 )
-from tacet.accounting.amplification.sampling import (
+from unacorda.accounting.amplification.sampling import (
     approx_dp_of_sample,
     approx_dp_of_sample_with_replacement,
     approx_dp_within_sample,
     group_profile,
     sampling_worth,
 )
-from tacet.accounting.amplification.shuffling import (
+from unacorda.accounting.amplification.shuffling import (
     approx_dp_of_shuffled,
     delta_of_shuffled,
     delta_of_shuffled_response,
     lower_delta_of_shuffled_response,
 )
-from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.pure import pure_epsilon
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy import conversions
-from tacet.privacy.events import (
+from unacorda.accounting.divergences.approximate import without_mass
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -64,7 +64,7 @@ from tacet.privacy.events import (
     TruncatedLaplace,
     ZeroConcentrated,
 )
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
 
 
 def hockey_stick(p: dict[Any, float], q: dict[Any, float], epsilon: float) -> float:
@@ -392,7 +392,7 @@ def test_relations_and_schemes() -> None:
     for event in (fixed, fixed * 2, Pure(epsilon=1).shuffled(count=2)):
         check_relation(event, ReplaceOne)
         check_relation(event, ZeroOut)
-        with pytest.raises(InvalidParameter, match=r"tacet\.ReplaceOne"):
+        with pytest.raises(InvalidParameter, match=r"unacorda\.ReplaceOne"):
             check_relation(event, AddRemove)
     with pytest.raises(UnsupportedEvent):
         under_replacement(ZeroConcentrated(rho=1, delta=0.1))

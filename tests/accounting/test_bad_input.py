@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.accounting.calibration import TruePositiveRate
-from tacet.accounting.detection import true_positive_rate
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda import accounting
+from unacorda.accounting.calibration import TruePositiveRate
+from unacorda.accounting.detection import true_positive_rate
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -31,8 +31,8 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 FACE: Any = accounting
 """Whatever its types promise, callers hand it anything."""

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import accounting
-from tacet.accounting.calibration import Advantage
-from tacet.errors import InvalidParameter, UnsupportedEvent, WrongUnit
-from tacet.privacy.events import Event, Gaussian, Pure
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from tacet.privacy.neighbors import Neighbors
+from unacorda import accounting
+from unacorda.accounting.calibration import Advantage
+from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
+from unacorda.privacy.events import Event, Gaussian, Pure
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from unacorda.privacy.neighbors import Neighbors
 
 FACE: Any = accounting
 """Whatever its types promise, callers hand it anything."""

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.accounting import prices
-from tacet.accounting.calibration import (
+from unacorda.accounting import prices
+from unacorda.accounting.calibration import (
     Advantage,
     TruePositiveRate,
     calibrate,
     calibrate_grid,
     calibration,
 )
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy import conversions
-from tacet.privacy.events import (
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import (
     Approximate,
     Event,
     Exponential,
@@ -34,8 +34,8 @@ from tacet.privacy.events import (
     RandomizedResponse,
     Repeated,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, Guarantee, PureDP
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda.privacy.guarantees import GDP, ZCDP, Guarantee, PureDP
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 
 def gaussian(noise: float) -> Event:

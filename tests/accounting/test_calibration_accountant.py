@@ -9,19 +9,19 @@ from statistics import NormalDist
 
 import pytest
 
-from tacet.accounting import accountant
-from tacet.accounting.calibration import (
+from unacorda.accounting import accountant
+from unacorda.accounting.calibration import (
     Advantage,
     TruePositiveRate,
     calibrate,
     calibrate_grid,
     calibration,
 )
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy import conversions
-from tacet.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
-from tacet.privacy.guarantees import GDP, ApproxDP, RenyiDP
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
+from unacorda.privacy.guarantees import GDP, ApproxDP, RenyiDP
+from unacorda.privacy.neighbors import ReplaceOne
 
 
 def gaussian(noise: float) -> Event:

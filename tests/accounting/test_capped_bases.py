@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from tests.accounting.test_capped_sums import by_hits, relative_width, steps
 
-from tacet.accounting import accountant
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.pld import capped
-from tacet.accounting.pld.capped_bases import base_apart
-from tacet.accounting.pld.capped_laws import piece_above, piece_below
-from tacet.accounting.pld.capped_masses import Grid
-from tacet.accounting.pld.capped_plans import Planner
-from tacet.accounting.pld.convolution import Side, Sum, Tilted, Window, cumulant_of, total
-from tacet.accounting.pld.powers import raised
-from tacet.accounting.pld.sampled_cells import SampledGaussian
-from tacet.privacy.events import Gaussian
+from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.pld import capped
+from unacorda.accounting.pld.capped_bases import base_apart
+from unacorda.accounting.pld.capped_laws import piece_above, piece_below
+from unacorda.accounting.pld.capped_masses import Grid
+from unacorda.accounting.pld.capped_plans import Planner
+from unacorda.accounting.pld.convolution import Side, Sum, Tilted, Window, cumulant_of, total
+from unacorda.accounting.pld.powers import raised
+from unacorda.accounting.pld.sampled_cells import SampledGaussian
+from unacorda.privacy.events import Gaussian
 
 mp.mp.dps = 30
 

@@ -14,13 +14,13 @@ import pytest
 from tests.accounting.test_capped_sums import Pair, relative_width, steps
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.pld import capped
-from tacet.accounting.pld.capped_jumps import JumpCases, jump_cases, likely_by_one
-from tacet.accounting.pld.capped_laws import piece_above, piece_below
-from tacet.accounting.pld.capped_masses import Grid
-from tacet.accounting.pld.capped_plans import Planner
-from tacet.accounting.pld.sampled_cells import SampledGaussian
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.pld import capped
+from unacorda.accounting.pld.capped_jumps import JumpCases, jump_cases, likely_by_one
+from unacorda.accounting.pld.capped_laws import piece_above, piece_below
+from unacorda.accounting.pld.capped_masses import Grid
+from unacorda.accounting.pld.capped_plans import Planner
+from unacorda.accounting.pld.sampled_cells import SampledGaussian
 
 mp.mp.dps = 30
 

@@ -12,11 +12,11 @@ import pytest
 from tests.accounting.test_capped_sums import Pair, relative_width, steps
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.pld.capped_means import delta_below, epsilon_below
-from tacet.accounting.pld.sampled_cells import SampledGaussian
-from tacet.privacy.events import Gaussian
+from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.pld.capped_means import delta_below, epsilon_below
+from unacorda.accounting.pld.sampled_cells import SampledGaussian
+from unacorda.privacy.events import Gaussian
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(0.9, 0.3), (0.5, 0.1), (0.01, 0.2), (1e-6, 3.0)])

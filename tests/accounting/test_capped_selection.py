@@ -15,14 +15,14 @@ from tests.mechanisms.divergences import farthest
 from tests.mechanisms.retry.tries_laws import Tries, best_of, largest_loss, masses, steep_pair
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.accounting.selection import (
+from unacorda import accounting
+from unacorda.accounting.selection import (
     _cut_of_negative_binomial_tries,
     _cut_of_poisson_tries,
     renyi_of_poisson_tries,
 )
-from tacet.errors import InvalidParameter
-from tacet.privacy.events import (
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import (
     Approximate,
     Event,
     NegativeBinomialTries,
@@ -30,7 +30,7 @@ from tacet.privacy.events import (
     Pure,
     RandomizedResponse,
 )
-from tacet.privacy.guarantees import PureDP
+from unacorda.privacy.guarantees import PureDP
 
 ONE = Pure(epsilon=1)
 FAILING = Approximate(epsilon=1, delta=0.01)

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.pld import capped
-from tacet.accounting.pld.capped_laws import law_above, law_below
-from tacet.accounting.pld.capped_masses import Grid
-from tacet.accounting.pld.sampled_cells import SampledGaussian
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.estimates import Interval
-from tacet.privacy.events import Event, Gaussian, Laplace
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.pld import capped
+from unacorda.accounting.pld.capped_laws import law_above, law_below
+from unacorda.accounting.pld.capped_masses import Grid
+from unacorda.accounting.pld.sampled_cells import SampledGaussian
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import Event, Gaussian, Laplace
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 mp.mp.dps = 30
 

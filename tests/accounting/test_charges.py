@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.accounting.charges import charge, request_price
-from tacet.accounting.filters import Filter
-from tacet.errors import InvalidParameter, UnsupportedEvent, WrongUnit
-from tacet.privacy import conversions
-from tacet.privacy.events import (
+from unacorda.accounting.charges import charge, request_price
+from unacorda.accounting.filters import Filter
+from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
+from unacorda.privacy import conversions
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     Event,
@@ -23,7 +23,7 @@ from tacet.privacy.events import (
     Laplace,
     Pure,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 
 PURE, APPROX, ZC, GD, REN = PureDP(9), ApproxDP(9, 0.1), ZCDP(9, 0.1), GDP(9, 0.1), RenyiDP(8, 9)
 

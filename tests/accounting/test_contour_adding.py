@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.parts import Direction, flatten, parts_of
-from tacet.accounting.contour.sampled_gaussian import SampledGaussian
-from tacet.accounting.contour.strip import SampledGaussianTilt
-from tacet.privacy.events import Gaussian
+from unacorda.accounting.contour.parts import Direction, flatten, parts_of
+from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
+from unacorda.accounting.contour.strip import SampledGaussianTilt
+from unacorda.privacy.events import Gaussian
 
 
 def law_of(q: float, sigma: float, count: int, direction: Direction) -> SampledGaussian:

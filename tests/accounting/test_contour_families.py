@@ -14,10 +14,10 @@ import mpmath
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from tacet.accounting.contour.legendre import legendre
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
+from unacorda.accounting.contour.legendre import legendre
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     Event,

@@ -15,14 +15,14 @@ import pytest
 from tests.accounting.contour_references import cut_law_delta
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.cut import SHARE_ERROR, Cut
-from tacet.accounting.contour.engine import delta_interval, epsilon_interval
-from tacet.accounting.contour.jump_sum import rough_epsilon, sum_of_terms
-from tacet.accounting.contour.jumps import Split, split
-from tacet.accounting.contour.parts import Direction, flatten, parts_of
-from tacet.accounting.contour.sampled_gaussian import SampledGaussian
-from tacet.accounting.contour.strip import sampled_gaussian_log_m_upper
-from tacet.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
+from unacorda.accounting.contour.cut import SHARE_ERROR, Cut
+from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
+from unacorda.accounting.contour.jump_sum import rough_epsilon, sum_of_terms
+from unacorda.accounting.contour.jumps import Split, split
+from unacorda.accounting.contour.parts import Direction, flatten, parts_of
+from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
+from unacorda.accounting.contour.strip import sampled_gaussian_log_m_upper
+from unacorda.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 
 
 def steps(q: float, sigma: float, count: int) -> list[tuple[Event, int]]:

@@ -14,10 +14,10 @@ import pytest
 from tests.accounting.long_contours import MP, Points, boole, convolved, holds, mixed, own
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from tacet.accounting.contour.laws import Edged, Finite, law_of, three_points
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
+from unacorda.accounting.contour.laws import Edged, Finite, law_of, three_points
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,

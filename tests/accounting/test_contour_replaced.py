@@ -13,13 +13,13 @@ import pytest
 from tests.accounting.long_contours import MP, Points, boole, half_line, holds, own
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import delta_interval as delta_of
-from tacet.accounting.accountant import epsilon_interval as epsilon_of
-from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from tacet.accounting.contour.panels import Panels
-from tacet.accounting.contour.parts import flatten, parts_of
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import delta_interval as delta_of
+from unacorda.accounting.accountant import epsilon_interval as epsilon_of
+from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
+from unacorda.accounting.contour.panels import Panels
+from unacorda.accounting.contour.parts import flatten, parts_of
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
     Event,
@@ -32,7 +32,7 @@ from tacet.privacy.events import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
 
 BOTH: tuple[Directions, Directions] = ("remove", "add")
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.accounting.contour_references import cut_law_delta
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.engine import Directions, delta_interval, epsilon_interval
-from tacet.accounting.contour.parts import Direction, flatten, parts_of
-from tacet.accounting.contour.plan import abscissas, curve, saddle_for_epsilon
-from tacet.accounting.contour.sampled_gaussian import SampledGaussian
-from tacet.accounting.contour.strip import sampled_gaussian_log_m_upper
-from tacet.privacy.events import Event, Gaussian
+from unacorda.accounting.contour.engine import Directions, delta_interval, epsilon_interval
+from unacorda.accounting.contour.parts import Direction, flatten, parts_of
+from unacorda.accounting.contour.plan import abscissas, curve, saddle_for_epsilon
+from unacorda.accounting.contour.sampled_gaussian import SampledGaussian
+from unacorda.accounting.contour.strip import sampled_gaussian_log_m_upper
+from unacorda.privacy.events import Event, Gaussian
 
 
 def steps(q: float, sigma: float, count: int) -> list[tuple[Event, int]]:

@@ -12,10 +12,10 @@ import pytest
 from tests.accounting.long_contours import MP, Points, boole, holds, mixed
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.engine import epsilon_interval
-from tacet.accounting.contour.panels import Panels
-from tacet.accounting.contour.parts import flatten, parts_of
-from tacet.privacy.events import Laplace
+from unacorda.accounting.contour.engine import epsilon_interval
+from unacorda.accounting.contour.panels import Panels
+from unacorda.accounting.contour.parts import flatten, parts_of
+from unacorda.privacy.events import Laplace
 
 BOTH: tuple[Literal["remove", "add"], ...] = ("remove", "add")
 

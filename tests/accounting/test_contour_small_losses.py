@@ -11,8 +11,8 @@ import mpmath
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.engine import delta_interval, epsilon_interval
-from tacet.privacy.events import Event, Gaussian
+from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
+from unacorda.privacy.events import Event, Gaussian
 
 
 def steps(q: float, sigma: float, count: int) -> list[tuple[Event, int]]:

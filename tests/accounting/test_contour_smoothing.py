@@ -11,12 +11,12 @@ import pytest
 from tests.accounting.stairs import delta_of_stairs, sampled_stairs
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import delta_interval as delta_accounted
-from tacet.accounting.accountant import epsilon_interval as accounted
-from tacet.accounting.contour import engine, smoothing
-from tacet.accounting.lattices import compositions, residues
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import delta_interval as delta_accounted
+from unacorda.accounting.accountant import epsilon_interval as accounted
+from unacorda.accounting.contour import engine, smoothing
+from unacorda.accounting.lattices import compositions, residues
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
     DiscreteGaussian,
     Event,
     Gaussian,
@@ -25,7 +25,7 @@ from tacet.privacy.events import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.privacy.neighbors import ReplaceOne
 
 FEW: list[tuple[Event, int]] = [(Laplace(noise_multiplier=1.0 + j / 3), 2) for j in range(4)]
 EQUAL: list[tuple[Event, int]] = [(Laplace(noise_multiplier=10.0), 100)]

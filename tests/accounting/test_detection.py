@@ -14,12 +14,12 @@ import pytest
 from scipy.stats import norm
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import priced
-from tacet.accounting.detection import true_positive_rate
-from tacet.accounting.explanation import explain
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.estimates import Interval
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import priced
+from unacorda.accounting.detection import true_positive_rate
+from unacorda.accounting.explanation import explain
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
     Event,
@@ -29,7 +29,7 @@ from tacet.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
 )
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.privacy.neighbors import ReplaceOne
 
 RATES = (0.001, 0.01, 0.1, 0.5)
 

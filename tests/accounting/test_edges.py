@@ -14,17 +14,17 @@ import mpmath
 import numpy as np
 import pytest
 
-from tacet import accounting, events
-from tacet.accounting import accountant
-from tacet.accounting.contour.parts import flatten
-from tacet.accounting.edges import engine
-from tacet.accounting.edges.ladders import Grid, Ladder
-from tacet.accounting.edges.steps import Steps, Way, steps_of
-from tacet.accounting.edges.topmost import delta_near_top, epsilon_near_top
-from tacet.accounting.lattices import residues
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import Event
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda import accounting, events
+from unacorda.accounting import accountant
+from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.edges import engine
+from unacorda.accounting.edges.ladders import Grid, Ladder
+from unacorda.accounting.edges.steps import Steps, Way, steps_of
+from unacorda.accounting.edges.topmost import delta_near_top, epsilon_near_top
+from unacorda.accounting.lattices import residues
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import Event
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 MP = mpmath.MPContext()
 MP.dps = 34

@@ -11,12 +11,12 @@ import mpmath
 import pytest
 from tests.accounting.stairs import delta_of_stairs, sampled_stairs
 
-from tacet.accounting.accountant import delta_interval as accounted_delta
-from tacet.accounting.accountant import epsilon_interval as accounted
-from tacet.accounting.contour.parts import flatten
-from tacet.accounting.lattices import compositions, few_steps
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import delta_interval as accounted_delta
+from unacorda.accounting.accountant import epsilon_interval as accounted
+from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.lattices import compositions, few_steps
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
     DiscreteGaussian,
     Event,
     Gaussian,
@@ -24,7 +24,7 @@ from tacet.privacy.events import (
     RandomizedResponse,
     Staircase,
 )
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.privacy.neighbors import ReplaceOne
 
 MP = mpmath.MPContext()
 MP.dps = 34

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.accounting.filters import Filter
-from tacet.errors import WrongUnit
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.rounding import grid_up
+from unacorda.accounting.filters import Filter
+from unacorda.errors import WrongUnit
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.rounding import grid_up
 
 LIMITS: list[Guarantee] = [
     PureDP(1),

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tacet.accounting.filters import Account, ApproximateFilter, Filter, RenyiFilter
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from tacet.privacy.events import Gaussian
-from tacet.privacy.guarantees import ZCDP, ApproxDP, PureDP, RenyiDP
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.accounting.filters import Account, ApproximateFilter, Filter, RenyiFilter
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from unacorda.privacy.events import Gaussian
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP, RenyiDP
+from unacorda.privacy.neighbors import ReplaceOne
 
 
 def test_threads_together_spend_the_limit_and_no_more() -> None:

@@ -23,12 +23,12 @@ from tests.accounting.filter_games import (
 )
 from tests.tiers import mostly_slow
 
-from tacet.accounting.filters import ApproximateFilter, Filter, RenyiFilter
-from tacet.errors import InvalidParameter, UnsupportedEvent, WrongUnit
-from tacet.privacy import conversions
-from tacet.privacy.events import Gaussian
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda.accounting.filters import ApproximateFilter, Filter, RenyiFilter
+from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
+from unacorda.privacy import conversions
+from unacorda.privacy.events import Gaussian
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 ROUND = 1e-12
 EPSILONS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tacet.accounting.filters import ApproximateFilter, Filter, RenyiFilter
-from tacet.privacy import conversions
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.accounting.filters import ApproximateFilter, Filter, RenyiFilter
+from unacorda.privacy import conversions
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 
 TENTHS = (1, 2, 4, 8)
 """Epsilons of the randomised responses she may ask, in tenths."""

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.accounting.individual import IndividualFilter, gaussian_costs
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import Gaussian
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.accounting.individual import IndividualFilter, gaussian_costs
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import Gaussian
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 COSTS = st.lists(
     st.lists(st.floats(0, 2, allow_nan=False), min_size=4, max_size=4), min_size=1, max_size=30

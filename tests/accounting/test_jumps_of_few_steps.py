@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.jumps import engine
-from tacet.accounting.jumps.compound import Compound, times
-from tacet.accounting.jumps.laws import raised
-from tacet.privacy.estimates import Interval
-from tacet.privacy.events import Event, Gaussian
+from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.jumps import engine
+from unacorda.accounting.jumps.compound import Compound, times
+from unacorda.accounting.jumps.laws import raised
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import Event, Gaussian
 
 
 def steps(rate: float, noise: float, count: int) -> list[tuple[Event, int]]:

@@ -14,18 +14,18 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.jumps import engine
-from tacet.accounting.jumps.bulk import bulk_of
-from tacet.accounting.jumps.compound import compound, log_more
-from tacet.accounting.jumps.laws import jumps_above, jumps_below
-from tacet.accounting.pld.sampled_cells import Mark, SampledGaussian
-from tacet.accounting.profiles.boxes import Array
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.estimates import Interval
-from tacet.privacy.events import Event, Gaussian, Laplace
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.jumps import engine
+from unacorda.accounting.jumps.bulk import bulk_of
+from unacorda.accounting.jumps.compound import compound, log_more
+from unacorda.accounting.jumps.laws import jumps_above, jumps_below
+from unacorda.accounting.pld.sampled_cells import Mark, SampledGaussian
+from unacorda.accounting.profiles.boxes import Array
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import Event, Gaussian, Laplace
+from unacorda.privacy.neighbors import ReplaceOne
 
 mp.mp.dps = 30
 

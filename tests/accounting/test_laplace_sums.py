@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import epsilon_interval as accounted
-from tacet.accounting.contour.engine import delta_interval, epsilon_interval
-from tacet.accounting.contour.laplace import LaplaceSum
-from tacet.accounting.contour.laplace_cells import Turning
-from tacet.accounting.lattices import residues
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import epsilon_interval as accounted
+from unacorda.accounting.contour.engine import delta_interval, epsilon_interval
+from unacorda.accounting.contour.laplace import LaplaceSum
+from unacorda.accounting.contour.laplace_cells import Turning
+from unacorda.accounting.lattices import residues
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
     Event,

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.accounting.contour.engine import epsilon_interval
-from tacet.accounting.lattices.homogeneous import homogeneous_delta, homogeneous_epsilon
-from tacet.accounting.pld.distribution import PrivacyLossDistribution
-from tacet.errors import InvalidParameter
-from tacet.privacy.events import Approximate, Gaussian
+from unacorda.accounting.contour.engine import epsilon_interval
+from unacorda.accounting.lattices.homogeneous import homogeneous_delta, homogeneous_epsilon
+from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import Approximate, Gaussian
 
 mp = mpmath.MPContext()
 mp.dps = 120

@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import epsilon_interval as accounted
-from tacet.accounting.accountant import findings
-from tacet.accounting.lattices.compositions import delta_interval, epsilon_interval
-from tacet.accounting.lattices.enumeration import Halves
-from tacet.accounting.lattices.laws import composition_of
-from tacet.accounting.lattices.quadrature import Circle
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import epsilon_interval as accounted
+from unacorda.accounting.accountant import findings
+from unacorda.accounting.lattices.compositions import delta_interval, epsilon_interval
+from unacorda.accounting.lattices.enumeration import Halves
+from unacorda.accounting.lattices.laws import composition_of
+from unacorda.accounting.lattices.quadrature import Circle
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
     Event,

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import pytest
 
-from tacet.accounting import accountant
-from tacet.accounting.lattices.compositions import delta_interval, epsilon_interval
-from tacet.accounting.lattices.far_below import delta_far_below, epsilon_far_below
-from tacet.accounting.lattices.laws import composition_of
-from tacet.privacy.events import DiscreteLaplace, Event, Pure, RandomizedResponse
+from unacorda.accounting import accountant
+from unacorda.accounting.lattices.compositions import delta_interval, epsilon_interval
+from unacorda.accounting.lattices.far_below import delta_far_below, epsilon_far_below
+from unacorda.accounting.lattices.laws import composition_of
+from unacorda.privacy.events import DiscreteLaplace, Event, Pure, RandomizedResponse
 
 
 @pytest.mark.parametrize(

@@ -17,23 +17,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.accounting import matrices, trees
-from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
-from tacet.accounting.divergences.events import renyi, rho
-from tacet.accounting.explanation import explain
-from tacet.accounting.matrices import (
+from unacorda.accounting import matrices, trees
+from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, tradeoff
+from unacorda.accounting.divergences.events import renyi, rho
+from unacorda.accounting.explanation import explain
+from unacorda.accounting.matrices import (
     largest_squared_column,
     plain,
     plain_below,
     squared_matrix_sensitivity,
     squared_toeplitz_sensitivity,
 )
-from tacet.accounting.prices import price
-from tacet.accounting.profiles.bounds import profile_bounds
-from tacet.accounting.trees import squared_tree_sensitivity
-from tacet.checks import exact
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.prices import price
+from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.accounting.trees import squared_tree_sensitivity
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     CyclicPoissonSampled,
     Gaussian,
     Laplace,
@@ -43,8 +43,8 @@ from tacet.privacy.events import (
     Repeated,
     TreeAggregation,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from unacorda.privacy.neighbors import ReplaceOne
 
 
 def patterns(steps: int, participations: int, separation: int) -> Iterator[tuple[int, ...]]:

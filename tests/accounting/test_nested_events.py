@@ -12,20 +12,20 @@ import pytest
 from tests.accounting.finite_pairs import Pair, largest_delta, response
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import (
+from unacorda.accounting.accountant import (
     delta,
     delta_interval,
     epsilon,
     epsilon_interval,
     priced,
 )
-from tacet.accounting.pld.distribution import PrivacyLossDistribution
-from tacet.accounting.pld.grid import law_above
-from tacet.accounting.pld.parts import curve_of_any
-from tacet.accounting.pld.tables import by_divergences, laid_below, laid_down
-from tacet.accounting.profiles.boxes import Array
-from tacet.accounting.profiles.curves import gaussian, laplace, nothing
-from tacet.privacy.events import (
+from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.accounting.pld.grid import law_above
+from unacorda.accounting.pld.parts import curve_of_any
+from unacorda.accounting.pld.tables import by_divergences, laid_below, laid_down
+from unacorda.accounting.profiles.boxes import Array
+from unacorda.accounting.profiles.curves import gaussian, laplace, nothing
+from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
     Event,
@@ -37,7 +37,7 @@ from tacet.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
 )
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 # ----------------------------------------------------------------------- compositions inside
 

@@ -15,14 +15,20 @@ from scipy import special
 from tests.accounting.long_contours import MP
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import delta_interval, epsilon_interval, renyi, rho
-from tacet.accounting.amplification.sampling import draws
-from tacet.accounting.divergences.pure import pure_epsilon
-from tacet.accounting.explanation import explain
-from tacet.accounting.prices import approx_dp_price, gdp_price, pure_price, renyi_price, zcdp_price
-from tacet.accounting.profiles.bounds import Direction, profile_bounds
-from tacet.errors import UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import delta_interval, epsilon_interval, renyi, rho
+from unacorda.accounting.amplification.sampling import draws
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.explanation import explain
+from unacorda.accounting.prices import (
+    approx_dp_price,
+    gdp_price,
+    pure_price,
+    renyi_price,
+    zcdp_price,
+)
+from unacorda.accounting.profiles.bounds import Direction, profile_bounds
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteLaplace,
     Event,
@@ -33,8 +39,8 @@ from tacet.privacy.events import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, PureDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 BOTH: tuple[Direction, Direction] = ("remove", "add")
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tests.accounting.filter_games import Path, binary, leaky
 from tests.tiers import mostly_slow
 
-from tacet.accounting.odometers import Odometer, PureOdometer, mixture_boundary, sharpest_at
-from tacet.errors import BudgetExceeded, InvalidParameter, UnsupportedEvent, WrongUnit
-from tacet.privacy import conversions
-from tacet.privacy.events import Gaussian
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.accounting.odometers import Odometer, PureOdometer, mixture_boundary, sharpest_at
+from unacorda.errors import BudgetExceeded, InvalidParameter, UnsupportedEvent, WrongUnit
+from unacorda.privacy import conversions
+from unacorda.privacy.events import Gaussian
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 
 
 def classic(rho: float, delta: float, r: float) -> float:

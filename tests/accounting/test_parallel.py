@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.accounting.parallel import ParallelComposition, pair_price
-from tacet.errors import InvalidParameter, WrongUnit
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from unacorda.accounting.parallel import ParallelComposition, pair_price
+from unacorda.errors import InvalidParameter, WrongUnit
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 SPENDS = st.lists(
     st.tuples(

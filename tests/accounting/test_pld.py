@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.accounting.lattices.homogeneous import homogeneous_delta
-from tacet.accounting.pld.distribution import (
+from unacorda.accounting.lattices.homogeneous import homogeneous_delta
+from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
     worst_epsilon,
 )
-from tacet.accounting.pld.grid import law_above, law_below, places
-from tacet.accounting.profiles.bounds import curve_of, profile_bounds
-from tacet.errors import InvalidParameter
-from tacet.privacy.events import (
+from unacorda.accounting.pld.grid import law_above, law_below, places
+from unacorda.accounting.profiles.bounds import curve_of, profile_bounds
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,

@@ -12,9 +12,9 @@ import mpmath
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant
-from tacet.accounting.pld.distribution import PrivacyLossDistribution
-from tacet.privacy.events import (
+from unacorda.accounting import accountant
+from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -27,7 +27,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.privacy.neighbors import ReplaceOne
 
 mp = mpmath.MPContext()
 mp.dps = 50

@@ -15,17 +15,21 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.pld import combining
-from tacet.accounting.pld.convolution import Side
-from tacet.accounting.pld.distribution import PrivacyLossDistribution, worst_epsilon, worst_tradeoff
-from tacet.accounting.pld.search import largest_holding, least_holding
-from tacet.accounting.pld.settling import settled_atoms
-from tacet.accounting.profiles.atoms import Atoms, lattice_of
-from tacet.accounting.profiles.bounds import Direction
-from tacet.errors import InvalidParameter
-from tacet.privacy.events import (
+from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.pld import combining
+from unacorda.accounting.pld.convolution import Side
+from unacorda.accounting.pld.distribution import (
+    PrivacyLossDistribution,
+    worst_epsilon,
+    worst_tradeoff,
+)
+from unacorda.accounting.pld.search import largest_holding, least_holding
+from unacorda.accounting.pld.settling import settled_atoms
+from unacorda.accounting.profiles.atoms import Atoms, lattice_of
+from unacorda.accounting.profiles.bounds import Direction
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import (
     DiscreteGaussian,
     Event,
     Gaussian,
@@ -33,7 +37,7 @@ from tacet.privacy.events import (
     RandomizedResponse,
     compose,
 )
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.privacy.neighbors import ReplaceOne
 
 mp = mpmath.MPContext()
 mp.dps = 50

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.accounting import charges, prices
-from tacet.accounting.prices import approx_dp_price, gdp_price, price, pure_price, zcdp_price
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy import conversions
-from tacet.privacy.events import (
+from unacorda.accounting import charges, prices
+from unacorda.accounting.prices import approx_dp_price, gdp_price, price, pure_price, zcdp_price
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -31,7 +31,7 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
 
 TENTH = Fraction(1, 10)
 

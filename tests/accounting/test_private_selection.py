@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.accounting import accountant, selection, tries
-from tacet.accounting.accountant import delta, epsilon
-from tacet.accounting.divergences.approximate import without_mass
-from tacet.accounting.divergences.events import renyi, rho
-from tacet.accounting.divergences.pure import pure_epsilon
-from tacet.accounting.prices import price
-from tacet.accounting.selection import (
+from unacorda.accounting import accountant, selection, tries
+from unacorda.accounting.accountant import delta, epsilon
+from unacorda.accounting.divergences.approximate import without_mass
+from unacorda.accounting.divergences.events import renyi, rho
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.prices import price
+from unacorda.accounting.selection import (
     failure_of_negative_binomial_tries,
     failure_of_poisson_tries,
     growth_of_negative_binomial_tries,
@@ -34,8 +34,8 @@ from tacet.accounting.selection import (
     renyi_of_negative_binomial_tries,
     renyi_of_poisson_tries,
 )
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     Event,
     Gaussian,
@@ -45,8 +45,8 @@ from tacet.privacy.events import (
     Pure,
     RandomizedResponse,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 Law = list[Any]
 Generating = Callable[[Any], Any]

@@ -15,10 +15,10 @@ import pytest
 from scipy import special
 from tests.tiers import mostly_slow
 
-from tacet.accounting.profiles import boxes
-from tacet.accounting.profiles.bounds import Direction, curve_of, profile_bounds
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy.events import (
+from unacorda.accounting.profiles import boxes
+from unacorda.accounting.profiles.bounds import Direction, curve_of, profile_bounds
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -30,7 +30,7 @@ from tacet.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
 )
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 mp = mpmath.MPContext()
 mp.dps = 60

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacet.accounting.amplification import sampling, shuffling
-from tacet.accounting.filters.account import Account
-from tacet.accounting.filters.orders import RenyiFilter
-from tacet.accounting.individual import IndividualFilter, gaussian_costs
-from tacet.accounting.pld.distribution import (
+from unacorda.accounting.amplification import sampling, shuffling
+from unacorda.accounting.filters.account import Account
+from unacorda.accounting.filters.orders import RenyiFilter
+from unacorda.accounting.individual import IndividualFilter, gaussian_costs
+from unacorda.accounting.pld.distribution import (
     PrivacyLossDistribution,
     worst_delta,
     worst_epsilon,
     worst_tradeoff,
 )
-from tacet.errors import InvalidParameter, TacetError
-from tacet.privacy.events import Gaussian
-from tacet.privacy.guarantees import ZCDP, ApproxDP
-from tacet.privacy.neighbors import AddRemove
+from unacorda.errors import InvalidParameter, UnacordaError
+from unacorda.privacy.events import Gaussian
+from unacorda.privacy.guarantees import ZCDP, ApproxDP
+from unacorda.privacy.neighbors import AddRemove
 
 GOOD: dict[str, Any] = {
     "epsilon": 0.5,
@@ -137,7 +137,7 @@ def test_loss_distributions_name_what_they_refuse(
     argument: str, ask: Callable[[Any], Any], wrongs: list[Any]
 ) -> None:
     for wrong in wrongs:
-        with pytest.raises(TacetError) as caught:
+        with pytest.raises(UnacordaError) as caught:
             ask(wrong)
         assert isinstance(caught.value, InvalidParameter), wrong
         assert caught.value.argument == argument, wrong

@@ -17,20 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.accounting.divergences import approximate, closed, events, gaussian, sampled
-from tacet.accounting.divergences.approximate import delta_from_renyi, epsilon_from_renyi
-from tacet.accounting.divergences.closed import (
+from unacorda.accounting.divergences import approximate, closed, events, gaussian, sampled
+from unacorda.accounting.divergences.approximate import delta_from_renyi, epsilon_from_renyi
+from unacorda.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
     renyi_of_randomized_response,
     renyi_of_sampled_pure,
 )
-from tacet.accounting.divergences.events import renyi, rho
-from tacet.accounting.divergences.gaussian import renyi_of_sampled_gaussian
-from tacet.accounting.divergences.pure import pure_epsilon
-from tacet.accounting.prices import price
-from tacet.errors import InvalidParameter, UnsupportedEvent
-from tacet.privacy import conversions
-from tacet.privacy.events import (
+from unacorda.accounting.divergences.events import renyi, rho
+from unacorda.accounting.divergences.gaussian import renyi_of_sampled_gaussian
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.prices import price
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -42,8 +42,8 @@ from tacet.privacy.events import (
     RandomizedResponse,
     ZeroConcentrated,
 )
-from tacet.privacy.guarantees import RenyiDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from unacorda.privacy.guarantees import RenyiDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import mpmath
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting.divergences.closed import (
+from unacorda.accounting.divergences.closed import (
     renyi_of_discrete_laplace,
     renyi_of_randomized_response,
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet.accounting import (
+from unacorda.accounting import (
     delta,
     delta_interval,
     epsilon,
@@ -19,9 +19,9 @@ from tacet.accounting import (
     rho,
     tradeoff,
 )
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.profiles.bounds import profile_bounds
-from tacet.privacy.events import (
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.profiles.bounds import profile_bounds
+from unacorda.privacy.events import (
     Approximate,
     Event,
     Gaussian,
@@ -33,7 +33,7 @@ from tacet.privacy.events import (
     Staircase,
     TreeAggregation,
 )
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
 
 _NOISE = Gaussian(noise_multiplier=1)
 _MIXTURE = GaussianMixture(noise_multiplier=1, shifts=(0, 1), weights=(0.5, 0.5))

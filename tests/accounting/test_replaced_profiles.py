@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from tests.accounting.finite_pairs import Pair, largest_delta
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import delta_interval, epsilon, epsilon_interval, renyi
-from tacet.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
-from tacet.accounting.contour import engine as contour
-from tacet.accounting.divergences.closed import renyi_of_replaced_pure
-from tacet.accounting.divergences.pure import pure_epsilon
-from tacet.accounting.pld.distribution import PrivacyLossDistribution
-from tacet.accounting.pld.sources import finite_pair
-from tacet.accounting.profiles.bounds import curve_of
-from tacet.accounting.profiles.replaced import two_steps
-from tacet.privacy.events import (
+from unacorda.accounting.accountant import delta_interval, epsilon, epsilon_interval, renyi
+from unacorda.accounting.amplification.sampling import pure_of_replaced_sample, replaced_response
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.divergences.closed import renyi_of_replaced_pure
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.pld.distribution import PrivacyLossDistribution
+from unacorda.accounting.pld.sources import finite_pair
+from unacorda.accounting.profiles.bounds import curve_of
+from unacorda.accounting.profiles.replaced import two_steps
+from unacorda.privacy.events import (
     Approximate,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -38,7 +38,7 @@ from tacet.privacy.events import (
     TruncatedLaplace,
     ZeroConcentrated,
 )
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
 
 EPSILONS = (0.0, 1e-3, 0.05, 0.2, 0.5, 1.0, 2.0)
 

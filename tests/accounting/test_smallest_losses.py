@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from tests.tiers import mostly_slow
 
-from tacet.accounting.pld import capped_bases
-from tacet.accounting.pld.capped_bases import base_apart
-from tacet.accounting.pld.capped_masses import Grid
-from tacet.accounting.pld.capped_plans import Planner
-from tacet.accounting.pld.convolution import Side, Window, total
-from tacet.accounting.pld.sampled_cells import SampledGaussian
+from unacorda.accounting.pld import capped_bases
+from unacorda.accounting.pld.capped_bases import base_apart
+from unacorda.accounting.pld.capped_masses import Grid
+from unacorda.accounting.pld.capped_plans import Planner
+from unacorda.accounting.pld.convolution import Side, Window, total
+from unacorda.accounting.pld.sampled_cells import SampledGaussian
 
 Law = dict[Fraction, Fraction]
 """Masses of e^loss."""

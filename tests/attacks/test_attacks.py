@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet import SeededBits
-from tacet.attacks import (
+from unacorda import SeededBits
+from unacorda.attacks import (
     Attack,
     differencing,
     expected_power,
@@ -23,9 +23,9 @@ from tacet.attacks import (
     membership,
     reconstruction,
 )
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy.guarantees import ApproxDP
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy.guarantees import ApproxDP
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -11,10 +11,10 @@ import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from tacet import GDP
-from tacet.attacks import ErrorRegion, error_region
-from tacet.errors import InvalidParameter
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda import GDP
+from unacorda.attacks import ErrorRegion, error_region
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 MU = 1.0
 

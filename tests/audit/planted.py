@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tacet.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
 
 __all__ = ["FAULTS", "SOUND", "Planted"]
 

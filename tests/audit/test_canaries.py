@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from tacet import ApproxDP, SeededBits, inference
-from tacet.audit import dirac, mislabelled, one_run_f_dp
-from tacet.errors import InvalidParameter
+from unacorda import ApproxDP, SeededBits, inference
+from unacorda.audit import dirac, mislabelled, one_run_f_dp
+from unacorda.errors import InvalidParameter
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

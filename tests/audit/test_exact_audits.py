@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, accounting
-from tacet.audit import HockeyStick, exact
-from tacet.errors import InvalidParameter
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, accounting
+from unacorda.audit import HockeyStick, exact
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
 
 
 def response(epsilon: float, categories: int) -> Any:

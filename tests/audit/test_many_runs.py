@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.audit import many_runs
-from tacet.audit.binomials import rate_above
-from tacet.errors import InvalidParameter
+from unacorda.audit import many_runs
+from unacorda.audit.binomials import rate_above
+from unacorda.errors import InvalidParameter
 
 
 def runs(n: int, epsilon: float, drawn: np.random.Generator) -> tuple[Any, Any]:

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from tests.tiers import mostly_slow
 
-from tacet.audit import Bound, anytime, log_evidence, one_run, one_run_f_dp
-from tacet.audit.binomials import at_least, rate_above, rate_below
-from tacet.audit.f_dp import approximate_inverse, gaussian_inverse, refutes
-from tacet.audit.guesses import p_value
-from tacet.errors import InvalidParameter
-from tacet.privacy.conversions import gdp_from_approx_dp
+from unacorda.audit import Bound, anytime, log_evidence, one_run, one_run_f_dp
+from unacorda.audit.binomials import at_least, rate_above, rate_below
+from unacorda.audit.f_dp import approximate_inverse, gaussian_inverse, refutes
+from unacorda.audit.guesses import p_value
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.conversions import gdp_from_approx_dp
 
 Audit = Callable[..., Bound]
 
@@ -240,7 +240,7 @@ def test_refuting_by_skipped_steps_refutes_no_more(monkeypatch: pytest.MonkeyPat
                 gaussian_inverse(mu), right=right, guesses=100, canaries=1000, error=0.05
             )
     assert len(set(every.values())) == 2
-    monkeypatch.setattr("tacet.audit.f_dp._STEPS", 12)
+    monkeypatch.setattr("unacorda.audit.f_dp._STEPS", 12)
     for (right, mu), fully in every.items():
         skipped = refutes(gaussian_inverse(mu), right=right, guesses=100, canaries=1000, error=0.05)
         assert fully or not skipped

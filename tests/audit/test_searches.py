@@ -12,10 +12,10 @@ from scipy import stats
 from tests.audit.planted import FAULTS, SOUND
 from tests.tiers import mostly_slow
 
-from tacet import PureDP, RenyiDP
-from tacet.audit import search
-from tacet.audit.learned import Score
-from tacet.errors import InvalidParameter
+from unacorda import PureDP, RenyiDP
+from unacorda.audit import search
+from unacorda.audit.learned import Score
+from unacorda.errors import InvalidParameter
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAULTS, quick=2))

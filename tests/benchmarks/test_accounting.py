@@ -119,9 +119,9 @@ def test_a_peer_that_can_not_be_installed_is_said(monkeypatch: pytest.MonkeyPatc
 
     accounting = module("accounting")
     monkeypatch.setattr(accounting, "environment", refuse)
-    options = type("Options", (), {"tacet_python": Path(sys.executable), "venvs": Path()})
-    found = accounting.made(["tacet", "autodp"], options)
-    assert found["tacet"] == Path(sys.executable)
+    options = type("Options", (), {"unacorda_python": Path(sys.executable), "venvs": Path()})
+    found = accounting.made(["unacorda", "autodp"], options)
+    assert found["unacorda"] == Path(sys.executable)
     assert "can not be installed" in found["autodp"]
 
 
@@ -155,11 +155,11 @@ def run(*arguments: Any) -> str:
     return done.stdout
 
 
-def test_the_script_measures_tacet_alone(tmp_path: Path) -> None:
+def test_the_script_measures_unacorda_alone(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
-    tables = run("--tools", "tacet", "--cases", "sampled-1e3", "--quick", "--json", file)
+    tables = run("--tools", "unacorda", "--cases", "sampled-1e3", "--quick", "--json", file)
     said = json.loads(file.read_text())["cases"]["sampled-1e3"]
-    found = said["tools"]["tacet"]
+    found = said["tools"]["unacorda"]
     assert found["troubles"] == []
     assert 0 < found["from_reference"] < 1e-6
     assert 0 < found["width"] < 1e-6
@@ -167,7 +167,7 @@ def test_the_script_measures_tacet_alone(tmp_path: Path) -> None:
     truth = float(said["reference"]["directions"]["add"]["value"])
     assert found["directions"]["add"] == pytest.approx(truth, rel=1e-6)
     assert len(found["seconds"]) == len(found["cpu"]) == 3
-    assert "| tacet | 1.828236667 |" in tables
+    assert "| unacorda | 1.828236667 |" in tables
     assert "Nothing." in tables
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tacet.cli.app import main
+from unacorda.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm-256color"}
@@ -33,7 +33,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `tacet` in this process."""
+    """Run `unacorda` in this process."""
 
     def runs(*arguments: str) -> Ran:
         capsys.readouterr()
@@ -46,11 +46,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def spawn() -> Run:
-    """Run `tacet` in a process of its own, with pipes."""
+    """Run `unacorda` in a process of its own, with pipes."""
 
     def spawns(*arguments: str, **environment: str) -> Ran:
         done = subprocess.run(
-            [sys.executable, "-m", "tacet", *arguments],
+            [sys.executable, "-m", "unacorda", *arguments],
             capture_output=True,
             check=False,
             encoding="utf-8",

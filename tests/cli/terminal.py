@@ -18,7 +18,7 @@ def on_terminal(*arguments: str, **environment: str) -> Ran:
     """What a command writes to a terminal of 80 columns: stdout and stderr together, as `out`."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tacet", *arguments],
+        [sys.executable, "-m", "unacorda", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -1,4 +1,4 @@
-"""`tacet account`: what a composition costs, as table and as JSON, and what is refused."""
+"""`unacorda account`: what a composition costs, as table and as JSON, and what is refused."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -17,10 +17,10 @@ from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
 
-from tacet.accounting.explanation import sampling_notes
-from tacet.cli.answers import outward
-from tacet.privacy import conversions
-from tacet.privacy.events import Gaussian, Laplace, Pure
+from unacorda.accounting.explanation import sampling_notes
+from unacorda.cli.answers import outward
+from unacorda.privacy import conversions
+from unacorda.privacy.events import Gaussian, Laplace, Pure
 
 STEPS = "gaussian(noise_multiplier=1).poisson_sampled(rate=0.01) * 10000"
 FIELDS = {"measure", "at", "lower", "upper", "relative_width", "engine", "source", "why"}

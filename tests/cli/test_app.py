@@ -1,4 +1,4 @@
-"""`tacet` itself: help, version, documentation, pipes and terminals."""
+"""`unacorda` itself: help, version, documentation, pipes and terminals."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -17,9 +17,9 @@ from tests.cli.conftest import ENVIRONMENT, ROOT, Run
 from tests.cli.terminal import on_terminal
 from typer.testing import CliRunner
 
-import tacet
-from tacet.cli.app import app
-from tacet.cli.failures import ExitCode
+import unacorda
+from unacorda.cli.app import app
+from unacorda.cli.failures import ExitCode
 
 VERBS = [
     ("query",),
@@ -41,7 +41,7 @@ VERBS = [
 def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*verb, "--help"])
     assert result.exit_code == 0
-    assert re.search(r"Examples?:\n +tacet ", result.output)
+    assert re.search(r"Examples?:\n +unacorda ", result.output)
     if verb != ("ledger",):
         assert "Exit codes:" in result.output
         assert "--json" in result.output or verb == ("ledger", "export")  # it prints nothing else
@@ -66,7 +66,7 @@ def test_the_root_lists_the_verbs_that_work() -> None:
 def test_the_page_names_every_verb_option_and_exit_code() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     for verb in VERBS:
-        assert f"## tacet {' '.join(verb)}" in page
+        assert f"## unacorda {' '.join(verb)}" in page
         options = CliRunner().invoke(app, [*verb, "--help"]).output.partition("Options:")[2]
         for option in re.findall(r"^  (--[a-z-]+)", options, flags=re.MULTILINE):
             assert f"`{option}" in page, option
@@ -76,12 +76,12 @@ def test_the_page_names_every_verb_option_and_exit_code() -> None:
 
 def test_version(spawn: Run) -> None:
     ran = spawn("--version")
-    assert (ran.code, ran.out, ran.err) == (0, f"tacet {tacet.__version__}\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, f"unacorda {unacorda.__version__}\n", "")
 
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from tacet.cli.app import main; main(['--help'])\n"
+        "import sys; from unacorda.cli.app import main; main(['--help'])\n"
         "heavy = {'rich', 'numpy', 'scipy', 'duckdb', 'sqlglot', 'sqlalchemy'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
@@ -115,7 +115,7 @@ def test_a_terminal_gets_colour_unless_no_color_is_set(visits: str) -> None:
 
 def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tacet", "demo"],
+        [sys.executable, "-m", "unacorda", "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
@@ -133,7 +133,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
 INTERRUPTIBLE = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("tacet", run_name="__main__")
+runpy.run_module("unacorda", run_name="__main__")
 """
 
 

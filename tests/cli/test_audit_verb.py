@@ -1,4 +1,4 @@
-"""`tacet audit`: what it prints, its codes, and what it refuses."""
+"""`unacorda audit`: what it prints, its codes, and what it refuses."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from tacet import audit
+from unacorda import audit
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`tacet calibrate`: the value is on the safe side and close to the edge, or there is none."""
+"""`unacorda calibrate`: the value is on the safe side and close to the edge, or there is none."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -16,11 +16,11 @@ from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
 from tests.tiers import mostly_slow
 
-from tacet.accounting.accountant import epsilon_interval
-from tacet.cli.aims import aim_of
-from tacet.cli.app import main
-from tacet.cli.notation import read_event
-from tacet.privacy.neighbors import Neighbors
+from unacorda.accounting.accountant import epsilon_interval
+from unacorda.cli.aims import aim_of
+from unacorda.cli.app import main
+from unacorda.cli.notation import read_event
+from unacorda.privacy.neighbors import Neighbors
 
 SAMPLED = "gaussian(noise_multiplier=x).poisson_sampled(rate=0.01) * 1000"
 FIELDS = {
@@ -143,11 +143,11 @@ def test_the_value_meets_the_target_and_its_neighbour_does_not(
 @settings(max_examples=5, deadline=None)
 @given(st.floats(0.01, 5), st.integers(1, 50), st.floats(1e-9, 1e-3))
 def test_any_gaussian_is_found(epsilon: float, count: int, delta: float) -> None:
-    from tacet.accounting.calibration.targets import measure
-    from tacet.cli.notation import read_template
-    from tacet.cli.searching import Search
-    from tacet.privacy.guarantees import ApproxDP
-    from tacet.privacy.neighbors import AddRemove
+    from unacorda.accounting.calibration.targets import measure
+    from unacorda.cli.notation import read_template
+    from unacorda.cli.searching import Search
+    from unacorda.privacy.guarantees import ApproxDP
+    from unacorda.privacy.neighbors import AddRemove
 
     aim = measure(ApproxDP(epsilon, delta), neighbors=AddRemove)
     template = read_template(f"gaussian(noise_multiplier=x) * {count}")

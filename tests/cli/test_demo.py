@@ -1,4 +1,4 @@
-"""`tacet demo`: bundled data, private answers beside exact ones."""
+"""`unacorda demo`: bundled data, private answers beside exact ones."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.cli.conftest import Run
 
-import tacet.cli
+import unacorda.cli
 
-DATA = Path(tacet.cli.__file__).parent / "data"
+DATA = Path(unacorda.cli.__file__).parent / "data"
 
 
 def test_reads_well_in_80_columns_without_colour(run: Run) -> None:

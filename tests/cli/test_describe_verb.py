@@ -1,4 +1,4 @@
-"""`tacet describe`: a report on the terminal, a page in a file, and what it refuses."""
+"""`unacorda describe`: a report on the terminal, a page in a file, and what it refuses."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tacet.cli.app import main
+from unacorda.cli.app import main
 
 ROWS = "".join(f"{k % 40},{20 + k % 50},{'NY' if k % 3 else 'LA'}\n" for k in range(200))
 

@@ -11,18 +11,18 @@ import pytest
 from tests.cli.conftest import ROOT, Run
 from tests.tiers import mostly_slow
 
-from tacet.cli import account, calibrate
+from unacorda.cli import account, calibrate
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 SHELL = re.compile(
-    r"```sh\n(tacet (?:account|calibrate) .*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL
+    r"```sh\n(unacorda (?:account|calibrate) .*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL
 )
 
 
 def commands(text: str) -> list[str]:
     """The commands of an example, each with its continued lines."""
     joined = re.sub(r"\\\n\s*", " ", text)
-    return [line.strip() for line in joined.splitlines() if line.strip().startswith("tacet ")]
+    return [line.strip() for line in joined.splitlines() if line.strip().startswith("unacorda ")]
 
 
 HELPED = [one for verb in (account, calibrate) for one in commands(verb.HELP)]

@@ -13,10 +13,10 @@ import pytest
 from tests.cli.conftest import Ran, Run
 from tests.tiers import mostly_slow
 
-from tacet.cli.app import main
-from tacet.cli.failures import ExitCode, reporting
-from tacet.errors import EngineFailed, LedgerFailed, SourceChanged
-from tacet.query.engines.duckdb import DuckDB
+from unacorda.cli.app import main
+from unacorda.cli.failures import ExitCode, reporting
+from unacorda.errors import EngineFailed, LedgerFailed, SourceChanged
+from unacorda.query.engines.duckdb import DuckDB
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 BASE = ("--unit", "person", "--max-rows", "2", "--epsilon", "1")
@@ -184,7 +184,7 @@ def test_a_ledger_that_cannot_be_opened_ends_with_5(
     def denied(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tacet.ledger.sqlite.os.open", denied)
+    monkeypatch.setattr("unacorda.ledger.sqlite.os.open", denied)
     ran = run("query", visits, *BASE, "--ledger", f"sqlite:///{tmp_path / 'b.db'}", *book, COUNT)
     assert ran.code == 5
     assert "could not be used: Permission denied" in ran.err
@@ -220,7 +220,7 @@ def test_what_the_engine_raises_shows_no_row(
             raise raised from None
 
     monkeypatch.setattr(DuckDB, "run", fails)
-    monkeypatch.setattr("tacet.cli.failures.silence", lambda: None)
+    monkeypatch.setattr("unacorda.cli.failures.silence", lambda: None)
     assert main(("query", visits, *BASE, COUNT)) == code
     written = capsys.readouterr()
     assert SECRET not in written.out + written.err
@@ -232,7 +232,9 @@ def test_no_warning_of_other_packages_is_shown(capsys: pytest.CaptureFixture[str
     with reporting():
         warnings.warn(SECRET, RuntimeWarning, stacklevel=1)
         warnings.warn_explicit(SECRET, UserWarning, "x.py", 1, module="duckdb")
-        warnings.warn_explicit("two keys look alike", UserWarning, "x.py", 1, module="tacet.query")
+        warnings.warn_explicit(
+            "two keys look alike", UserWarning, "x.py", 1, module="unacorda.query"
+        )
     assert capsys.readouterr().err == "note: two keys look alike\n"
 
 

@@ -1,4 +1,4 @@
-"""`tacet ledger show`: accounts and entries, and what was changed by hand."""
+"""`unacorda ledger show`: accounts and entries, and what was changed by hand."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -48,8 +48,8 @@ def test_json_holds_the_chain(run: Run, kept: str) -> None:
 def test_verify_finds_a_change(run: Run, kept: str) -> None:
     assert run("ledger", "show", "--ledger", kept, "--verify").code == 0
     with sqlite3.connect(kept.removeprefix("sqlite:///")) as connection:
-        connection.execute("DROP TRIGGER tacet_entries_no_update")
-        connection.execute("UPDATE tacet_entries SET analyst = 'Eve' WHERE sequence = 1")
+        connection.execute("DROP TRIGGER unacorda_entries_no_update")
+        connection.execute("UPDATE unacorda_entries SET analyst = 'Eve' WHERE sequence = 1")
     connection.close()
     ran = run("ledger", "show", "--ledger", kept, "--verify")
     assert ran.code == 5
@@ -58,8 +58,8 @@ def test_verify_finds_a_change(run: Run, kept: str) -> None:
 
 def test_an_entry_without_an_answer_is_told_apart(run: Run, kept: str) -> None:
     with sqlite3.connect(kept.removeprefix("sqlite:///")) as connection:
-        connection.execute("DROP TRIGGER tacet_entries_no_delete")
-        connection.execute("DELETE FROM tacet_entries WHERE state = 'committed'")
+        connection.execute("DROP TRIGGER unacorda_entries_no_delete")
+        connection.execute("DELETE FROM unacorda_entries WHERE state = 'committed'")
     connection.close()
     ran = run("ledger", "show", "--ledger", kept, "--dataset", "visits-2024", "--json")
     (account,) = json.loads(ran.out)["accounts"]

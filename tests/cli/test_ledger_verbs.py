@@ -1,4 +1,4 @@
-"""`tacet ledger init`, `verify`, `export` and what `show` says of sub-accounts and prices."""
+"""`unacorda ledger init`, `verify`, `export` and what `show` says of sub-accounts and prices."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -13,9 +13,9 @@ from tests.ledger.ledgers import EVENT
 from tests.postgres_server import empty_schema
 from tests.tiers import mostly_slow
 
-from tacet.ledger.entries import Part
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.guarantees import ZCDP
+from unacorda.ledger.entries import Part
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.guarantees import ZCDP
 
 UNIT = ("--unit", "person", "--max-rows", "2")
 BUDGET = ("--budget", "rho=0.5,delta=1e-8")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from tacet.cli.mends import bounds_mend, keys_mend, unit_mend
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.cli.mends import bounds_mend, keys_mend, unit_mend
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 PERSON = ("--unit", "person", "--max-rows", "2")
@@ -174,9 +174,9 @@ def test_a_delimiter_is_for_csv(run: Run, file: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "missing", "verb"),
     [
-        (("query",), "DATA and SELECT", "tacet query"),
-        (("query", "x.csv"), "SELECT", "tacet query"),
-        (("ledger", "show"), "--ledger", "tacet ledger show"),
+        (("query",), "DATA and SELECT", "unacorda query"),
+        (("query", "x.csv"), "SELECT", "unacorda query"),
+        (("ledger", "show"), "--ledger", "unacorda ledger show"),
     ],
 )
 def test_what_is_missing_is_one_line(

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.privacy.test_events import EVENTS
 
-from tacet.cli.notation import read_event, read_template
-from tacet.cli.spelling import CLASSES, KINDS, METHODS, depth, places, written
-from tacet.errors import InvalidParameter
-from tacet.privacy.events import (
+from unacorda.cli.notation import read_event, read_template
+from unacorda.cli.spelling import CLASSES, KINDS, METHODS, depth, places, written
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import (
     Event,
     Gaussian,
     GaussianMixture,

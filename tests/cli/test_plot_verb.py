@@ -1,4 +1,4 @@
-"""`tacet plot`: every kind draws what the library computes, and whatever cannot be is named."""
+"""`unacorda plot`: every kind draws what the library computes, and whatever cannot be is named."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 from tests.cli.conftest import Run
 
-import tacet
-from tacet import accounting, events
-from tacet.attacks import Attack, error_region
-from tacet.cli import drawing
-from tacet.cli.plot import KINDS
-from tacet.ledger.opening import open_ledger
+import unacorda
+from unacorda import accounting, events
+from unacorda.attacks import Attack, error_region
+from unacorda.cli import drawing
+from unacorda.cli.plot import KINDS
+from unacorda.ledger.opening import open_ledger
 
 EVENTS = "gaussian(noise_multiplier=2) * 4"
 EVENT = events.Gaussian(noise_multiplier=2) * 4
@@ -40,23 +40,24 @@ def scores(tmp_path: Path) -> Path:
 def ledger(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/budget.db"
     visits = pd.DataFrame({"id": range(20), "age": [30] * 20})
-    unit = tacet.Person("id", max_rows=1)
+    unit = unacorda.Person("id", max_rows=1)
     given: dict[str, Any] = {"unit": unit, "ledger": url, "dataset": "visits"}
-    with tacet.Session({"t": visits}, budget=tacet.ZCDP(2, delta=1e-6), **given) as session:
+    with unacorda.Session({"t": visits}, budget=unacorda.ZCDP(2, delta=1e-6), **given) as session:
         for rho in (1, 0.5):
-            query = session.table("t").agg(n=tacet.count())
-            session.evaluate(query, budget=tacet.ZCDP(rho))
+            query = session.table("t").agg(n=unacorda.count())
+            session.evaluate(query, budget=unacorda.ZCDP(rho))
     return url
 
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     visits = pd.DataFrame({"id": range(40), "age": [30] * 40, "town": ["A", "B"] * 20})
-    unit = tacet.Person("id", max_rows=1)
-    with tacet.Session({"t": visits}, unit=unit, budget=tacet.PureDP(9)) as session:
+    unit = unacorda.Person("id", max_rows=1)
+    with unacorda.Session({"t": visits}, unit=unit, budget=unacorda.PureDP(9)) as session:
         query = session.table("t").group_by("town", keys=["A", "B", None])
         found = session.evaluate(
-            query.agg(n=tacet.count(), p=tacet.median("age", 0, 99)), budget=tacet.PureDP(9)
+            query.agg(n=unacorda.count(), p=unacorda.median("age", 0, 99)),
+            budget=unacorda.PureDP(9),
         )
     path = tmp_path / "answer.json"
     path.write_text(found.to_json())
@@ -144,9 +145,9 @@ def test_what_was_spent_is_that_of_the_ledger(run: Run, tmp_path: Path, ledger: 
 @pytest.mark.parametrize(
     ("budget", "name"),
     [
-        (tacet.PureDP(1), "epsilon, of 1"),
-        (tacet.GDP(2), "mu squared, of 4"),
-        (tacet.RenyiDP(alpha=8, epsilon=3), "epsilon, of 3"),
+        (unacorda.PureDP(1), "epsilon, of 1"),
+        (unacorda.GDP(2), "mu squared, of 4"),
+        (unacorda.RenyiDP(alpha=8, epsilon=3), "epsilon, of 3"),
     ],
 )
 def test_budgets_of_every_kind_are_shown(budget: Any, name: str) -> None:
@@ -240,7 +241,7 @@ def test_an_account_that_is_not_there_is_code_five(run: Run, tmp_path: Path, led
     assert ran.code == 5
     assert "calls" in ran.err
     with_two = open_ledger(ledger)
-    with_two.open_account("calls", tacet.PureDP(1), {})
+    with_two.open_account("calls", unacorda.PureDP(1), {})
     with_two.close()
     ran = run("plot", "budget", "--ledger", ledger, "--output", path)
     assert ran.code == 2

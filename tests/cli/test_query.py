@@ -1,4 +1,4 @@
-"""`tacet query`: answers, options, files, budgets."""
+"""`unacorda query`: answers, options, files, budgets."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.tiers import mostly_slow
 
-from tacet.cli import output as storing
+from unacorda.cli import output as storing
 
 COUNTS = "SELECT county, COUNT(*) AS n, AVG(age) AS mean_age FROM visits GROUP BY county"
 PERSON = ("--unit", "person", "--max-rows", "2")

@@ -1,4 +1,4 @@
-"""`tacet query --error` and `--level-weights`: budgets for wished errors, parts of levels."""
+"""`unacorda query --error` and `--level-weights`: budgets for wished errors, parts of levels."""
 
 # SPDX-License-Identifier: Apache-2.0
 

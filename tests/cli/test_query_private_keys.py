@@ -1,4 +1,4 @@
-"""`tacet query --private-keys`: keys that are found, and what is said of those that are not."""
+"""`unacorda query --private-keys`: keys that are found, and what is said of those that are not."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,4 +1,4 @@
-"""`tacet verify`: the table, codes, ledgers, and files that are no release."""
+"""`unacorda verify`: the table, codes, ledgers, and files that are no release."""
 
 # SPDX-License-Identifier: Apache-2.0
 

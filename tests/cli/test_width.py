@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
 
-from tacet.cli.show import Grid, estimate, number
+from unacorda.cli.show import Grid, estimate, number
 
 SIGNS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WIDE = (

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet import GDP, ApproxDP, PureDP, inference
-from tacet.bits import RandomBits, SeededBits
-from tacet.inference.designs import scaling
-from tacet.inference.local_devices import Device
-from tacet.inference.losses import Huber, LogCosh, Logistic
-from tacet.privacy.events import Event
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ApproxDP, PureDP, inference
+from unacorda.bits import RandomBits, SeededBits
+from unacorda.inference.designs import scaling
+from unacorda.inference.local_devices import Device
+from unacorda.inference.losses import Huber, LogCosh, Logistic
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["FITS", "LOSS", "NOTHING_TOLD", "Fit", "ends", "numbers_of", "released"]
 

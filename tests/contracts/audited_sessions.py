@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from tests.contracts.audited_fits import ends, numbers_of
 
-import tacet
-from tacet import GDP, ApproxDP, PureDP, SeededBits, inference
-from tacet.inference.losses import LogCosh
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.describing.description import Description
-from tacet.query.units import Unit
+import unacorda
+from unacorda import GDP, ApproxDP, PureDP, SeededBits, inference
+from unacorda.inference.losses import LogCosh
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.describing.description import Description
+from unacorda.query.units import Unit
 
 __all__ = ["DOORS", "Door", "described", "fits", "keys_found", "parts_asked"]
 
@@ -73,9 +73,11 @@ def keys_found(unit: Unit, *, max_groups: int) -> Callable[[Guarantee], Sample]:
 
         def sample(people: People, count: int) -> Any:
             table, bits = _copies(people, count), SeededBits(next(seeds))
-            found = tacet.private_keys(max_groups=max_groups)
-            with tacet.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
-                query = session.table("t").group_by("key", keys=found).agg(n=tacet.count_people())
+            found = unacorda.private_keys(max_groups=max_groups)
+            with unacorda.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
+                query = (
+                    session.table("t").group_by("key", keys=found).agg(n=unacorda.count_people())
+                )
                 told = session.evaluate(query, budget=budget).to_dicts()
             counts = np.full((count, len(PARTS)), ABSENT)
             for row in told:
@@ -93,12 +95,12 @@ def parts_asked(unit: Unit, *, max_parts: int) -> Callable[[Guarantee], Sample]:
 
     def of(budget: Guarantee) -> Sample:
         seeds = itertools.count(1)
-        owed = max_parts * (2 if unit.neighbors is tacet.ReplaceOne else 1)
+        owed = max_parts * (2 if unit.neighbors is unacorda.ReplaceOne else 1)
         each = budget * Fraction(1, owed)
 
         def sample(people: People, count: int) -> Any:
             table, bits = _copies(people, count), SeededBits(next(seeds))
-            with tacet.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
+            with unacorda.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
                 parts = session.split("part", keys=list(PARTS), budget=each, max_parts=max_parts)
                 told = [_counts(part, count, budget=each) for part in parts.values()]
                 assert session.spent == budget
@@ -110,9 +112,9 @@ def parts_asked(unit: Unit, *, max_parts: int) -> Callable[[Guarantee], Sample]:
     return of
 
 
-def _counts(part: tacet.Session, count: int, *, budget: Guarantee) -> Any:
+def _counts(part: unacorda.Session, count: int, *, budget: Guarantee) -> Any:
     groups = part.table("t").group_by("copy", keys=range(count))
-    told = part.evaluate(groups.agg(n=tacet.count()), budget=budget).to_arrow()
+    told = part.evaluate(groups.agg(n=unacorda.count()), budget=budget).to_arrow()
     assert told["copy"].to_pylist() == list(range(count))
     return told["n"].to_numpy()
 
@@ -123,9 +125,9 @@ def described(budget: Guarantee) -> Sample:
 
     def sample(values: Mapping[str, float], count: int) -> Any:
         table = pa.table({"who": list(values), "x": list(values.values())})
-        options: Any = {"unit": tacet.Person("who", max_rows=1), "bits": SeededBits(next(seeds))}
-        options["columns"] = {"x": tacet.Bounds(0, 10)}
-        with tacet.Session({"t": table}, budget=budget * count, **options) as session:
+        options: Any = {"unit": unacorda.Person("who", max_rows=1), "bits": SeededBits(next(seeds))}
+        options["columns"] = {"x": unacorda.Bounds(0, 10)}
+        with unacorda.Session({"t": table}, budget=budget * count, **options) as session:
             told = [session.describe("t", budget=budget) for _ in range(count)]
         return np.array([_looked_at(one) for one in told])
 
@@ -150,11 +152,11 @@ def fits(make: Callable[[Guarantee], Any]) -> Callable[[Guarantee], Sample]:
             who = np.arange(len(y))
             table = pa.table({"who": who, "a": x[:, 0], "b": x[:, 1], "y": y})
             told = []
-            with tacet.Session(
+            with unacorda.Session(
                 {"t": table},
-                unit=tacet.Person("who", max_rows=1, neighbors=tacet.ReplaceOne),
+                unit=unacorda.Person("who", max_rows=1, neighbors=unacorda.ReplaceOne),
                 budget=budget * count,
-                columns={"a": tacet.Bounds(-1, 1), "b": tacet.Bounds(-1, 1)},
+                columns={"a": unacorda.Bounds(-1, 1), "b": unacorda.Bounds(-1, 1)},
                 bits=SeededBits(next(seeds)),
             ) as session:
                 for _ in range(count):
@@ -180,8 +182,8 @@ def _with_eve(*keys: str, people: People = CROWD) -> People:
     return {**people, "eve": keys}
 
 
-PERSON = tacet.Person("who", max_groups=1, max_rows_per_group=1)
-REPLACEABLE = tacet.Person("who", max_rows=2, neighbors=tacet.ReplaceOne)
+PERSON = unacorda.Person("who", max_groups=1, max_rows_per_group=1)
+REPLACEABLE = unacorda.Person("who", max_rows=2, neighbors=unacorda.ReplaceOne)
 CROWDS = [dict.fromkeys(names, PARTS) for names in ("uvw", "uvwx", "uvwxy", "opqrstuvwxyz")]
 SPREAD = {f"{key}{number}": key for key in PARTS for number in range(8)}
 PAIRS = [
@@ -201,7 +203,7 @@ DOORS: Mapping[str, Door] = {
         **KEYS,
     ),
     "private keys, several a person": Door(
-        sample=keys_found(tacet.Person("who", max_rows=6), max_groups=6),
+        sample=keys_found(unacorda.Person("who", max_rows=6), max_groups=6),
         pairs=[(_with_eve(*PARTS, people=some), some) for some in CROWDS],
         **KEYS,
     ),
@@ -211,18 +213,18 @@ DOORS: Mapping[str, Door] = {
         **KEYS,
     ),
     "split": Door(
-        sample=parts_asked(tacet.Person("who", max_rows=1), max_parts=1),
+        sample=parts_asked(unacorda.Person("who", max_rows=1), max_parts=1),
         pairs=[(_with_eve(*IN_ALL), CROWD), (_with_eve("f"), CROWD)],
         **SPLIT,
     ),
     "split, several parts": Door(
-        sample=parts_asked(tacet.Person("who", max_rows=1), max_parts=3),
+        sample=parts_asked(unacorda.Person("who", max_rows=1), max_parts=3),
         pairs=[(_with_eve(*IN_ALL), CROWD)],
         **SPLIT,
     ),
     "split, people replaced": Door(
         sample=parts_asked(
-            tacet.Person("who", max_rows=1, neighbors=tacet.ReplaceOne), max_parts=1
+            unacorda.Person("who", max_rows=1, neighbors=unacorda.ReplaceOne), max_parts=1
         ),
         pairs=[(_with_eve("a"), _with_eve("f")), (_with_eve(*IN_ALL), _with_eve("f"))],
         **SPLIT,

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.units import Unit
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.units import Unit
 
 __all__ = ["FAR", "PAIRS", "REPLACED", "Pair", "People", "crowds", "released"]
 
@@ -89,7 +89,7 @@ def released(
 
     def side_by_side(people: People, count: int) -> Any:
         table, bits = _copies(people, count), SeededBits(next(seeds))
-        with tacet.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
+        with unacorda.Session({"t": table}, unit=unit, budget=budget, bits=bits) as session:
             keys = {"copy": range(count), "region": REGIONS}
             query = session.table("t").group_by("copy", "region", keys=keys).agg(answer=make())
             told = session.evaluate(query, budget=budget).to_arrow()
@@ -98,7 +98,7 @@ def released(
 
     def alone(people: People, count: int) -> Any:
         table, bits = _copies(people, 1), SeededBits(next(seeds))
-        with tacet.Session({"t": table}, unit=unit, budget=budget * count, bits=bits) as session:
+        with unacorda.Session({"t": table}, unit=unit, budget=budget * count, bits=bits) as session:
             groups = session.table("t").group_by("region", keys=list(REGIONS), margins="rollup")
             query = groups.agg(answer=make())
             told = [session.evaluate(query, budget=budget).to_arrow() for _ in range(count)]

@@ -8,7 +8,7 @@ import dataclasses
 
 import pytest
 
-from tacet.query import bounding
+from unacorda.query import bounding
 
 
 def groups_not_bound(patch: pytest.MonkeyPatch) -> None:

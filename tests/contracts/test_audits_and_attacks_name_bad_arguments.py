@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import PureDP, SeededBits, attacks, audit
-from tacet.errors import InvalidParameter
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda import PureDP, SeededBits, attacks, audit
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 DRAWN = np.random.default_rng(1)
 NUMBERS = [None, math.nan, math.inf, -math.inf, -1, 0, 0.5, 2, 10**400, True, 1j, Fraction(1, 2)]

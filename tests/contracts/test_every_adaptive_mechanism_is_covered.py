@@ -16,11 +16,11 @@ import pytest
 from tests.contracts.test_every_mechanism_is_covered import CountedBits, NoBits
 from tests.mechanisms.every_mechanism import NO_NUMBERS, ODD_NUMBERS
 
-from tacet import mechanisms
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive import Median, Quantile, Sum
-from tacet.privacy.event_codec import from_json, to_json
+from unacorda import mechanisms
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive import Median, Quantile, Sum
+from unacorda.privacy.event_codec import from_json, to_json
 
 MEDIAN = Median(lower=0, upper=10)
 GRID = mechanisms.geometric_grid(1, 10**6, ratio=2)

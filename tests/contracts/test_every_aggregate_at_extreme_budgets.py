@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from tests.query import neighbor_tables
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import Guarantee
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
 
 TABLE = pa.table(
     {
@@ -27,19 +27,19 @@ TABLE = pa.table(
 # One question of each family: the noise of the others differs in its numbers alone.
 MAKERS = {kind.__name__: next(iter(m.values())) for kind, m in neighbor_tables.AGGREGATES.items()}
 AMOUNTS = ("1e-300", "1e-155", "1e-100", "1e-30", "1e-16", "1e-9", "1e-4", "1e3", "1e6")
-KINDS = (tacet.PureDP, tacet.ZCDP, tacet.GDP)
+KINDS = (unacorda.PureDP, unacorda.ZCDP, unacorda.GDP)
 EVERY: list[Guarantee] = [kind(amount) for kind in KINDS for amount in AMOUNTS]
-EVERY += [tacet.ApproxDP(amount, "1e-6") for amount in AMOUNTS]
-QUICK: set[Guarantee] = {tacet.PureDP("1e-100"), tacet.ZCDP("1e-300"), tacet.PureDP("1e6")}
+EVERY += [unacorda.ApproxDP(amount, "1e-6") for amount in AMOUNTS]
+QUICK: set[Guarantee] = {unacorda.PureDP("1e-100"), unacorda.ZCDP("1e-300"), unacorda.PureDP("1e6")}
 
 
 @pytest.mark.parametrize(
     "budget", [b if b in QUICK else pytest.param(b, marks=pytest.mark.slow) for b in EVERY]
 )
 def test_it_is_refused_for_nothing_or_answers(budget: Guarantee) -> None:
-    unit = tacet.Person("who", max_rows=2, neighbors=tacet.ReplaceOne)
+    unit = unacorda.Person("who", max_rows=2, neighbors=unacorda.ReplaceOne)
     whole = budget * len(MAKERS)
-    with tacet.Session({"t": TABLE}, unit=unit, budget=whole, bits=SeededBits(1)) as session:
+    with unacorda.Session({"t": TABLE}, unit=unit, budget=whole, bits=SeededBits(1)) as session:
         for make in MAKERS.values():
             spent = session.spent
             query = session.table("t").group_by("region", keys=["a", "b"]).agg(answer=make())

@@ -22,37 +22,37 @@ from tests.contracts.audited_tables import FAR, PAIRS, REPLACED, Pair, crowds, r
 from tests.contracts.planted_in_bounds import groups_not_bound
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.audit import Finding, search
-from tacet.mechanisms.additive import DiscreteLaplace
-from tacet.privacy.guarantees import Guarantee
-from tacet.query import aggregates, bounding
-from tacet.query.aggregates import distinct, moments, quantiles
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.associations import Correlation, Covariance
-from tacet.query.aggregates.consistent import Consistent
-from tacet.query.aggregates.counts import Count, CountPeople
-from tacet.query.aggregates.distinct import CountDistinct
-from tacet.query.aggregates.every import EVERY
-from tacet.query.aggregates.extremes import Extreme
-from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
-from tacet.query.aggregates.histograms import EqualBins, Histogram
-from tacet.query.aggregates.moments import Mean
-from tacet.query.aggregates.quantiles import Quantile
-from tacet.query.aggregates.ratios import Ratio
-from tacet.query.aggregates.several import Quantiles, Spread
-from tacet.query.aggregates.shares import CountIf, Proportion
-from tacet.query.aggregates.sums import Clamp, Sum
-from tacet.query.aggregates.tops import Top
-from tacet.query.aggregates.totals import Total
-from tacet.query.aggregates.variances import Variance
-from tacet.query.aggregates.vectors import VectorSum
-from tacet.query.aggregates.weighted import WeightedMean
-from tacet.query.sensitivity import Sensitivity, of_counts, of_ranks, of_splits
-from tacet.query.units import Person, Reach, Unit
+import unacorda
+from unacorda.audit import Finding, search
+from unacorda.mechanisms.additive import DiscreteLaplace
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query import aggregates, bounding
+from unacorda.query.aggregates import distinct, moments, quantiles
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.associations import Correlation, Covariance
+from unacorda.query.aggregates.consistent import Consistent
+from unacorda.query.aggregates.counts import Count, CountPeople
+from unacorda.query.aggregates.distinct import CountDistinct
+from unacorda.query.aggregates.every import EVERY
+from unacorda.query.aggregates.extremes import Extreme
+from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
+from unacorda.query.aggregates.histograms import EqualBins, Histogram
+from unacorda.query.aggregates.moments import Mean
+from unacorda.query.aggregates.quantiles import Quantile
+from unacorda.query.aggregates.ratios import Ratio
+from unacorda.query.aggregates.several import Quantiles, Spread
+from unacorda.query.aggregates.shares import CountIf, Proportion
+from unacorda.query.aggregates.sums import Clamp, Sum
+from unacorda.query.aggregates.tops import Top
+from unacorda.query.aggregates.totals import Total
+from unacorda.query.aggregates.variances import Variance
+from unacorda.query.aggregates.vectors import VectorSum
+from unacorda.query.aggregates.weighted import WeightedMean
+from unacorda.query.sensitivity import Sensitivity, of_counts, of_ranks, of_splits
+from unacorda.query.units import Person, Reach, Unit
 
-PERSON = tacet.Person("who", max_rows=2)
-REPLACEABLE = tacet.Person("who", max_rows=2, neighbors=tacet.ReplaceOne)
+PERSON = unacorda.Person("who", max_rows=2)
+REPLACEABLE = unacorda.Person("who", max_rows=2, neighbors=unacorda.ReplaceOne)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,29 +73,29 @@ TWICE: dict[str, Any] = {
 }
 
 AUDITED: Mapping[type[Aggregate], Audited] = {
-    Count: Audited(ask=tacet.count),
-    CountPeople: Audited(ask=tacet.count_people),
-    Consistent: Audited(ask=tacet.count, pairs=PAIRS[:1], replaced=REPLACED[3:4], margins=True),
-    CountIf: Audited(ask=lambda: tacet.count_if("x > 2")),
-    Sum: Audited(ask=lambda: tacet.sum("x", -3, 10)),
-    Total: Audited(ask=lambda: tacet.sum("x"), **CROWDED, louder=8),
-    Mean: Audited(ask=lambda: tacet.mean("x", -3, 10)),
-    Proportion: Audited(ask=lambda: tacet.proportion("x > 2")),
-    Variance: Audited(ask=lambda: tacet.variance("x", 0, 10)),
-    Covariance: Audited(ask=lambda: tacet.covariance("x", "whole", (0, 10), (-4, 9))),
-    Correlation: Audited(ask=lambda: tacet.correlation("x", "whole", (0, 10), (-4, 9))),
-    WeightedMean: Audited(ask=lambda: tacet.weighted_mean("x", "whole", (-3, 10), (0, 9))),
-    VectorSum: Audited(ask=lambda: tacet.vector_sum(["x", "whole"], norm=3)),
-    Ratio: Audited(ask=lambda: tacet.ratio("x", "whole", (0, 10), (0, 9))),
-    Quantile: Audited(ask=lambda: tacet.median("x", 0, 10, steps=2)),
-    Quantiles: Audited(ask=lambda: tacet.quantiles("x", [0.25, 0.75], 0, 10, steps=2), louder=8),
-    Spread: Audited(ask=lambda: tacet.iqr("x", 0, 10, steps=2), louder=8),
-    Histogram: Audited(ask=lambda: tacet.histogram("x", [-3, 0, 0.1, 3, 10])),
-    EqualBins: Audited(ask=lambda: tacet.histogram("x", bins=3, lower=-10, upper=10, steps=8)),
-    CountDistinct: Audited(ask=lambda: tacet.count_distinct("x")),
-    Top: Audited(ask=lambda: tacet.top("note", 2, ["z", "", "abc", "-2", "none"])),
-    Extreme: Audited(ask=lambda: tacet.max("x", 0, 10, steps=2), **CROWDED, louder=8),
-    FoundBounds: Audited(ask=lambda: tacet.find_bounds("x"), **TWICE, louder=12),
+    Count: Audited(ask=unacorda.count),
+    CountPeople: Audited(ask=unacorda.count_people),
+    Consistent: Audited(ask=unacorda.count, pairs=PAIRS[:1], replaced=REPLACED[3:4], margins=True),
+    CountIf: Audited(ask=lambda: unacorda.count_if("x > 2")),
+    Sum: Audited(ask=lambda: unacorda.sum("x", -3, 10)),
+    Total: Audited(ask=lambda: unacorda.sum("x"), **CROWDED, louder=8),
+    Mean: Audited(ask=lambda: unacorda.mean("x", -3, 10)),
+    Proportion: Audited(ask=lambda: unacorda.proportion("x > 2")),
+    Variance: Audited(ask=lambda: unacorda.variance("x", 0, 10)),
+    Covariance: Audited(ask=lambda: unacorda.covariance("x", "whole", (0, 10), (-4, 9))),
+    Correlation: Audited(ask=lambda: unacorda.correlation("x", "whole", (0, 10), (-4, 9))),
+    WeightedMean: Audited(ask=lambda: unacorda.weighted_mean("x", "whole", (-3, 10), (0, 9))),
+    VectorSum: Audited(ask=lambda: unacorda.vector_sum(["x", "whole"], norm=3)),
+    Ratio: Audited(ask=lambda: unacorda.ratio("x", "whole", (0, 10), (0, 9))),
+    Quantile: Audited(ask=lambda: unacorda.median("x", 0, 10, steps=2)),
+    Quantiles: Audited(ask=lambda: unacorda.quantiles("x", [0.25, 0.75], 0, 10, steps=2), louder=8),
+    Spread: Audited(ask=lambda: unacorda.iqr("x", 0, 10, steps=2), louder=8),
+    Histogram: Audited(ask=lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10])),
+    EqualBins: Audited(ask=lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, steps=8)),
+    CountDistinct: Audited(ask=lambda: unacorda.count_distinct("x")),
+    Top: Audited(ask=lambda: unacorda.top("note", 2, ["z", "", "abc", "-2", "none"])),
+    Extreme: Audited(ask=lambda: unacorda.max("x", 0, 10, steps=2), **CROWDED, louder=8),
+    FoundBounds: Audited(ask=lambda: unacorda.find_bounds("x"), **TWICE, louder=12),
     RowsPerPerson: Audited(ask=lambda: RowsPerPerson(most=50), **TWICE, louder=8),
 }
 
@@ -128,7 +128,7 @@ def audited(
         explore, confirm = 200, 200
     return search(
         released(audit.ask, unit=unit, budget=spent or claim, margins=audit.margins),
-        audit.pairs if unit.neighbors is tacet.AddRemove else audit.replaced,
+        audit.pairs if unit.neighbors is unacorda.AddRemove else audit.replaced,
         claim=claim,
         explore=explore,
         confirm=confirm,
@@ -153,10 +153,10 @@ def test_one_without_an_audit_would_be_named() -> None:
 @pytest.mark.parametrize("kind", AUDITED)
 def test_every_audit_asks_its_aggregate(kind: type[Aggregate]) -> None:
     table = {"who": [1], "region": ["a"], "x": [1.5], "whole": [2], "note": ["z"]}
-    unit = tacet.Person("who", max_rows=2)
+    unit = unacorda.Person("who", max_rows=2)
     pandas = pytest.importorskip("pandas")
-    with tacet.Session(
-        {"t": pandas.DataFrame(table)}, unit=unit, budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": pandas.DataFrame(table)}, unit=unit, budget=unacorda.PureDP(1)
     ) as session:
         rows: Any = session.table("t")
         if AUDITED[kind].margins:
@@ -168,7 +168,7 @@ def test_every_audit_asks_its_aggregate(kind: type[Aggregate]) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", mostly_slow(AUDITED))
 def test_no_search_breaks_an_aggregate(kind: type[Aggregate]) -> None:
-    found = audited(AUDITED[kind], claim=tacet.PureDP(2))
+    found = audited(AUDITED[kind], claim=unacorda.PureDP(2))
     assert not found.violated, repr(found)
 
 
@@ -176,13 +176,13 @@ def test_no_search_breaks_an_aggregate(kind: type[Aggregate]) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", AUDITED)
 def test_no_search_breaks_an_aggregate_where_people_are_replaced(kind: type[Aggregate]) -> None:
-    found = audited(AUDITED[kind], unit=REPLACEABLE, claim=tacet.GDP(1))
+    found = audited(AUDITED[kind], unit=REPLACEABLE, claim=unacorda.GDP(1))
     assert not found.violated, repr(found)
 
 
 @pytest.mark.parametrize("kind", mostly_slow(AUDITED))
 def test_an_answer_bought_for_more_than_is_claimed_is_found(kind: type[Aggregate]) -> None:
-    claim = tacet.PureDP(2)
+    claim = unacorda.PureDP(2)
     found = audited(AUDITED[kind], claim=claim, spent=claim * AUDITED[kind].louder)
     assert found.violated, repr(found)
 
@@ -203,7 +203,7 @@ def _people_not_bound(patch: pytest.MonkeyPatch) -> None:
     def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
         return right(rows, unit=unit.found(1_000), salt=salt, **given)
 
-    patch.setattr("tacet.query.compile.bound_rows", wrong)
+    patch.setattr("unacorda.query.compile.bound_rows", wrong)
 
 
 def _clamped_too_far_out(patch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def _one_value_of_a_person(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(distinct, "of_counts", lambda _: of_counts(one))
 
 
-ONE_GROUP = tacet.Person("who", max_groups=1, max_rows_per_group=1)
+ONE_GROUP = unacorda.Person("who", max_groups=1, max_rows_per_group=1)
 FAULTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], type[Aggregate], Unit]] = {
     "half the noise": (_half_the_noise, Count, PERSON),
     "people not bound": (_people_not_bound, Sum, PERSON),
@@ -263,7 +263,7 @@ FAULTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], type[Aggregate]
 @pytest.mark.parametrize("name", mostly_slow(FAULTS))
 def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fault, kind, unit = FAULTS[name]
-    claim = tacet.PureDP(2)
+    claim = unacorda.PureDP(2)
     assert not audited(AUDITED[kind], unit=unit, claim=claim, confirm=600).violated
     fault(monkeypatch)
     found = audited(AUDITED[kind], unit=unit, claim=claim, confirm=4000)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tests.query import neighbor_moves, neighbor_tables, test_neighbors
 
-import tacet
-from tacet.query import units
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.every import EVERY as MEMBERS
-from tacet.query.aggregates.found import RowsPerPerson
+import unacorda
+from unacorda.query import units
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.every import EVERY as MEMBERS
+from unacorda.query.aggregates.found import RowsPerPerson
 
 
 def missing(members: typing.Iterable[type], registry: typing.Mapping[type, object]) -> set[str]:
@@ -46,42 +46,42 @@ def test_every_registered_question_is_asked(member: type) -> None:
 
 
 def test_every_public_aggregate_is_in_the_list() -> None:
-    """What `tacet` offers as a function that makes an aggregate is a member of the list."""
+    """What `unacorda` offers as a function that makes an aggregate is a member of the list."""
     made: list[Aggregate] = [
-        tacet.count(),
-        tacet.count_people(),
-        tacet.sum("x", 0, 1),
-        tacet.sum("x"),
-        tacet.mean("x", 0, 1),
-        tacet.median("x", 0, 1),
-        tacet.quantile("x", 0.5, 0, 1),
-        tacet.quantiles("x", [0.5], 0, 1),
-        tacet.iqr("x", 0, 1),
-        tacet.histogram("x", [0, 1]),
-        tacet.histogram("x", bins=2, lower=0, upper=1),
-        tacet.count_distinct("x"),
-        tacet.top("note", 1, ["z"]),
-        tacet.min("x", 0, 1),
-        tacet.max("x", 0, 1),
-        tacet.find_bounds("x"),
-        tacet.count_if("x > 1"),
-        tacet.proportion("x > 1"),
-        tacet.variance("x", 0, 1),
-        tacet.covariance("x", "whole", (0, 1), (0, 1)),
-        tacet.correlation("x", "whole", (0, 1), (0, 1)),
-        tacet.weighted_mean("x", "whole", (0, 1), (0, 1)),
-        tacet.ratio("x", "whole", (0, 1), (0, 1)),
-        tacet.stdev("x", 0, 1),
-        tacet.vector_sum(["x", "whole"], norm=1),
+        unacorda.count(),
+        unacorda.count_people(),
+        unacorda.sum("x", 0, 1),
+        unacorda.sum("x"),
+        unacorda.mean("x", 0, 1),
+        unacorda.median("x", 0, 1),
+        unacorda.quantile("x", 0.5, 0, 1),
+        unacorda.quantiles("x", [0.5], 0, 1),
+        unacorda.iqr("x", 0, 1),
+        unacorda.histogram("x", [0, 1]),
+        unacorda.histogram("x", bins=2, lower=0, upper=1),
+        unacorda.count_distinct("x"),
+        unacorda.top("note", 1, ["z"]),
+        unacorda.min("x", 0, 1),
+        unacorda.max("x", 0, 1),
+        unacorda.find_bounds("x"),
+        unacorda.count_if("x > 1"),
+        unacorda.proportion("x > 1"),
+        unacorda.variance("x", 0, 1),
+        unacorda.covariance("x", "whole", (0, 1), (0, 1)),
+        unacorda.correlation("x", "whole", (0, 1), (0, 1)),
+        unacorda.weighted_mean("x", "whole", (0, 1), (0, 1)),
+        unacorda.ratio("x", "whole", (0, 1), (0, 1)),
+        unacorda.stdev("x", 0, 1),
+        unacorda.vector_sum(["x", "whole"], norm=1),
     ]
     scope = neighbor_tables.empty_scope()
-    # The number of a person's rows is asked about by `tacet.auto` alone.
+    # The number of a person's rows is asked about by `unacorda.auto` alone.
     assert {type(aggregate.bound_to(scope)) for aggregate in made} == {*MEMBERS} - {RowsPerPerson}
 
 
 def test_every_unit_is_covered() -> None:
     covered = {
-        type(neighbor_tables.unit_of(("id",), limits=limits, neighbors=tacet.AddRemove))
+        type(neighbor_tables.unit_of(("id",), limits=limits, neighbors=unacorda.AddRemove))
         for _, limits in neighbor_moves.UNITS.values()
     }
     assert covered == set(typing.get_args(units.Unit))
@@ -92,10 +92,10 @@ def test_every_relation_of_tables_is_covered() -> None:
     listed = [mark.args for mark in function.pytestmark if mark.name == "parametrize"]
     (relations,) = (values for name, values in listed if name == "neighbors")
     allowed = set()
-    for relation in type(tacet.AddRemove):
+    for relation in type(unacorda.AddRemove):
         try:
-            tacet.Row(neighbors=relation)
-        except tacet.errors.InvalidParameter:
+            unacorda.Row(neighbors=relation)
+        except unacorda.errors.InvalidParameter:
             continue
         allowed.add(relation)
     asked = {getattr(relation, "values", (relation,))[0] for relation in relations}

@@ -10,29 +10,31 @@ import pytest
 from tests.query import neighbor_moves, neighbor_tables
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.every import EVERY
-from tacet.query.allocation import allocate
-from tacet.query.compile import compile_query
-from tacet.query.opening import scope_of
-from tacet.query.plan import Query
-from tacet.query.replay import question_of
-from tacet.query.rows import Rows, Table
-from tacet.query.units import Unit
+import unacorda
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.every import EVERY
+from unacorda.query.allocation import allocate
+from unacorda.query.compile import compile_query
+from unacorda.query.opening import scope_of
+from unacorda.query.plan import Query
+from unacorda.query.replay import question_of
+from unacorda.query.rows import Rows, Table
+from unacorda.query.units import Unit
 
 TYPES = {"pair": "BIGINT", "who": "BIGINT", "part": "VARCHAR", "region": "VARCHAR"}
 TYPES |= {"x": "DOUBLE", "whole": "BIGINT", "note": "VARCHAR", "unused": "BOOLEAN"}
 UNITS: dict[str, Unit] = {
-    "row": tacet.Row(),
-    "replaced row": tacet.Row(neighbors=tacet.ReplaceOne),
-    "person": tacet.Person("who", max_rows=3),
-    "replaced person of two columns": tacet.Person(
-        ("who", "part"), max_rows=1_000, neighbors=tacet.ReplaceOne
+    "row": unacorda.Row(),
+    "replaced row": unacorda.Row(neighbors=unacorda.ReplaceOne),
+    "person": unacorda.Person("who", max_rows=3),
+    "replaced person of two columns": unacorda.Person(
+        ("who", "part"), max_rows=1_000, neighbors=unacorda.ReplaceOne
     ),
-    "found": tacet.Person("who", max_rows=tacet.auto(budget=tacet.PureDP("1/3"), most=50)).found(7),
+    "found": unacorda.Person(
+        "who", max_rows=unacorda.auto(budget=unacorda.PureDP("1/3"), most=50)
+    ).found(7),
 }
-BUDGETS = (tacet.PureDP(1), tacet.ZCDP("1/7"), tacet.ApproxDP(1, "1e-6"))
+BUDGETS = (unacorda.PureDP(1), unacorda.ZCDP("1/7"), unacorda.ApproxDP(1, "1e-6"))
 
 
 def started(unit: Unit, *, text: bool = False) -> Query:
@@ -60,9 +62,9 @@ def test_the_list_is_all_there_is() -> None:
 @pytest.mark.parametrize("name", mostly_slow(neighbor_moves.EVERY, quick=15))
 def test_every_aggregate_comes_back(name: str) -> None:
     aggregate = neighbor_moves.EVERY[name]()
-    check(started(tacet.Person("who", max_rows=3)).agg(a=aggregate))
-    text = started(tacet.Row(), text=True).group_by("region", keys=["a", None])
-    check(text.agg(a=aggregate), tacet.PureDP(1))
+    check(started(unacorda.Person("who", max_rows=3)).agg(a=aggregate))
+    text = started(unacorda.Row(), text=True).group_by("region", keys=["a", None])
+    check(text.agg(a=aggregate), unacorda.PureDP(1))
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -74,4 +76,4 @@ def test_every_unit_and_step_comes_back(unit: str, pipeline: str) -> None:
     made = [make() for make in neighbor_moves.EVERY.values()]
     some = [aggregate for aggregate in made if aggregate.lines == 1][::5]
     chosen = {f"a{place}": aggregate for place, aggregate in enumerate(some)}
-    check(query.agg(**chosen), tacet.ZCDP(1))
+    check(query.agg(**chosen), unacorda.ZCDP(1))

@@ -19,12 +19,12 @@ import pytest
 from tests.contracts.audited_fits import FITS, NOTHING_TOLD, released
 from tests.tiers import mostly_slow
 
-from tacet import inference
-from tacet.audit import Finding, search
-from tacet.inference import distributions
-from tacet.inference.means import additive_noise
-from tacet.mechanisms.additive.real import Gaussian, Laplace
-from tacet.privacy.guarantees import Guarantee
+from unacorda import inference
+from unacorda.audit import Finding, search
+from unacorda.inference import distributions
+from unacorda.inference.means import additive_noise
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.privacy.guarantees import Guarantee
 
 
 def audited(name: str, *, spent: Guarantee | None = None) -> Finding:

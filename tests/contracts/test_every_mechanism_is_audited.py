@@ -18,9 +18,9 @@ from tests.contracts.test_every_adaptive_mechanism_is_covered import MADE, VALUE
 from tests.contracts.test_every_adaptive_mechanism_is_covered import make as adaptive
 from tests.mechanisms.every_mechanism import EVERY, make
 
-from tacet import SeededBits, accounting
-from tacet.audit import search
-from tacet.privacy.guarantees import ApproxDP
+from unacorda import SeededBits, accounting
+from unacorda.audit import search
+from unacorda.privacy.guarantees import ApproxDP
 
 DELTAS = (1e-2, 0.1, 0.3, 0.6)
 SCORES = ([1, 5, 3, 2], [2, 4, 4, 1])

@@ -20,12 +20,12 @@ from tests.mechanisms.response import test_report_timing
 from tests.mechanisms.retry import test_retry_timing
 from tests.tiers import mostly_slow
 
-from tacet import mechanisms
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.event_codec import from_json, to_json
+from unacorda import mechanisms
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.event_codec import from_json, to_json
 
-# Those of tacet.mechanisms.adaptive have a contract of their own beside this one.
+# Those of unacorda.mechanisms.adaptive have a contract of their own beside this one.
 CLASSES = {
     name
     for name in mechanisms.__all__

@@ -22,13 +22,13 @@ from tests.contracts.audited_sessions import DOORS
 from tests.contracts.planted_in_bounds import groups_not_bound
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import inference
-from tacet.audit import Finding, search
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy.guarantees import Guarantee
-from tacet.query import splitting
-from tacet.query.private_keys import KeyRule
+import unacorda
+from unacorda import inference
+from unacorda.audit import Finding, search
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query import splitting
+from unacorda.query.private_keys import KeyRule
 
 AGGREGATES = "test_every_aggregate_is_audited"
 
@@ -76,8 +76,8 @@ def fits_tables(source: str) -> set[str]:
 
 
 def test_all_that_a_session_can_be_asked_is_audited() -> None:
-    public = {name for name in dir(tacet.Session) if not name.startswith("_")}
-    asked = {name for name in public if callable(getattr(tacet.Session, name))}
+    public = {name for name in dir(unacorda.Session) if not name.startswith("_")}
+    asked = {name for name in public if callable(getattr(unacorda.Session, name))}
     assert asked == set(SPENDS) | set(FREE)
     assert not set(SPENDS) & set(FREE)
     for name in set(SPENDS.values()):
@@ -120,7 +120,7 @@ def _people_in_all_parts(patch: pytest.MonkeyPatch) -> None:
     def wrong(*given: Any, max_parts: int, **named: Any) -> Any:
         return right(*given, max_parts=6, **named)
 
-    patch.setattr("tacet.query.subsessions.parted", wrong)
+    patch.setattr("unacorda.query.subsessions.parted", wrong)
 
 
 def _hardly_any_noise(patch: pytest.MonkeyPatch) -> None:

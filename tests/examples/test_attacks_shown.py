@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.examples.running import lines_of, names_of
 
-from tacet import SeededBits
+from unacorda import SeededBits
 
 
 def run(name: str, tmp_path: Path) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.examples.running import names_of
 
-from tacet import SeededBits
+from unacorda import SeededBits
 
 
 @pytest.mark.slow

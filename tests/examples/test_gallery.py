@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tacet import plots
+from unacorda import plots
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "gallery.md").read_text()

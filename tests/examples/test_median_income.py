@@ -8,7 +8,7 @@ import re
 
 from tests.examples.running import lines_of, names_of
 
-from tacet.bits import SeededBits
+from unacorda.bits import SeededBits
 
 EXAMPLE = "median_income.py"
 

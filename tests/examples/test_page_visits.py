@@ -9,7 +9,7 @@ import re
 import numpy as np
 from tests.examples.running import lines_of, names_of
 
-from tacet.bits import SeededBits
+from unacorda.bits import SeededBits
 
 EXAMPLE = "page_visits.py"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.examples.running import lines_of, names_of
 
-from tacet import SeededBits
+from unacorda import SeededBits
 
 
 def drawn_to(path: Path) -> bool:

@@ -13,11 +13,11 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.inference.binomial import BinomialTest, tulap_cdf
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference.binomial import BinomialTest, tulap_cdf
+from unacorda.privacy.guarantees import Guarantee
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])

@@ -14,14 +14,14 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference import PCA, LogisticRegression
-from tacet.inference.ball_moments import ball_moments, in_ball
-from tacet.inference.noisy_sums import packed
-from tacet.mechanisms.additive.norms import KNorm
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference import PCA, LogisticRegression
+from unacorda.inference.ball_moments import ball_moments, in_ball
+from unacorda.inference.noisy_sums import packed
+from unacorda.mechanisms.additive.norms import KNorm
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy.guarantees import Guarantee
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -14,13 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
-from tacet.bits import ScriptedBits
-from tacet.errors import FitFailed, InvalidParameter, MissingBound
-from tacet.inference import CrossValidatedSearch, LogisticRegression, RidgeRegression
-from tacet.inference.noisy_sums import NoisySums
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
+from unacorda.bits import ScriptedBits
+from unacorda.errors import FitFailed, InvalidParameter, MissingBound
+from unacorda.inference import CrossValidatedSearch, LogisticRegression, RidgeRegression
+from unacorda.inference.noisy_sums import NoisySums
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

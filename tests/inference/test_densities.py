@@ -10,11 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tacet import GDP, PureDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.inference.records import Floats
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, PureDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference.records import Floats
+from unacorda.privacy.guarantees import Guarantee
 
 _M = 256
 _PLACES = np.arange(_M, dtype=np.float64)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ApproxDP, PureDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ApproxDP, PureDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
 
 
 def test_cells_hold_what_they_say() -> None:

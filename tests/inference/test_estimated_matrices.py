@@ -13,10 +13,10 @@ import numpy as np
 import pandas
 import pytest
 
-from tacet import GDP, ApproxDP, PureDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ApproxDP, PureDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 7])

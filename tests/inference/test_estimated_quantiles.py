@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference import quantiles
-from tacet.inference.budgets import selection_epsilon
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
-from tacet.privacy.estimates import Estimate
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference import quantiles
+from unacorda.inference.budgets import selection_epsilon
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.guarantees import Guarantee
 
 BOUNDS = {"lower": 0.0, "upper": 8.0}
 values = st.lists(st.integers(-1, 9), min_size=1, max_size=6)
@@ -79,7 +79,7 @@ def test_replacing_one_person_moves_no_loss_by_more_than_one(
 )
 @pytest.mark.parametrize("releases", [1, 3, 6])
 def test_releases_fit_into_the_budget(budget: Guarantee, releases: int) -> None:
-    from tacet import accounting, events
+    from unacorda import accounting, events
 
     event = events.Exponential(epsilon=selection_epsilon(budget, releases=releases)) * releases
     spent = {

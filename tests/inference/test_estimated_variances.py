@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.estimates import Estimate
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.guarantees import Guarantee
 
 
 @pytest.mark.parametrize("centre", [-1.0, -0.3, 0.0, 0.7, 1.0])

@@ -13,9 +13,9 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
-from tacet import GDP, ApproxDP, RenyiDP, inference
-from tacet.errors import InvalidParameter
-from tacet.inference.losses import LogCosh
+from unacorda import GDP, ApproxDP, RenyiDP, inference
+from unacorda.errors import InvalidParameter
+from unacorda.inference.losses import LogCosh
 
 # So much that no noise is seen: these checks are about the contract, not about accuracy.
 BUDGET = GDP(10**7)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import (
+from unacorda import (
     GDP,
     ZCDP,
     ApproxDP,
@@ -22,15 +22,15 @@ from tacet import (
     inference,
     mechanisms,
 )
-from tacet.inference import cross_validated, held_out, sparse
-from tacet.mechanisms.additive.integer import DiscreteLaplace
-from tacet.mechanisms.additive.norms import KNorm
-from tacet.mechanisms.additive.real import Gaussian, Laplace
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
-from tacet.mechanisms.selection.top import TopK
-from tacet.privacy import events
-from tacet.privacy.events import Event
-from tacet.privacy.guarantees import Guarantee
+from unacorda.inference import cross_validated, held_out, sparse
+from unacorda.mechanisms.additive.integer import DiscreteLaplace
+from unacorda.mechanisms.additive.norms import KNorm
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.mechanisms.selection.top import TopK
+from unacorda.privacy import events
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import Guarantee
 
 X = np.random.default_rng(1).normal(5, 1, 400)
 Y = np.random.default_rng(2).normal(5, 1, 300)

@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
-from tacet.errors import FitFailed, InvalidParameter, MissingBound
-from tacet.inference import (
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
+from unacorda.errors import FitFailed, InvalidParameter, MissingBound
+from unacorda.inference import (
     PCA,
     HeldOutSearch,
     LinearRegression,
@@ -25,11 +25,11 @@ from tacet.inference import (
     RidgeRegression,
     SparseRegression,
 )
-from tacet.inference.noisy_sums import NoisySums
-from tacet.inference.tries import runs_within, stop_of
-from tacet.mechanisms.retry.best import BestOf
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
+from unacorda.inference.noisy_sums import NoisySums
+from unacorda.inference.tries import runs_within, stop_of
+from unacorda.mechanisms.retry.best import BestOf
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -18,11 +18,11 @@ from sklearn.preprocessing import FunctionTransformer
 from tests.inference.watched_fits import Floats, watch, worst_rows
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.linear import LinearRegression
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.linear import LinearRegression
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy.guarantees import Guarantee
 
 SLOPES = np.array([1.0, -0.5, 0.25, 0.0])
 
@@ -279,7 +279,7 @@ def test_means_need_no_scikit_learn_and_models_say_which_extra() -> None:
     code = """
 import sys
 sys.modules["sklearn"] = None
-from tacet import errors, inference
+from unacorda import errors, inference
 inference.mean
 try:
     inference.LinearRegression

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, mechanisms
-from tacet.bits import ScriptedBits
-from tacet.errors import InvalidParameter
-from tacet.inference import frequency_randomizer, local_frequencies
-from tacet.inference.local_reports import NoisyCategories
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, mechanisms
+from unacorda.bits import ScriptedBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference import frequency_randomizer, local_frequencies
+from unacorda.inference.local_reports import NoisyCategories
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy.guarantees import Guarantee
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0, 6.0])

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
-from tacet.bits import ScriptedBits
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference import local_mean, mean_randomizer
-from tacet.inference.local_reports import NoisyNumber
-from tacet.mechanisms import Duchi, Hybrid, Laplace, Piecewise
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, ReplaceOne, SeededBits, accounting
+from unacorda.bits import ScriptedBits
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference import local_mean, mean_randomizer
+from unacorda.inference.local_reports import NoisyNumber
+from unacorda.mechanisms import Duchi, Hybrid, Laplace, Piecewise
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.6, 0.7, 1.0, 1.3, 2.0, 4.0, 8.0])

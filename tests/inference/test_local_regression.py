@@ -13,17 +13,17 @@ import pytest
 from scipy.special import expit
 from tests.inference.watched_fits import Floats, worst_rows
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
-from tacet.bits import ScriptedBits
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.designs import scaling
-from tacet.inference.local_devices import Device
-from tacet.inference.local_regression import dealt, shares
-from tacet.inference.local_reports import NoisyVector
-from tacet.inference.losses import Huber, LogCosh, Logistic, Loss
-from tacet.inference.noisy_sums import unpacked
-from tacet.mechanisms import Directions
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
+from unacorda.bits import ScriptedBits
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.designs import scaling
+from unacorda.inference.local_devices import Device
+from unacorda.inference.local_regression import dealt, shares
+from unacorda.inference.local_reports import NoisyVector
+from unacorda.inference.losses import Huber, LogCosh, Logistic, Loss
+from unacorda.inference.noisy_sums import unpacked
+from unacorda.mechanisms import Directions
+from unacorda.privacy.guarantees import Guarantee
 
 TRUTH = np.array([0.3, 0.8, -0.5])
 SCALES = scaling((-2.5, 2.5), features=2)
@@ -75,7 +75,7 @@ def test_no_vector_is_longer_than_its_ball(
 
 
 def test_noisy_vectors_are_cut_to_their_ball_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacet.mechanisms.additive.real import Gaussian
+    from unacorda.mechanisms.additive.real import Gaussian
 
     seen: list[Any] = []
     real = Gaussian.release

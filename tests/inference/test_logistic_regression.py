@@ -12,10 +12,10 @@ import pytest
 from scipy.special import expit
 from tests.inference.watched_fits import Floats, watch, worst_rows
 
-from tacet import GDP, ApproxDP, ReplaceOne, SeededBits, accounting
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.logistic import LogisticRegression
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ApproxDP, ReplaceOne, SeededBits, accounting
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.logistic import LogisticRegression
+from unacorda.privacy.guarantees import Guarantee
 
 TRUTH = np.array([0.3, 0.8, -0.5, 0.3, 0.0])
 

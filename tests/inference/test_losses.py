@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tacet.errors import InvalidParameter
-from tacet.inference.losses import (
+from unacorda.errors import InvalidParameter
+from unacorda.inference.losses import (
     Check,
     Huber,
     LogCosh,

@@ -14,13 +14,13 @@ from scipy import optimize
 from tests.inference.watched_fits import Floats, watch, worst_rows
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ApproxDP, ReplaceOne, SeededBits, accounting
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.losses import Huber, LogCosh, SmoothedHuber, Tukey
-from tacet.inference.m_estimator import MEstimator, RidgeRegression
-from tacet.inference.poisson import PoissonRegression
-from tacet.inference.quantile_regression import QuantileRegression
-from tacet.inference.row_values import cut
+from unacorda import GDP, ApproxDP, ReplaceOne, SeededBits, accounting
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.losses import Huber, LogCosh, SmoothedHuber, Tukey
+from unacorda.inference.m_estimator import MEstimator, RidgeRegression
+from unacorda.inference.poisson import PoissonRegression
+from unacorda.inference.quantile_regression import QuantileRegression
+from unacorda.inference.row_values import cut
 
 SLOPES = np.array([0.4, -0.3])
 

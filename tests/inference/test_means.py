@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.means import positive_part
-from tacet.privacy.estimates import Estimate
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.means import positive_part
+from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.guarantees import Guarantee
 
 BUDGETS = [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5), GDP(1), RenyiDP(8, 2)]
 

@@ -15,7 +15,7 @@ from scipy.special import expit, logsumexp
 from tests.inference.watched_fits import Floats, worst_rows
 from tests.tiers import mostly_slow
 
-from tacet import (
+from unacorda import (
     GDP,
     ZCDP,
     AddRemove,
@@ -27,15 +27,15 @@ from tacet import (
     accounting,
     inference,
 )
-from tacet.bits import ScriptedBits
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference import noisy_sgd
-from tacet.inference.designs import scaling
-from tacet.inference.losses import Huber, Logistic, Loss, Poisson
-from tacet.inference.noisy_sgd import NoisySGD, Squared, noise_for
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
+from unacorda.bits import ScriptedBits
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference import noisy_sgd
+from unacorda.inference.designs import scaling
+from unacorda.inference.losses import Huber, Logistic, Loss, Poisson
+from unacorda.inference.noisy_sgd import NoisySGD, Squared, noise_for
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
 
 BUDGET = ApproxDP(1, 1e-6)
 TRUTH = np.array([-1.0, 1.0, -0.5])

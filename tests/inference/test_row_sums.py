@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.inference.row_sums import BLOCK, ROUNDED, RowSum, row_sum, slack
-from tacet.mechanisms.additive.real import Gaussian
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference.row_sums import BLOCK, ROUNDED, RowSum, row_sum, slack
+from unacorda.mechanisms.additive.real import Gaussian
 
 
 def summed(x: np.ndarray, weights: np.ndarray, bound: Fraction) -> RowSum:

@@ -14,9 +14,9 @@ from scipy import optimize, special
 from tests.inference.watched_fits import Floats, watch, worst_rows
 from tests.tiers import mostly_slow
 
-from tacet import GDP, ApproxDP, ReplaceOne, SeededBits, accounting, inference
-from tacet.errors import InvalidParameter
-from tacet.inference.losses import Huber, LogCosh, Logistic, Poisson, Tukey
+from unacorda import GDP, ApproxDP, ReplaceOne, SeededBits, accounting, inference
+from unacorda.errors import InvalidParameter
+from unacorda.inference.losses import Huber, LogCosh, Logistic, Poisson, Tukey
 
 TRUTH = np.array([0.5, 0.4, -0.3])
 

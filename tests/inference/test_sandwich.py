@@ -9,8 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from tacet.inference.noisy_sums import Moment, packed, unpacked
-from tacet.inference.sandwich import Step, standard_errors
+from unacorda.inference.noisy_sums import Moment, packed, unpacked
+from unacorda.inference.sandwich import Step, standard_errors
 
 CURVATURE = np.array([[0.9, 0.3], [0.3, 0.4]])
 SCORES = np.array([[0.7, -0.1], [-0.1, 0.5]])

@@ -12,11 +12,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference.scalers import RobustScaler
-from tacet.inference.summaries import Summary
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting, inference
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.scalers import RobustScaler
+from unacorda.inference.summaries import Summary
+from unacorda.privacy.guarantees import Guarantee
 
 
 def normals(n: int, *, seed: int) -> Any:

@@ -12,9 +12,9 @@ import pandas
 import pytest
 from sklearn.base import clone, is_classifier
 
-from tacet import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.inference import (
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, ReplaceOne, SeededBits, accounting
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference import (
     LinearRegression,
     LogisticRegression,
     PoissonRegression,
@@ -23,9 +23,9 @@ from tacet.inference import (
     associations,
     sparse,
 )
-from tacet.inference.associations import UNIT, absolute_sums, best_by_labels, grid_values
-from tacet.mechanisms.selection.top import TopK
-from tacet.privacy.guarantees import Guarantee
+from unacorda.inference.associations import UNIT, absolute_sums, best_by_labels, grid_values
+from unacorda.mechanisms.selection.top import TopK
+from unacorda.privacy.guarantees import Guarantee
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

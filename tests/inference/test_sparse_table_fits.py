@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import GDP, ZCDP, AddRemove, ApproxDP, ReplaceOne, SeededBits, accounting, inference
-from tacet.inference.table_quartiles import table_quartiles
-from tacet.privacy.guarantees import Guarantee
-from tacet.privacy.neighbors import Neighbors
+import unacorda
+from unacorda import GDP, ZCDP, AddRemove, ApproxDP, ReplaceOne, SeededBits, accounting, inference
+from unacorda.inference.table_quartiles import table_quartiles
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.neighbors import Neighbors
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 QUIET = GDP(10**6)
@@ -55,9 +55,9 @@ def fitted(
 ) -> Any:
     options = {"n_features": 2} | more
     features = [name for name in table.columns if name.startswith("f")]
-    with tacet.Session(
+    with unacorda.Session(
         {"t": table},
-        unit=unit or tacet.Person("who", max_rows=1),
+        unit=unit or unacorda.Person("who", max_rows=1),
         budget=inner.budget,
         bits=SeededBits(seed),
     ) as session:
@@ -75,7 +75,7 @@ INNER = [(line, "y"), (logistic, "y > 3"), (counts, "greatest(floor(y), 0)")]
 def test_it_finds_and_fits_what_arrays_do(inner: Any, target: str, neighbors: Neighbors) -> None:
     # The scores of both are tens of deviations above the others'.
     table = people(8000, 12, {2: 1.0, 7: -0.8}, seed=1)
-    unit = tacet.Person("who", max_rows=1, neighbors=neighbors)
+    unit = unacorda.Person("who", max_rows=1, neighbors=neighbors)
     model = fitted(inner(GDP(2)), table, target=target, unit=unit)
     x, y = table[[f"f{j}" for j in range(12)]], table["y"]
     told = {"y": y, "y > 3": y > 3}.get(target, np.maximum(np.floor(y), 0))
@@ -132,7 +132,7 @@ def test_a_missing_feature_selects_as_the_middle_and_keeps_nobody_from_the_fit()
     assert model.coef_[1] == pytest.approx(2.0, abs=0.2)
 
 
-@pytest.mark.parametrize("unit", [tacet.Row(), tacet.Person("who", max_rows=3)], ids=str)
+@pytest.mark.parametrize("unit", [unacorda.Row(), unacorda.Person("who", max_rows=3)], ids=str)
 def test_rows_alone_and_several_of_a_person(unit: Any) -> None:
     table = people(9000, 6, {0: 1.0, 5: -1.0}, seed=5)
     table["who"] //= 3
@@ -163,7 +163,7 @@ def test_quartiles_are_those_of_the_column() -> None:
             )
 
     asks = Asks()
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=QUIET) as session:
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=QUIET) as session:
         session.fit(asks, "t", features=["x", "z"], target="y")
     # Half a thousandth of the range, but for three rows of four thousand.
     assert asks.found[0] == pytest.approx([48.0, 52.0], abs=0.7)
@@ -172,7 +172,7 @@ def test_quartiles_are_those_of_the_column() -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("unit", [tacet.Row(), tacet.Person("who", max_rows=1)], ids=str)
+@pytest.mark.parametrize("unit", [unacorda.Row(), unacorda.Person("who", max_rows=1)], ids=str)
 def test_intervals_cover_after_selection(unit: Any) -> None:
     # 3 features of 12 have an effect, 5 are selected: 2 by chance. 40 samples of 5 intervals at
     # 0.95: fewer than 168 of 200 with p < 1e-7.

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import GDP, AddRemove, ReplaceOne, SeededBits, inference
-from tacet.inference import losses
-from tacet.inference.loss_texts import EXPONENTIAL, curvature_text, exponential, score_text
-from tacet.inference.losses import Loss
-from tacet.privacy.neighbors import Neighbors
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Kind
+import unacorda
+from unacorda import GDP, AddRemove, ReplaceOne, SeededBits, inference
+from unacorda.inference import losses
+from unacorda.inference.loss_texts import EXPONENTIAL, curvature_text, exponential, score_text
+from unacorda.inference.losses import Loss
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Kind
 
 DRAWN = np.random.default_rng(1)
 N = 3000
@@ -82,8 +82,12 @@ MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
 def from_table(
     model: Any, target: str, *, unit: Any = None, table: Any = TABLE, seed: int = 1, **more: Any
 ) -> Any:
-    with tacet.Session(
-        {"t": table}, unit=unit or tacet.Row(), budget=model.budget, bits=SeededBits(seed), **more
+    with unacorda.Session(
+        {"t": table},
+        unit=unit or unacorda.Row(),
+        budget=model.budget,
+        bits=SeededBits(seed),
+        **more,
     ) as session:
         return session.fit(model, "t", features=["age", "school"], target=target)
 
@@ -98,7 +102,7 @@ def parameters(model: Any) -> Any:
 )
 def test_without_noise_a_table_gives_what_arrays_give(name: str, neighbors: Neighbors) -> None:
     target, made = MODELS[name]
-    unit = tacet.Person("who", max_rows=1, neighbors=neighbors)
+    unit = unacorda.Person("who", max_rows=1, neighbors=neighbors)
     ours = from_table(made(budget=QUIET), target, unit=unit)
     theirs = made(budget=QUIET, bits=SeededBits(2)).fit(X, TARGETS[target])
     scale = np.abs(parameters(theirs)) + theirs.sampling_error_
@@ -136,9 +140,9 @@ def test_missing_numbers_make_a_row_count_nowhere() -> None:
 
 def test_declared_bounds_stand_in_for_those_of_the_model() -> None:
     columns = {
-        "age": tacet.Bounds(10, 70),
-        "school": tacet.Bounds(0, 24),
-        "wage": tacet.Bounds(-100, 200),
+        "age": unacorda.Bounds(10, 70),
+        "school": unacorda.Bounds(0, 24),
+        "wage": unacorda.Bounds(-100, 200),
     }
     model = inference.LinearRegression(budget=QUIET)
     ours = from_table(model, "wage", columns=columns)
@@ -265,7 +269,7 @@ def test_intervals_from_a_table_cover() -> None:
         x = drawn.normal([40, 12], [10, 3], size=(1500, 2))
         y = 5 + x @ [0.2, 1.5] + 4 * drawn.standard_t(4, size=1500)
         tables.append(pa.table({"age": x[:, 0], "school": x[:, 1], "wage": y}))
-    wide, narrow = covered(tables, tacet.Row())
+    wide, narrow = covered(tables, unacorda.Row())
     # 5 deviations of 150 fits with two slopes that hang together; a root of 3 less covers .74.
     assert wide >= 0.95 - 5 * np.sqrt(0.95 * 0.05 / 150)
     assert narrow <= 0.74 + 5 * np.sqrt(0.74 * 0.26 / 150)
@@ -276,7 +280,7 @@ def test_intervals_from_a_table_cover() -> None:
 def test_intervals_cover_when_the_rows_of_a_person_agree() -> None:
     drawn = np.random.default_rng(6)
     tables = [grouped(1500, drawn, alike=True) for _ in range(100)]
-    wide, narrow = covered(tables, tacet.Person("who", max_rows=3))
+    wide, narrow = covered(tables, unacorda.Person("who", max_rows=3))
     assert wide >= 0.95 - 5 * np.sqrt(0.95 * 0.05 / 100)
     # Errors that take rows for people would be a root of 3 narrower, but for the noise.
     assert narrow < 0.95

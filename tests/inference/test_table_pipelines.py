@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import GDP, ZCDP, ApproxDP, RenyiDP, SeededBits, accounting, inference
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
+import unacorda
+from unacorda import GDP, ZCDP, ApproxDP, RenyiDP, SeededBits, accounting, inference
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
 
 DRAWN = np.random.default_rng(1)
 N = 3000
@@ -41,8 +41,8 @@ def sparse(budget: Guarantee) -> inference.SparseRegression:
 
 
 def fitted(pipeline: Any, *, budget: Guarantee, unit: Any = None, table: Any = TABLE) -> Any:
-    unit = unit or tacet.Person("who", max_rows=1)
-    with tacet.Session({"t": table}, unit=unit, budget=budget, bits=SeededBits(1)) as session:
+    unit = unit or unacorda.Person("who", max_rows=1)
+    with unacorda.Session({"t": table}, unit=unit, budget=budget, bits=SeededBits(1)) as session:
         found = session.fit(pipeline, "t", features=["age", "school"], target="wage")
         assert found is pipeline
         assert all(
@@ -95,7 +95,7 @@ def test_its_steps_cost_their_budgets_and_the_account_their_sum(budget: Guarante
 
 def test_a_fit_that_fails_in_its_rehearsal_leaves_the_steps_as_they_were() -> None:
     steps = scaler(GDP(1)), inference.LinearRegression(budget=GDP(1), target_bounds=(0, 70))
-    with pytest.raises(tacet.errors.MissingBound, match="feature_bounds"):
+    with pytest.raises(unacorda.errors.MissingBound, match="feature_bounds"):
         fitted(make_pipeline(*steps), budget=GDP(2))
     assert not hasattr(steps[0], "center_")
 
@@ -105,7 +105,7 @@ def test_a_step_that_passes_all_through_costs_nothing() -> None:
     assert fitted(pipeline, budget=GDP(1))[-1].coef_.shape == (2,)
 
 
-@pytest.mark.parametrize("unit", [tacet.Row(), tacet.Person("who", max_rows=1)], ids=str)
+@pytest.mark.parametrize("unit", [unacorda.Row(), unacorda.Person("who", max_rows=1)], ids=str)
 def test_a_sparse_regression_selects_among_standardised_features(unit: Any) -> None:
     budget = GDP(4)
     pipeline = make_pipeline(scaler(budget / 4), sparse(budget - budget / 4))

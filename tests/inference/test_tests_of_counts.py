@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import GDP, PureDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, PureDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
 
 SHARES = [0.1, 0.2, 0.3, 0.4]
 

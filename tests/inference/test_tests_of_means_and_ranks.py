@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from tacet import GDP, PureDP, inference
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.privacy.guarantees import Guarantee
+from unacorda import GDP, PureDP, inference
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.privacy.guarantees import Guarantee
 
 Ask = Callable[[np.random.Generator, Guarantee, float], float]
 

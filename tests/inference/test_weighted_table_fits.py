@@ -13,8 +13,8 @@ import pytest
 from tests.inference.test_table_fits import BOUNDS, MODELS, QUIET, TABLE, TARGETS, X, parameters
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import GDP, ReplaceOne, SeededBits, inference
+import unacorda
+from unacorda import GDP, ReplaceOne, SeededBits, inference
 
 DRAWN = np.random.default_rng(11)
 N = len(X)
@@ -22,9 +22,9 @@ WEIGHTS = DRAWN.random(N) * np.where(X[:, 0] > 40, 1.0, 0.3)
 
 
 def from_table(model: Any, target: str, weights: Any, *, table: Any = TABLE, **more: Any) -> Any:
-    given: dict[str, Any] = {"unit": tacet.Person("who", max_rows=1), "bits": SeededBits(1)}
+    given: dict[str, Any] = {"unit": unacorda.Person("who", max_rows=1), "bits": SeededBits(1)}
     weighed = table.append_column("survey", pa.array(weights, pa.float64()))
-    with tacet.Session({"t": weighed}, budget=model.budget, **given | more) as session:
+    with unacorda.Session({"t": weighed}, budget=model.budget, **given | more) as session:
         return session.fit(
             model, "t", features=["age", "school"], target=target, weight="survey * 1"
         )
@@ -61,7 +61,7 @@ def test_a_condition_is_a_weight_that_leaves_rows_out() -> None:
     target, made = MODELS["linear"]
     fits = []
     for query, weight in (("true", "age < 40"), ("age < 40", None)):
-        with tacet.Session({"t": TABLE}, unit=tacet.Row(), budget=QUIET) as session:
+        with unacorda.Session({"t": TABLE}, unit=unacorda.Row(), budget=QUIET) as session:
             fits.append(
                 session.fit(
                     made(budget=QUIET),
@@ -98,7 +98,7 @@ def test_noise_in_the_sum_of_weights_counts_beside_a_penalty() -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, ReplaceOne])
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, ReplaceOne])
 def test_weighted_intervals_from_a_table_cover(neighbors: Any) -> None:
     drawn, covered = np.random.default_rng(12), []
     truth = np.array([0.2, 1.5])
@@ -115,7 +115,7 @@ def test_weighted_intervals_from_a_table_cover(neighbors: Any) -> None:
         model = inference.LinearRegression(
             budget=GDP(2), feature_bounds=BOUNDS, target_bounds=(0, 70)
         )
-        unit = tacet.Row(neighbors=neighbors)
+        unit = unacorda.Row(neighbors=neighbors)
         fit = from_table(model, "wage", weights, table=table, unit=unit, bits=SeededBits(seed))
         low, high = fit.conf_int()[1:].T
         covered.append(np.mean((low <= truth) & (high >= truth)))

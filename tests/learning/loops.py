@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import SeededBits
-from tacet.learning import GradientCanaries
+from unacorda import SeededBits
+from unacorda.learning import GradientCanaries
 
 torch: Any = pytest.importorskip("torch")
 

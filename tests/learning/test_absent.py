@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tacet import learning
-from tacet.errors import MissingExtra
+from unacorda import learning
+from unacorda.errors import MissingExtra
 
 
 def test_importing_it_does_not_import_torch() -> None:
-    code = "import sys, tacet.learning; print('torch' in sys.modules)"
+    code = "import sys, unacorda.learning; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -39,5 +39,5 @@ def test_every_function_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) ->
         lambda: learning.watch(None, []),
     ]
     for call in calls:
-        with pytest.raises(MissingExtra, match=r"pip install 'tacet\[learning\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[learning\]'"):
             call()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import SeededBits, audit, learning
-from tacet.errors import InvalidParameter
+from unacorda import SeededBits, audit, learning
+from unacorda.errors import InvalidParameter
 
 torch: Any = pytest.importorskip("torch")
 

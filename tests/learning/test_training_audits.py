@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import SeededBits, accounting, audit, events, learning
+from unacorda import SeededBits, accounting, audit, events, learning
 
 torch: Any = pytest.importorskip("torch")
 

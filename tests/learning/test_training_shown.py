@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.examples.running import lines_of, names_of
 
-from tacet import SeededBits
+from unacorda import SeededBits
 
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")

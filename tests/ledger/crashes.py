@@ -30,12 +30,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
-from tacet.errors import BudgetExceeded
-from tacet.ledger.entries import Reservation
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.events import Pure
-from tacet.privacy.guarantees import PureDP, guarantee_from_json
+from unacorda.errors import BudgetExceeded
+from unacorda.ledger.entries import Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.events import Pure
+from unacorda.privacy.guarantees import PureDP, guarantee_from_json
 
 __all__ = ["BUDGET", "DATASET", "check", "main", "random_kills"]
 
@@ -178,15 +178,20 @@ def _stack(url: str, note: Note) -> Question:
     """A question to a session, answered into the caller's hand."""
     import pandas as pd
 
-    import tacet
+    import unacorda
 
     frame = pd.DataFrame({"x": [1, 2, 3]})
 
     def answered(ledger: Ledger, budget: PureDP) -> str:
-        with tacet.Session(
-            {"t": frame}, unit=tacet.Row(), budget=BUDGET, dataset=DATASET, ledger=ledger, threads=1
+        with unacorda.Session(
+            {"t": frame},
+            unit=unacorda.Row(),
+            budget=BUDGET,
+            dataset=DATASET,
+            ledger=ledger,
+            threads=1,
         ) as session:
-            query = session.table("t").agg(n=tacet.count())
+            query = session.table("t").agg(n=unacorda.count())
             return session.evaluate(query, budget=budget).to_json()
 
     def question(begun: Callable[[], None]) -> None:

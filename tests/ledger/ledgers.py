@@ -10,10 +10,10 @@ from typing import Any
 
 from tests.postgres_server import empty_schema
 
-from tacet.ledger.entries import Reservation
-from tacet.ledger.ledger import Ledger
-from tacet.privacy.events import Laplace
-from tacet.privacy.guarantees import Guarantee
+from unacorda.ledger.entries import Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.privacy.events import Laplace
+from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["DURABLE", "EVENT", "KINDS", "TERMS", "address", "reserve"]
 

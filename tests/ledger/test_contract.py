@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import EVENT, KINDS, TERMS, address, reserve
 
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from tacet.ledger.entries import Reservation
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.event_codec import from_json
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_json
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from unacorda.ledger.entries import Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_json
 
 
 @pytest.fixture(params=KINDS)
@@ -234,7 +234,7 @@ def test_seeded_noise_is_for_ledgers_that_forget(ledger: Ledger) -> None:
 
 
 def test_names_are_text_and_nothing_else(ledger: Ledger) -> None:
-    name = "visits'; DROP TABLE tacet_entries; -- ü"
+    name = "visits'; DROP TABLE unacorda_entries; -- ü"
     ledger.open_account(name, PureDP(1), {"unit": 'person\'s "id"'})
     reserve(ledger, PureDP(0.5), dataset=name, analyst="o'hara", purpose="")
     assert ledger.entries(name)[0].analyst == "o'hara"
@@ -355,7 +355,7 @@ def test_notes_that_no_database_keeps_are_refused_by_all(ledger: Ledger, note: s
 def test_clocks_may_jump(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.open_account("visits", PureDP(1), TERMS)
     times = iter(["2031-01-01T00:00:00+00:00", "1970-01-01T00:00:00+00:00", "2031-01-01T00:00:00"])
-    monkeypatch.setattr("tacet.ledger.chain._now", lambda: next(times))
+    monkeypatch.setattr("unacorda.ledger.chain._now", lambda: next(times))
     reserve(ledger, PureDP(0.4))
     reserve(ledger, PureDP(0.4))
     with pytest.raises(BudgetExceeded):

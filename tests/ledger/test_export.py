@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.ledger.ledgers import KINDS, TERMS, address, reserve
 
-from tacet.errors import LedgerMismatch
-from tacet.ledger.export import export_account, read_export, verify_export
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.guarantees import PureDP
+from unacorda.errors import LedgerMismatch
+from unacorda.ledger.export import export_account, read_export, verify_export
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.guarantees import PureDP
 
 
 def exported(kind: str, folder: Path) -> list[str]:
@@ -59,8 +59,8 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
         ["[]"],
         ["{}"],
         ["null"],
-        ['{"format": "tacet ledger export 2"}'],
-        ['{"format": "tacet ledger export 1"}'],
+        ['{"format": "unacorda ledger export 2"}'],
+        ['{"format": "unacorda ledger export 1"}'],
         ["[" * 100_000],
     ],
 )

@@ -17,13 +17,13 @@ import pytest
 from tests.ledger.ledgers import TERMS, reserve
 from tests.postgres_server import empty_schema, server
 
-from tacet.errors import InvalidParameter, LedgerFailed, LedgerMismatch
-from tacet.ledger.entries import Reservation
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.sqlite import SqliteStore
-from tacet.ledger.tables import TableTransaction
-from tacet.privacy.guarantees import PureDP
+from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
+from unacorda.ledger.entries import Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.sqlite import SqliteStore
+from unacorda.ledger.tables import TableTransaction
+from unacorda.privacy.guarantees import PureDP
 
 TENTH = PureDP("0.1")
 
@@ -48,9 +48,9 @@ def test_a_full_database_is_an_error_and_room_mends_it(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import resource, signal, sys
-from tacet.errors import LedgerFailed
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.guarantees import PureDP
+from unacorda.errors import LedgerFailed
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.guarantees import PureDP
 from tests.ledger.ledgers import TERMS, reserve
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = open_ledger(sys.argv[1])
@@ -92,7 +92,7 @@ def test_a_disk_without_room_for_the_log_tears_nothing(tmp_path: Path) -> None:
 def test_a_file_that_another_holds_is_waited_for_and_then_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacet.ledger.sqlite._WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("unacorda.ledger.sqlite._WAIT_SECONDS", 0.2)
     ledger = open_ledger(f"sqlite:///{tmp_path}/budget.db")
     ledger.open_account("visits", PureDP(1), TERMS)
     with contextlib.closing(sqlite3.connect(tmp_path / "budget.db")) as other:
@@ -189,14 +189,14 @@ def test_a_server_that_crashes_keeps_what_it_acknowledged(kept: Ledger) -> None:
 def test_a_row_that_another_holds_is_waited_for_and_then_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tacet.ledger.postgres._WAIT_SECONDS", 1)
+    monkeypatch.setattr("unacorda.ledger.postgres._WAIT_SECONDS", 1)
     url = empty_schema()
     schema = url.rpartition("%3D")[2]
     with contextlib.closing(open_ledger(url)) as ledger:
         for dataset in ("visits", "births"):
             ledger.open_account(dataset, PureDP(1), TERMS)
         with contextlib.closing(server().connect()) as other, other.transaction():
-            held = f"SELECT * FROM {schema}.tacet_accounts WHERE dataset = 'visits' FOR UPDATE"
+            held = f"SELECT * FROM {schema}.unacorda_accounts WHERE dataset = 'visits' FOR UPDATE"
             other.execute(held.encode())
             with pytest.raises(LedgerFailed, match="lock timeout"):
                 reserve(ledger, TENTH)
@@ -241,7 +241,11 @@ def test_commits_wait_for_the_disk_whatever_the_role_says() -> None:
 @pytest.mark.parametrize("statement", ["UPDATE {} SET {} = {}", "DELETE FROM {}", "TRUNCATE {}"])
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("tacet_entries", "spent"), ("tacet_accounts", "budget"), ("tacet_schema", "version")],
+    [
+        ("unacorda_entries", "spent"),
+        ("unacorda_accounts", "budget"),
+        ("unacorda_schema", "version"),
+    ],
 )
 def test_the_server_refuses_to_change_lines(table: str, column: str, statement: str) -> None:
     import psycopg
@@ -258,7 +262,7 @@ def test_the_server_refuses_to_change_lines(table: str, column: str, statement: 
 
 def test_verify_finds_what_was_changed_by_force_there_too() -> None:
     url = empty_schema()
-    table = f"{url.rpartition('%3D')[2]}.tacet_entries"
+    table = f"{url.rpartition('%3D')[2]}.unacorda_entries"
     with contextlib.closing(open_ledger(url)) as ledger:
         ledger.open_account("visits", PureDP(1), TERMS)
         for _ in range(3):
@@ -282,8 +286,8 @@ def test_a_password_is_in_no_message(tmp_path: Path) -> None:
 
 
 def test_a_missing_driver_names_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacet.errors import MissingExtra
+    from unacorda.errors import MissingExtra
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"tacet\[postgres\]"):
+    with pytest.raises(MissingExtra, match=r"unacorda\[postgres\]"):
         open_ledger("postgresql://localhost/budgets")

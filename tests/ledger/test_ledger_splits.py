@@ -18,14 +18,14 @@ from tests.ledger.ledgers import DURABLE, KINDS, TERMS, address, reserve
 from tests.postgres_server import empty_schema, server
 from tests.tiers import mostly_slow
 
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from tacet.ledger.chain import account_digest, entry_digest
-from tacet.ledger.entries import Entry, Part, Reservation, Split
-from tacet.ledger.export import export_account, verify_export
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.replay import verify_entries
-from tacet.privacy.guarantees import (
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from unacorda.ledger.chain import account_digest, entry_digest
+from unacorda.ledger.entries import Entry, Part, Reservation, Split
+from unacorda.ledger.export import export_account, verify_export
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.replay import verify_entries
+from unacorda.privacy.guarantees import (
     GDP,
     ZCDP,
     ApproxDP,
@@ -349,9 +349,9 @@ def test_what_was_changed_behind_its_back_is_not_built_upon() -> None:
         for key in "aab":
             reserve(ledger, PureDP(1), part=part(of, key))
         with contextlib.closing(server().connect()) as behind:
-            behind.execute(f"ALTER TABLE {name}.tacet_entries DISABLE TRIGGER ALL".encode())
+            behind.execute(f"ALTER TABLE {name}.unacorda_entries DISABLE TRIGGER ALL".encode())
             little = PureDP("0.1").to_json()
-            changed = f"UPDATE {name}.tacet_entries SET part_charge = %s WHERE sequence = 2"
+            changed = f"UPDATE {name}.unacorda_entries SET part_charge = %s WHERE sequence = 2"
             behind.execute(changed.encode(), [little])
         with contextlib.closing(open_ledger(url)) as other:
             for _ in range(2):
@@ -367,14 +367,14 @@ def test_schema_2_on_a_server_is_migrated() -> None:
         reserve(ledger, PureDP(1))
     with contextlib.closing(server().connect()) as behind:  # as schema 2 was
         for statement in (
-            f"DROP INDEX {name}.tacet_splits",
+            f"DROP INDEX {name}.unacorda_splits",
             *(
-                f"ALTER TABLE {name}.tacet_entries DROP COLUMN {column}"
+                f"ALTER TABLE {name}.unacorda_entries DROP COLUMN {column}"
                 for column in ("split", "part", "part_charge", "definition")
             ),
-            f"ALTER TABLE {name}.tacet_schema DISABLE TRIGGER ALL",
-            f"UPDATE {name}.tacet_schema SET version = 2",
-            f"ALTER TABLE {name}.tacet_schema ENABLE TRIGGER ALL",
+            f"ALTER TABLE {name}.unacorda_schema DISABLE TRIGGER ALL",
+            f"UPDATE {name}.unacorda_schema SET version = 2",
+            f"ALTER TABLE {name}.unacorda_schema ENABLE TRIGGER ALL",
         ):
             behind.execute(statement.encode())
     books = []

@@ -15,8 +15,8 @@ import pytest
 from tests.ledger.ledgers import DURABLE, address
 from tests.tiers import mostly_slow
 
-from tacet.errors import InvalidParameter
-from tacet.ledger.opening import open_ledger
+from unacorda.errors import InvalidParameter
+from unacorda.ledger.opening import open_ledger
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_ledger_in_memory_is_not_copied() -> None:
 
 FORK = """
 import os
-from tacet.errors import LedgerMismatch
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.events import Pure
-from tacet.privacy.guarantees import PureDP
+from unacorda.errors import LedgerMismatch
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.events import Pure
+from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
 ledger.open_account("visits", PureDP(1), {})
 def reserve():
@@ -104,9 +104,9 @@ def test_a_forked_child_spends_from_a_file_only(tmp_path: Path, durable: bool, s
 
 FORKS_BESIDE_THREADS = """
 import os, sys, threading, time
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.events import Pure
-from tacet.privacy.guarantees import PureDP
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.events import Pure
+from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
 ledger.open_account("visits", PureDP(1000), {})
 class Slow:  # a child of a thread that imports can not import that again
@@ -151,8 +151,8 @@ def test_forks_in_the_middle_of_threads_share_one_budget(tmp_path: Path, kind: s
 
 FORKS_IN_THE_MIDDLE = """
 import os, threading
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.guarantees import PureDP
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger(URL)
 ledger.open_account("visits", PureDP(1), {})
 entered, leave = threading.Event(), threading.Event()
@@ -201,14 +201,14 @@ def test_a_fork_waits_for_the_transactions_of_other_threads(tmp_path: Path, kind
 
 def test_memory_needs_no_database_package() -> None:
     code = (
-        "import sys; from tacet.ledger.opening import open_ledger; open_ledger(None); "
+        "import sys; from unacorda.ledger.opening import open_ledger; open_ledger(None); "
         "sys.exit('sqlalchemy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_room_has_a_face_that_loads_lazily() -> None:
-    import tacet.ledger as room
+    import unacorda.ledger as room
 
     assert dir(room) == sorted(room.__all__)
     for name in room.__all__:

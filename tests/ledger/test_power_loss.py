@@ -15,10 +15,10 @@ import pytest
 from tests.ledger.ledgers import TERMS, reserve
 from tests.tiers import mostly_slow
 
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.sqlite import SqliteStore
-from tacet.privacy.guarantees import PureDP
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.sqlite import SqliteStore
+from unacorda.privacy.guarantees import PureDP
 
 HEADER, FRAME, PAGE = 32, 24 + 4096, 4096
 ENTRIES = 7

@@ -12,16 +12,16 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from tests.ledger.ledgers import TERMS, reserve
 
-from tacet.accounting import epsilon
-from tacet.accounting.odometers import Odometer
-from tacet.errors import InvalidParameter, LedgerMismatch
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.pricing import odometer, reprice
-from tacet.privacy.events import Event, Exponential, Gaussian, Laplace, Pure
-from tacet.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne
-from tacet.privacy.relations import zcdp_of
+from unacorda.accounting import epsilon
+from unacorda.accounting.odometers import Odometer
+from unacorda.errors import InvalidParameter, LedgerMismatch
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.pricing import odometer, reprice
+from unacorda.privacy.events import Event, Exponential, Gaussian, Laplace, Pure
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne
+from unacorda.privacy.relations import zcdp_of
 
 QUIET = Gaussian(noise_multiplier=10)
 

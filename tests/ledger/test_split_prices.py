@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
 
-from tacet.accounting import epsilon
-from tacet.accounting.odometers import Odometer
-from tacet.ledger.entries import Part, Split
-from tacet.ledger.histories import met, standing
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.pricing import odometer, reprice
-from tacet.privacy.events import Event, Exponential, Gaussian, Laplace
-from tacet.privacy.guarantees import ZCDP, Guarantee, PureDP
+from unacorda.accounting import epsilon
+from unacorda.accounting.odometers import Odometer
+from unacorda.ledger.entries import Part, Split
+from unacorda.ledger.histories import met, standing
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.pricing import odometer, reprice
+from unacorda.privacy.events import Event, Exponential, Gaussian, Laplace
+from unacorda.privacy.guarantees import ZCDP, Guarantee, PureDP
 
 LOUD, QUIET = Laplace(noise_multiplier=1), Exponential(epsilon=1)
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
-from tacet.ledger.entries import Part, Reservation
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.sqlite import SqliteStore
-from tacet.ledger.tables import TABLES
-from tacet.privacy.events import Pure
-from tacet.privacy.guarantees import PureDP
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
+from unacorda.ledger.entries import Part, Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.sqlite import SqliteStore
+from unacorda.ledger.tables import TABLES
+from unacorda.privacy.events import Pure
+from unacorda.privacy.guarantees import PureDP
 
 TERMS = {"unit": "person"}
 DATA = Path(__file__).parents[1] / "data"
@@ -70,9 +70,9 @@ def test_a_crash_between_reserve_and_commit_keeps_the_charge(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path}/budget.db"
     code = f"""
 import os
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.events import Pure
-from tacet.privacy.guarantees import PureDP
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.events import Pure
+from unacorda.privacy.guarantees import PureDP
 ledger = open_ledger({url!r})
 ledger.open_account("visits", PureDP(1), {TERMS!r})
 ledger.reserve("visits", charge=PureDP("0.3"), event=Pure(epsilon=0.3), request=PureDP("0.3"),
@@ -124,11 +124,11 @@ def filled(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE tacet_entries SET spent = ''",
-        "DELETE FROM tacet_entries",
-        "UPDATE tacet_accounts SET budget = ''",
-        "DELETE FROM tacet_accounts",
-        "DELETE FROM tacet_schema",
+        "UPDATE unacorda_entries SET spent = ''",
+        "DELETE FROM unacorda_entries",
+        "UPDATE unacorda_accounts SET budget = ''",
+        "DELETE FROM unacorda_accounts",
+        "DELETE FROM unacorda_schema",
     ],
 )
 def test_nothing_is_updated_or_deleted(filled: Path, statement: str) -> None:
@@ -142,27 +142,27 @@ def test_nothing_is_updated_or_deleted(filled: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE tacet_entries SET analyst = 'eve' WHERE sequence = 2",
-        """UPDATE tacet_entries SET charge = '{"guarantee": "PureDP", "epsilon": "0"}'
+        "UPDATE unacorda_entries SET analyst = 'eve' WHERE sequence = 2",
+        """UPDATE unacorda_entries SET charge = '{"guarantee": "PureDP", "epsilon": "0"}'
            WHERE sequence = 3""",
-        """UPDATE tacet_entries SET spent = '{"guarantee": "PureDP", "epsilon": "0"}'
+        """UPDATE unacorda_entries SET spent = '{"guarantee": "PureDP", "epsilon": "0"}'
            WHERE sequence = 6""",
-        "UPDATE tacet_entries SET spent = 'nothing', charge = 'nothing' WHERE sequence = 5",
-        "DELETE FROM tacet_entries WHERE sequence = 2",
-        "DELETE FROM tacet_entries WHERE sequence = 1",
-        """UPDATE tacet_accounts SET budget = '{"guarantee": "PureDP", "epsilon": "100"}'""",
-        "UPDATE tacet_accounts SET terms = '{}'",
-        "UPDATE tacet_accounts SET terms = 'nothing'",
-        "UPDATE tacet_accounts SET terms = '[]'",
-        "UPDATE tacet_accounts SET terms = x'00'",
-        "UPDATE tacet_accounts SET budget = 'nothing'",
-        "UPDATE tacet_entries SET spent = x'00' WHERE sequence = 2",
-        "UPDATE tacet_entries SET time = '2000-01-01T00:00:00+00:00' WHERE sequence = 1",
+        "UPDATE unacorda_entries SET spent = 'nothing', charge = 'nothing' WHERE sequence = 5",
+        "DELETE FROM unacorda_entries WHERE sequence = 2",
+        "DELETE FROM unacorda_entries WHERE sequence = 1",
+        """UPDATE unacorda_accounts SET budget = '{"guarantee": "PureDP", "epsilon": "100"}'""",
+        "UPDATE unacorda_accounts SET terms = '{}'",
+        "UPDATE unacorda_accounts SET terms = 'nothing'",
+        "UPDATE unacorda_accounts SET terms = '[]'",
+        "UPDATE unacorda_accounts SET terms = x'00'",
+        "UPDATE unacorda_accounts SET budget = 'nothing'",
+        "UPDATE unacorda_entries SET spent = x'00' WHERE sequence = 2",
+        "UPDATE unacorda_entries SET time = '2000-01-01T00:00:00+00:00' WHERE sequence = 1",
     ],
 )
 def test_verify_finds_what_was_changed_by_force(filled: Path, statement: str) -> None:
     with contextlib.closing(sqlite3.connect(filled)) as connection:
-        for table in ("tacet_entries", "tacet_accounts"):
+        for table in ("unacorda_entries", "unacorda_accounts"):
             for verb in ("update", "delete"):
                 connection.execute(f"DROP TRIGGER {table}_no_{verb}")
         connection.execute(statement)
@@ -174,21 +174,23 @@ def test_verify_finds_what_was_changed_by_force(filled: Path, statement: str) ->
 
 def test_another_schema_version_is_refused(filled: Path) -> None:
     with contextlib.closing(sqlite3.connect(filled)) as connection:
-        connection.execute("DROP TRIGGER tacet_schema_no_update")
-        connection.execute("UPDATE tacet_schema SET version = 99")
+        connection.execute("DROP TRIGGER unacorda_schema_no_update")
+        connection.execute("UPDATE unacorda_schema SET version = 99")
         connection.commit()
     with pytest.raises(LedgerMismatch, match="version 99"):
         open_ledger(f"sqlite:///{filled}")
 
 
-@pytest.mark.parametrize("table", ["tacet_schema (about TEXT)", "tacet_entries (version INTEGER)"])
+@pytest.mark.parametrize(
+    "table", ["unacorda_schema (about TEXT)", "unacorda_entries (version INTEGER)"]
+)
 def test_tables_of_the_same_names_that_are_no_ledger_are_left_alone(
     table: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "other.db"
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute(f"CREATE TABLE {table}")
-        with pytest.raises(LedgerMismatch, match=r"has tables tacet_\w+ that no tacet made"):
+        with pytest.raises(LedgerMismatch, match=r"has tables unacorda_\w+ that no unacorda made"):
             open_ledger(f"sqlite:///{path}")
         found = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         assert found == [(1,)]
@@ -196,8 +198,8 @@ def test_tables_of_the_same_names_that_are_no_ledger_are_left_alone(
 
 def test_a_budget_that_was_changed_by_force_is_found_when_it_is_opened(filled: Path) -> None:
     with contextlib.closing(sqlite3.connect(filled)) as connection:
-        connection.execute("DROP TRIGGER tacet_accounts_no_update")
-        connection.execute("UPDATE tacet_accounts SET budget = ?", (PureDP(100).to_json(),))
+        connection.execute("DROP TRIGGER unacorda_accounts_no_update")
+        connection.execute("UPDATE unacorda_accounts SET budget = ?", (PureDP(100).to_json(),))
         connection.commit()
     ledger = open_ledger(f"sqlite:///{filled}")
     with pytest.raises(LedgerMismatch, match="budget or terms were changed"):
@@ -235,7 +237,7 @@ def older(tmp_path: Path) -> Path:
 
 def test_schema_1_is_migrated_with_every_digest(older: Path) -> None:
     with contextlib.closing(sqlite3.connect(older)) as connection:
-        before = connection.execute("SELECT digest FROM tacet_entries ORDER BY 1").fetchall()
+        before = connection.execute("SELECT digest FROM unacorda_entries ORDER BY 1").fetchall()
     for _ in range(2):  # the second time there is nothing to do
         ledger = open_ledger(f"sqlite:///{older}")
         assert ledger.datasets() == ("births", "visits")
@@ -250,11 +252,11 @@ def test_schema_1_is_migrated_with_every_digest(older: Path) -> None:
     ledger.commit(Reservation(dataset="visits", sequence=3, charge=PureDP("1/3")))
     assert ledger.verify("visits") == 6
     with contextlib.closing(sqlite3.connect(older)) as connection:
-        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(3,)]
+        assert connection.execute("SELECT version FROM unacorda_schema").fetchall() == [(3,)]
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         assert sorted(tables.fetchall()) == [(name,) for name in sorted(TABLES)]
         with pytest.raises(sqlite3.DatabaseError, match="append-only"):
-            connection.execute("DELETE FROM tacet_entries")
+            connection.execute("DELETE FROM unacorda_entries")
 
 
 def test_a_migration_that_dies_leaves_schema_1(
@@ -264,11 +266,11 @@ def test_a_migration_that_dies_leaves_schema_1(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tacet.ledger.migration._take_over", dies)
+        patched.setattr("unacorda.ledger.migration._take_over", dies)
         with pytest.raises(KeyboardInterrupt):
             open_ledger(f"sqlite:///{older}")
     with contextlib.closing(sqlite3.connect(older)) as connection:
-        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(1,)]
+        assert connection.execute("SELECT version FROM unacorda_schema").fetchall() == [(1,)]
     assert open_ledger(f"sqlite:///{older}").verify("visits") == 3
 
 
@@ -283,7 +285,7 @@ def second(tmp_path: Path) -> Path:
 
 def test_schema_2_is_migrated_with_every_digest(second: Path) -> None:
     with contextlib.closing(sqlite3.connect(second)) as connection:
-        before = connection.execute("SELECT digest FROM tacet_entries ORDER BY 1").fetchall()
+        before = connection.execute("SELECT digest FROM unacorda_entries ORDER BY 1").fetchall()
     for _ in range(2):  # the second time there is nothing to do
         ledger = open_ledger(f"sqlite:///{second}")
         assert (ledger.verify("visits"), ledger.verify("births")) == (6, 1)
@@ -298,16 +300,16 @@ def test_schema_2_is_migrated_with_every_digest(second: Path) -> None:
         reserve(ledger, "0.1", part=Part(split=split.sequence, key=key))
     assert ledger.verify("visits") == 9
     with contextlib.closing(sqlite3.connect(second)) as connection:
-        versions = connection.execute("SELECT version FROM tacet_schema ORDER BY 1").fetchall()
+        versions = connection.execute("SELECT version FROM unacorda_schema ORDER BY 1").fetchall()
         assert versions == [(2,), (3,)]
         with pytest.raises(sqlite3.DatabaseError, match="append-only"):
-            connection.execute("DELETE FROM tacet_entries")
+            connection.execute("DELETE FROM unacorda_entries")
 
 
 def test_a_migration_that_dies_leaves_schema_2(
     second: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tacet.ledger import migration
+    from unacorda.ledger import migration
 
     widen = migration._widen
 
@@ -316,12 +318,12 @@ def test_a_migration_that_dies_leaves_schema_2(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tacet.ledger.migration._widen", dies)
+        patched.setattr("unacorda.ledger.migration._widen", dies)
         with pytest.raises(KeyboardInterrupt):
             open_ledger(f"sqlite:///{second}")
     with contextlib.closing(sqlite3.connect(second)) as connection:
-        assert connection.execute("SELECT version FROM tacet_schema").fetchall() == [(2,)]
-        columns = connection.execute("PRAGMA table_info(tacet_entries)").fetchall()
+        assert connection.execute("SELECT version FROM unacorda_schema").fetchall() == [(2,)]
+        columns = connection.execute("PRAGMA table_info(unacorda_entries)").fetchall()
         assert "split" not in [column[1] for column in columns]
     assert open_ledger(f"sqlite:///{second}").verify("visits") == 6
 
@@ -402,7 +404,7 @@ def test_a_file_that_is_mounted_without_its_folder_is_refused(
     folder.mkdir()
     file = filled.rename(folder / "budget.db")
     mounts, written = filled.parent / "mountinfo", str(file).replace(" ", "\\040")
-    monkeypatch.setattr("tacet.ledger.sqlite._MOUNTS", mounts)
+    monkeypatch.setattr("unacorda.ledger.sqlite._MOUNTS", mounts)
     for place, refused in ((written, True), (str(folder), False)):
         mounts.write_text(f"42 27 254:0 /b {place} rw,relatime - ext4 /dev/vda rw\n")
         if refused:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
 
-from tacet.errors import LedgerMismatch
-from tacet.ledger.chain import account_digest, entry_digest
-from tacet.ledger.entries import Account, Entry
-from tacet.ledger.opening import open_ledger
-from tacet.ledger.replay import verify_entries
-from tacet.privacy.guarantees import ZCDP, PureDP
+from unacorda.errors import LedgerMismatch
+from unacorda.ledger.chain import account_digest, entry_digest
+from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.replay import verify_entries
+from unacorda.privacy.guarantees import ZCDP, PureDP
 
 NAMES = [field.name for field in dataclasses.fields(Entry)]
 ZERO, MUCH = PureDP(0).to_json(), PureDP(100).to_json()

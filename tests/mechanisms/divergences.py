@@ -9,8 +9,8 @@ from typing import TypeAlias, TypeVar
 
 from mpmath import mp, mpf
 
-from tacet import accounting
-from tacet.privacy.events import Event
+from unacorda import accounting
+from unacorda.privacy.events import Event
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Law: TypeAlias = Mapping[Outcome, mpf]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tacet import mechanisms
-from tacet.bits import RandomBits
-from tacet.mechanisms.correlated.workloads import Prefixes
-from tacet.privacy.events import NegativeBinomialTries, Pure
-from tacet.privacy.guarantees import ApproxDP, PureDP
+from unacorda import mechanisms
+from unacorda.bits import RandomBits
+from unacorda.mechanisms.correlated.workloads import Prefixes
+from unacorda.privacy.events import NegativeBinomialTries, Pure
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 NAN, INF = math.nan, math.inf
 LARGEST, LEAST = 2**63 - 1, -(2**63)

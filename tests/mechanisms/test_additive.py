@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.mechanisms.laws import discrete_gaussian_tail, discrete_laplace_tail
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from tacet.privacy import events
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 REAL: list[Laplace | Gaussian] = [
     Laplace(scale=3, l1_sensitivity=1),
@@ -156,7 +156,7 @@ def test_floats_are_no_integers(mechanism: Any) -> None:
 
 
 def test_the_room_shows_its_mechanisms() -> None:
-    from tacet import mechanisms
+    from unacorda import mechanisms
 
     assert mechanisms.Laplace is Laplace
     assert {getattr(mechanisms, name).__name__ for name in mechanisms.__all__} == {*dir(mechanisms)}

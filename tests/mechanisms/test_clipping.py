@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.tiers import mostly_slow
 
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import clip_rows, clip_users, clipping_sensitivity
-from tacet.privacy.neighbors import ReplaceOne
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import clip_rows, clip_users, clipping_sensitivity
+from unacorda.privacy.neighbors import ReplaceOne
 
 Norm = Literal["l1", "l2"]
 

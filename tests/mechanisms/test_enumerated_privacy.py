@@ -15,12 +15,12 @@ from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import SeededBits
-from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace
-from tacet.mechanisms.gaussian_table import cumulative_bounds
-from tacet.mechanisms.samplers import discrete_laplace
-from tacet.mechanisms.selection.exponential import Exponential
+from unacorda import accounting
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace
+from unacorda.mechanisms.gaussian_table import cumulative_bounds
+from unacorda.mechanisms.samplers import discrete_laplace
+from unacorda.mechanisms.selection.exponential import Exponential
 
 REACH = 400
 

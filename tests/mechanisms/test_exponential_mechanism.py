@@ -14,11 +14,11 @@ from mpmath import mp, mpf
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection import exponential
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.privacy import events
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection import exponential
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.privacy import events
 
 KINDS: dict[str, Any] = {
     "integers": np.array([3, 0, -5, 3, 7]),

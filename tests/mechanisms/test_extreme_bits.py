@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet.bits import RandomBits, ScriptedBits, SeededBits
-from tacet.mechanisms import reference, rounded, samplers
-from tacet.mechanisms.additive import (
+from unacorda.bits import RandomBits, ScriptedBits, SeededBits
+from unacorda.mechanisms import reference, rounded, samplers
+from unacorda.mechanisms.additive import (
     BoundedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -24,12 +24,12 @@ from tacet.mechanisms.additive import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
-from tacet.mechanisms.selection.stable import StableSelection
-from tacet.mechanisms.selection.top import TopK, TopKWithGaps
-from tacet.mechanisms.selection.tree import TreeSelection
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.mechanisms.selection.stable import StableSelection
+from unacorda.mechanisms.selection.top import TopK, TopKWithGaps
+from unacorda.mechanisms.selection.tree import TreeSelection
 
 WORDS = [0, 2**64 - 1, 2**63, 2**63 - 1, 1, 2**64 - 2, 2**52, 2**52 - 1, 2**61, 3 << 62]
 RELEASES: dict[str, Callable[[RandomBits], Any]] = {

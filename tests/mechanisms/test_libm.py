@@ -12,8 +12,8 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from tacet.bits import SeededBits
-from tacet.mechanisms import certified
+from unacorda.bits import SeededBits
+from unacorda.mechanisms import certified
 
 Floats = NDArray[np.float64]
 ALLOWED = 2.0**-49  # relative; the proofs grant 2^-46, eight times as much

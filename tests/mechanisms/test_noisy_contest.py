@@ -12,10 +12,10 @@ import pytest
 from mpmath import mp, mpf
 from tests.tiers import mostly_slow
 
-from tacet.bits import RandomBits, ScriptedBits, SeededBits
-from tacet.mechanisms.selection import contest
-from tacet.mechanisms.selection.contest import NOISES, Noise, difference_in_steps, leaders
-from tacet.mechanisms.selection.scores import one_row
+from unacorda.bits import RandomBits, ScriptedBits, SeededBits
+from unacorda.mechanisms.selection import contest
+from unacorda.mechanisms.selection.contest import NOISES, Noise, difference_in_steps, leaders
+from unacorda.mechanisms.selection.scores import one_row
 
 FACTOR = Fraction(3, 7)
 SCORES: dict[str, Any] = {

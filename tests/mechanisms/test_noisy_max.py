@@ -14,11 +14,11 @@ from scipy import stats
 from tests.mechanisms.selection_laws import gap_density, order_law
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
-from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
 
 SCORES = [6.0, 1.5, 0.0, -3.0, 6.0, 3.25]
 GIVEN: dict[str, Any] = {"epsilon": 1.0, "sensitivity": 2}  # a scale of 4

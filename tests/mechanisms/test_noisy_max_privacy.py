@@ -15,11 +15,11 @@ from mpmath import mp, mpf
 from tests.mechanisms.selection_laws import gap_density, losses, moves, order_law
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
-from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
-from tacet.privacy import events
+from unacorda import accounting
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+from unacorda.privacy import events
 
 SLACK = 1e-9
 BASES: list[tuple[float, ...]] = [

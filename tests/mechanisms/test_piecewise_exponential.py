@@ -13,10 +13,10 @@ import pytest
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential, _evenly
-from tacet.privacy import events
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential, _evenly
+from unacorda.privacy import events
 
 
 def mechanism(**changed: Any) -> PiecewiseConstantExponential:

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from tests.mechanisms.laws import as_mpf, signed, standard_laplace
 from tests.tiers import mostly_slow
 
-from tacet.bits import RandomBits, ScriptedBits, SeededBits
-from tacet.mechanisms import certified, gaussian_table
-from tacet.mechanisms.certified import gaussian_chunk, laplace_chunk
-from tacet.mechanisms.gaussian_table import cumulative_bounds, table
-from tacet.mechanisms.refine import (
+from unacorda.bits import RandomBits, ScriptedBits, SeededBits
+from unacorda.mechanisms import certified, gaussian_table
+from unacorda.mechanisms.certified import gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.gaussian_table import cumulative_bounds, table
+from unacorda.mechanisms.refine import (
     LazyUniform,
     gaussian_floors_exact,
     laplace_floor_exact,
     magnitude_exact,
 )
-from tacet.mechanisms.samplers import discrete_gaussian, discrete_laplace, geometric
+from unacorda.mechanisms.samplers import discrete_gaussian, discrete_laplace, geometric
 
 SCALES = [Fraction(1, 3), Fraction(2, 3), Fraction(7, 3), Fraction(10), Fraction(10**6)]
 RATIOS = [Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(10**6, 7)]

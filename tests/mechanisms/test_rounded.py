@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.rounded import (
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.rounded import (
     default_grid_log2,
     floor_log2,
     grid_ratio,

@@ -22,10 +22,10 @@ from tests.mechanisms.laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import reference, samplers
-from tacet.mechanisms.gaussian_rejection import acceptance_bounds
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import reference, samplers
+from unacorda.mechanisms.gaussian_rejection import acceptance_bounds
 
 SCALES = [Fraction(text) for text in ("1/3", "2/3", "4/3", "7/3", "10", "150", "250", "1000000")]
 LAWS: dict[str, tuple[Callable[..., Integers], str, Callable[[Fraction], Tail]]] = {
@@ -95,7 +95,7 @@ def test_the_acceptance_probability_is_the_ratio_of_the_laws(k: int, sigma: Frac
 
 
 def test_rejected_normals_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tacet.mechanisms import gaussian_rejection
+    from unacorda.mechanisms import gaussian_rejection
 
     asked: list[int] = []
 

@@ -17,14 +17,14 @@ from tests.mechanisms.selection_laws import order_law
 from tests.mechanisms.test_tree_selection import law as tree_law
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
-from tacet.mechanisms.selection.stable import StableSelection
-from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
-from tacet.mechanisms.selection.tree import TreeSelection
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.mechanisms.selection.stable import StableSelection
+from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+from unacorda.mechanisms.selection.tree import TreeSelection
 
 GIVEN: dict[str, Any] = {"epsilon": 1, "sensitivity": 2}  # a scale of 4
 NOISES: tuple[Any, ...] = ("laplace", "gumbel", "exponential")

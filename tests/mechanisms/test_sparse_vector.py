@@ -18,13 +18,13 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from tacet import accounting
-from tacet.bits import SecureBits, SeededBits
-from tacet.errors import InvalidParameter, StreamStopped
-from tacet.mechanisms.additive import Gaussian, Laplace
-from tacet.mechanisms.sparse_vector.numeric import NumericSparse
-from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
-from tacet.privacy import events
+from unacorda import accounting
+from unacorda.bits import SecureBits, SeededBits
+from unacorda.errors import InvalidParameter, StreamStopped
+from unacorda.mechanisms.additive import Gaussian, Laplace
+from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
+from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.privacy import events
 
 WRITTEN: dict[str, Any] = {"epsilon": 1, "sensitivity": 1, "threshold": 100}
 MANY: dict[str, Any] = WRITTEN | {"count": 3}

@@ -16,11 +16,11 @@ from tests.mechanisms.sparse_vector_laws import Answers, Noise, law, nothing, ro
 from tests.mechanisms.test_sparse_vector_privacy import patterns
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
-from tacet.mechanisms.sparse_vector.threshold import AboveThreshold
-from tacet.privacy import events
-from tacet.privacy.conversions import approx_dp_delta_from_gdp
+from unacorda import accounting
+from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
+from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold
+from unacorda.privacy import events
+from unacorda.privacy.conversions import approx_dp_delta_from_gdp
 
 WRITTEN: dict[str, Any] = {
     "epsilon": 1,

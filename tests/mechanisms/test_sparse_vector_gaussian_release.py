@@ -19,10 +19,10 @@ from tests.mechanisms.test_sparse_vector_gaussian import SHARP, WRITTEN, exact_l
 from tests.mechanisms.test_sparse_vector_law import accepted
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter, StreamStopped
-from tacet.mechanisms.certified import gaussian_chunk
-from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter, StreamStopped
+from unacorda.mechanisms.certified import gaussian_chunk
+from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold, NormalComparison
 
 # ---- the law of what is released
 

@@ -15,14 +15,14 @@ from scipy import stats
 from tests.mechanisms.sparse_vector_laws import law, one_sided
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.mechanisms.additive import Laplace
-from tacet.mechanisms.samplers import geometric
-from tacet.mechanisms.sparse_vector.comparison import Comparison
-from tacet.mechanisms.sparse_vector.grid import step_of
-from tacet.mechanisms.sparse_vector.numeric import NumericSparse
-from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
-from tacet.privacy import events
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.additive import Laplace
+from unacorda.mechanisms.samplers import geometric
+from unacorda.mechanisms.sparse_vector.comparison import Comparison
+from unacorda.mechanisms.sparse_vector.grid import step_of
+from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
+from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.privacy import events
 
 WRITTEN: dict[str, Any] = {"epsilon": 1, "sensitivity": 1, "threshold": 100}
 ALL: list[Any] = [

@@ -23,10 +23,10 @@ from tests.mechanisms.sparse_vector_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet.mechanisms.sparse_vector.comparison import Comparison
-from tacet.mechanisms.sparse_vector.grid import step_of, steps_of
-from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
-from tacet.privacy import events
+from unacorda.mechanisms.sparse_vector.comparison import Comparison
+from unacorda.mechanisms.sparse_vector.grid import step_of, steps_of
+from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.privacy import events
 
 SLACK = 1e-9  # sums of 1e3 positive float64 terms
 

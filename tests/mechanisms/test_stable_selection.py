@@ -16,10 +16,10 @@ from mpmath import mp, mpf
 from scipy import stats
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.stable import StableSelection
-from tacet.privacy import events
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.stable import StableSelection
+from unacorda.privacy import events
 
 GUARANTEES: list[tuple[Any, Any]] = [
     (Fraction(1, 2), Fraction(1, 50)),

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet.bits import SecureBits
-from tacet.mechanisms.adaptive.smooth import SmoothSensitivity
-from tacet.mechanisms.additive import (
+from unacorda.bits import SecureBits
+from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
+from unacorda.mechanisms.additive import (
     BoundedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -26,22 +26,22 @@ from tacet.mechanisms.additive import (
     Staircase,
     TruncatedLaplace,
 )
-from tacet.mechanisms.correlated.marginals import Marginals
-from tacet.mechanisms.correlated.matrix import MatrixMechanism
-from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
-from tacet.mechanisms.correlated.tree import BinaryTree
-from tacet.mechanisms.correlated.workloads import Queries
-from tacet.mechanisms.keys.partitions import PartitionSelection
-from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
-from tacet.mechanisms.selection.piecewise import PiecewiseConstantExponential
-from tacet.mechanisms.selection.stable import StableSelection
-from tacet.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
-from tacet.mechanisms.selection.tree import TreeSelection
-from tacet.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
-from tacet.mechanisms.sparse_vector.numeric import NumericSparse
-from tacet.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+from unacorda.mechanisms.correlated.marginals import Marginals
+from unacorda.mechanisms.correlated.matrix import MatrixMechanism
+from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+from unacorda.mechanisms.correlated.tree import BinaryTree
+from unacorda.mechanisms.correlated.workloads import Queries
+from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.mechanisms.selection.stable import StableSelection
+from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+from unacorda.mechanisms.selection.tree import TreeSelection
+from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
+from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
+from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
 
 SPARSE = Sparse(epsilon=10**9, count=10**8, sensitivity=1, threshold=0, refresh=True)
 STREAM = SPARSE.start()

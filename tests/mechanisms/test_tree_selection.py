@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy import special, stats
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.selection.tree import TreeSelection, _hadamard
-from tacet.privacy import events
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP
+from unacorda import accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.tree import TreeSelection, _hadamard
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
 
 SCORES = [0.0, 1.5, -2.0, 1.0, 0.5, 0.5, 3.0]
 

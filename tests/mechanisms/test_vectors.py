@@ -17,9 +17,9 @@ from tests.mechanisms.laws import as_mpf, signed
 from tests.mechanisms.test_replay import Counting
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.mechanisms import vectors
-from tacet.mechanisms.vectors import cube_chunk, linear_chunk, sphere_chunk
+from unacorda.bits import SeededBits
+from unacorda.mechanisms import vectors
+from unacorda.mechanisms.vectors import cube_chunk, linear_chunk, sphere_chunk
 
 RATIOS = [Fraction(1, 7), Fraction(5, 3), Fraction(1 << 20), Fraction(1 << 36)]
 Chunk = Callable[..., NDArray[np.float64]]

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.errors import InvalidParameter
-from tacet.privacy import conversions as c
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import conversions as c
 
 EPSILONS = [1e-8, 1e-3, 0.5, 1.0, 3.0, 40.0, 1e4]
 DELTAS = [1e-300, 1e-100, 1e-15, 1e-6, 0.01, 0.5]

@@ -14,8 +14,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from tacet.errors import InvalidParameter
-from tacet.privacy import conversions as c
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import conversions as c
 
 GOOD: dict[str, Any] = {
     "alpha": 2.0,

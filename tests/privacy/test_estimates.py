@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from tacet.errors import InvalidParameter
-from tacet.privacy.estimates import Estimate, Interval
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.estimates import Estimate, Interval
 
 
 def test_errors_add_in_squares() -> None:

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet import accounting
-from tacet.accounting.amplification.relations import under_replacement
-from tacet.accounting.contour.parts import flatten
-from tacet.events import from_json
-from tacet.privacy.events import (
+from unacorda import accounting
+from unacorda.accounting.amplification.relations import under_replacement
+from unacorda.accounting.contour.parts import flatten
+from unacorda.events import from_json
+from unacorda.privacy.events import (
     Composed,
     DiscreteGaussian,
     Event,
@@ -35,8 +35,8 @@ from tacet.privacy.events import (
     ZeroConcentrated,
     compose,
 )
-from tacet.privacy.events.algebra import Operators
-from tacet.privacy.events.fields import Real
+from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.fields import Real
 
 NUMBERS = st.sampled_from(
     [

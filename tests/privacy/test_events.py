@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tacet.events
-from tacet.errors import InvalidParameter
-from tacet.events import from_json
-from tacet.privacy import events
-from tacet.privacy.events import (
+import unacorda.events
+from unacorda.errors import InvalidParameter
+from unacorda.events import from_json
+from unacorda.privacy import events
+from unacorda.privacy.events import (
     Approximate,
     Composed,
     DiscreteGaussian,
@@ -229,6 +229,6 @@ def test_sampling_wraps_the_event() -> None:
 
 
 def test_users_find_every_event() -> None:
-    assert set(tacet.events.__all__) == {*events.__all__, "from_json"}
+    assert set(unacorda.events.__all__) == {*events.__all__, "from_json"}
     with pytest.raises(dataclasses.FrozenInstanceError):
         Pure(epsilon=1).epsilon = 2  # type: ignore[misc]

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.errors import InvalidParameter
-from tacet.privacy.conversions import approximate, composition, concentrated, group, neighboring
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.conversions import approximate, composition, concentrated, group, neighboring
 
 HALF = Fraction(1, 2)
 

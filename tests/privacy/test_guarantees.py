@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.errors import InvalidParameter, WrongUnit
-from tacet.privacy.guarantees import (
+from unacorda.errors import InvalidParameter, WrongUnit
+from unacorda.privacy.guarantees import (
     GDP,
     ZCDP,
     ApproxDP,
@@ -26,7 +26,7 @@ from tacet.privacy.guarantees import (
     RenyiDP,
     guarantee_from_json,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 AMOUNTS = st.fractions(min_value=0, max_value=1000, max_denominator=10**12)
 SHARES = st.fractions(min_value=0, max_value=Fraction(1, 4), max_denominator=10**12)
@@ -224,7 +224,7 @@ def test_values_are_frozen() -> None:
 
 def test_guarantees_need_only_the_standard_library() -> None:
     code = (
-        "import sys; from tacet.privacy.guarantees import GDP; GDP(1) + GDP(2); "
+        "import sys; from unacorda.privacy.guarantees import GDP; GDP(1) + GDP(2); "
         "heavy = {'numpy', 'scipy', 'mpmath', 'sqlalchemy', 'duckdb'} & set(sys.modules); "
         "sys.exit(len(heavy))"
     )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.privacy import conversions as c
+from unacorda.privacy import conversions as c
 
 CASES = [
     (Fraction(4), 0.1, 0.01),

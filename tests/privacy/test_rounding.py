@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
-from tacet.privacy.rounding import (
+from unacorda.privacy.enclosure import boundary, context, float_down, float_up, mpf, near, sum_up
+from unacorda.privacy.rounding import (
     grid_down,
     grid_sum_up,
     grid_up,

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.errors import InvalidParameter
-from tacet.privacy import conversions
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import conversions
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 ALPHAS = [0.0, 1e-300, 1e-9, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999999, 1.0]
 CURVES = [

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.privacy import conversions
-from tacet.privacy.guarantees import GDP
-from tacet.privacy.tradeoff import TradeoffCurve
+from unacorda.privacy import conversions
+from unacorda.privacy.guarantees import GDP
+from unacorda.privacy.tradeoff import TradeoffCurve
 
 Law = tuple[Fraction, ...]
 WEIGHTS = st.integers(1, 40).map(Fraction)

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from tests.query.postgres_tables import stored, url
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.query.counting import first_statement
-from tacet.query.engines.protocol import Tallies
-from tacet.query.plan import Query
-from tacet.query.session import Session
-from tacet.query.units import Person, Unit
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.query.counting import first_statement
+from unacorda.query.engines.protocol import Tallies
+from unacorda.query.plan import Query
+from unacorda.query.session import Session
+from unacorda.query.units import Person, Unit
 
 __all__ = [
     "LOOSE",
@@ -91,7 +91,7 @@ _SMALL = {
 
 def local() -> Any:
     """The Spark of this test process, started at the first use, and anew where it has ended."""
-    from tacet.query.engines.spark_local import local_spark
+    from unacorda.query.engines.spark_local import local_spark
 
     return local_spark(memory="2g", threads=2, settings=_SMALL)
 
@@ -108,8 +108,8 @@ def opened_on(
     known: dict[str, Callable[[], Any]] = {"spark": local, "postgresql": url}
     return Session(
         tables,
-        unit=tacet.Row() if unit is None else unit,
-        budget=tacet.ApproxDP(100, "1e-3") if budget is None else budget,
+        unit=unacorda.Row() if unit is None else unit,
+        budget=unacorda.ApproxDP(100, "1e-3") if budget is None else budget,
         bits=SeededBits(7),
         engine=known.get(engine, lambda: engine)(),
         threads=2 if engine == "duckdb" else None,

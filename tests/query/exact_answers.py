@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-import tacet
-from tacet.query.aggregates.extremes import Extreme
-from tacet.query.aggregates.moments import Mean
-from tacet.query.aggregates.quantiles import Quantile
-from tacet.query.aggregates.sums import Sum
-from tacet.query.compile import compile_query
-from tacet.query.exact import exact_of
-from tacet.query.plan import Query
-from tacet.query.session import Session
-from tacet.query.units import Unit
+import unacorda
+from unacorda.query.aggregates.extremes import Extreme
+from unacorda.query.aggregates.moments import Mean
+from unacorda.query.aggregates.quantiles import Quantile
+from unacorda.query.aggregates.sums import Sum
+from unacorda.query.compile import compile_query
+from unacorda.query.exact import exact_of
+from unacorda.query.plan import Query
+from unacorda.query.session import Session
+from unacorda.query.units import Unit
 
 __all__ = ["asked", "exact", "opened"]
 
@@ -33,9 +33,9 @@ def opened(
     """A session over one table `t`, by default of rows and with a budget of epsilon 1."""
     return Session(
         {"t": source},
-        unit=tacet.Row() if unit is None else unit,
-        budget=tacet.PureDP(1) if budget is None else budget,
-        bits=None if seed is None else tacet.SeededBits(seed),
+        unit=unacorda.Row() if unit is None else unit,
+        budget=unacorda.PureDP(1) if budget is None else budget,
+        bits=None if seed is None else unacorda.SeededBits(seed),
         **options,
     )
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import duckdb
 
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Kind
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Kind
 
 __all__ = ["COLUMNS", "value"]
 

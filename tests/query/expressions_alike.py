@@ -11,10 +11,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tacet.query.dialects.spark import translate
-from tacet.query.dialects.statements import Table, Translated
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Expression, Kind
+from unacorda.query.dialects.spark import translate
+from unacorda.query.dialects.statements import Table, Translated
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Expression, Kind
 
 __all__ = ["ALIKE", "COLUMNS", "REFUSED", "differences", "on_spark", "table", "types", "written"]
 

@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 
-import tacet
-from tacet import GDP
-from tacet.query.fit_rows import rows_of
-from tacet.query.fit_sums import counts_of
-from tacet.query.plan import Query
+import unacorda
+from unacorda import GDP
+from unacorda.query.fit_rows import rows_of
+from unacorda.query.fit_sums import counts_of
+from unacorda.query.plan import Query
 
 __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
 
@@ -47,7 +47,7 @@ WISHES = [
 
 
 def exact(
-    session: tacet.Session,
+    session: unacorda.Session,
     query: Query,
     wishes: Sequence[Wished] = tuple(WISHES),
     columns: Sequence[Mapping[str, str]] = tuple(COLUMNS),

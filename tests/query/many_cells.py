@@ -12,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tests.query.neighbor_tables import statement_of
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.exact import exact_of
-from tacet.query.explanation import Explanation
-from tacet.query.release import Release
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.exact import exact_of
+from unacorda.query.explanation import Explanation
+from unacorda.query.release import Release
 
 __all__ = ["Asked", "ask", "repeated", "sums_of", "values_of"]
 
@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 
 
 _LARGE: dict[Any, Any] = {
-    tacet.PureDP: tacet.PureDP(10**6),
-    tacet.ZCDP: tacet.ZCDP(10**6),
-    tacet.GDP: tacet.GDP(10**4),
-    tacet.ApproxDP: tacet.ApproxDP(10**6, 0.5),
+    unacorda.PureDP: unacorda.PureDP(10**6),
+    unacorda.ZCDP: unacorda.ZCDP(10**6),
+    unacorda.GDP: unacorda.GDP(10**4),
+    unacorda.ApproxDP: unacorda.ApproxDP(10**6, 0.5),
 }
 
 
@@ -70,18 +70,18 @@ def ask(
     seed: int,
     cells: int,
     unit: Any = None,
-    assuming: tacet.Assume | None = None,
+    assuming: unacorda.Assume | None = None,
     exactly: bool = False,
 ) -> Asked:
     """Evaluate once. exactly: with the exact bounded answers that the release is about."""
     account: Any = (
-        tacet.RenyiDP(budget.alpha, 10**6)
-        if isinstance(budget, tacet.RenyiDP)
+        unacorda.RenyiDP(budget.alpha, 10**6)
+        if isinstance(budget, unacorda.RenyiDP)
         else _LARGE[type(budget)]
     )
-    with tacet.Session(
+    with unacorda.Session(
         {"t": pa.table(dict(table))},
-        unit=unit or tacet.Person("id", max_rows=1),
+        unit=unit or unacorda.Person("id", max_rows=1),
         budget=account,
         bits=SeededBits(seed),
     ) as session:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacet.query.aggregates.chains import Chain
-from tacet.query.aggregates.cutting import Cutting
-from tacet.query.aggregates.splits import Split
+from unacorda.query.aggregates.chains import Chain
+from unacorda.query.aggregates.cutting import Cutting
+from unacorda.query.aggregates.splits import Split
 
 __all__ = ["counts_of", "cut_losses", "cut_moves", "losses_of"]
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 from tests.query.neighbor_moves import EVERY
 from tests.query.neighbor_tables import Limits, Pairs, make_pairs, unit_of
 
-import tacet
-from tacet.privacy.neighbors import Neighbors
-from tacet.query.plan import Query
+import unacorda
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.query.plan import Query
 
 __all__ = ["ASKED", "OF_PEOPLE", "OF_ROWS", "PUBLIC", "Way", "opened_pairs"]
 
-Way = Callable[[tacet.Session, str], Query]
+Way = Callable[[unacorda.Session, str], Query]
 
 PUBLIC = pa.table(
     {
@@ -30,47 +30,47 @@ PUBLIC = pa.table(
 """A table without people. Some keys stand in it three times, NULL twice."""
 
 
-def _lookup(session: tacet.Session, side: str) -> Query:
+def _lookup(session: unacorda.Session, side: str) -> Query:
     return session.table(side).join("codes", {"note": "code"})
 
 
-def _outer_lookup(session: tacet.Session, side: str) -> Query:
+def _outer_lookup(session: unacorda.Session, side: str) -> Query:
     table = session.table(side).where("x > -5 OR x IS NULL")
     return table.join("codes", {"note": "code"}, how="left", columns=["place"])
 
 
-def _explode(session: tacet.Session, side: str) -> Query:
+def _explode(session: unacorda.Session, side: str) -> Query:
     text = "CASE WHEN whole > 1 THEN 'a,b,,c' ELSE note END"
     return session.table(side).explode(text, into="piece", most=3)
 
 
-def _both(session: tacet.Session, side: str) -> Query:
+def _both(session: unacorda.Session, side: str) -> Query:
     exploded = _explode(session, side).where("piece <> 'b'")
     return exploded.join("codes", {"note": "code"}, how="left")
 
 
-def _twice(session: tacet.Session, side: str) -> Query:
+def _twice(session: unacorda.Session, side: str) -> Query:
     table = session.table(side)
     return table.union(table.where("x > 0"))
 
 
-def _met(session: tacet.Session, side: str) -> Query:
+def _met(session: unacorda.Session, side: str) -> Query:
     other = session.table(f"{side} labs").derive(twice="x * 2")
     columns = {"y": "x", "other": "note", "twice": "twice"}
     return session.table(side).join(other, columns=columns, max_rows=(2, 3))
 
 
-def _met_on_more(session: tacet.Session, side: str) -> Query:
+def _met_on_more(session: unacorda.Session, side: str) -> Query:
     table, other = session.table(side).where("x < 100"), session.table(f"{side} labs")
     on = {name: name for name in table.scope.ids} | {"whole": "whole"}
     return table.join(other, on, how="left", columns={"y": "x"}, max_rows=(3, 2))
 
 
-def _united(session: tacet.Session, side: str) -> Query:
+def _united(session: unacorda.Session, side: str) -> Query:
     return session.table(side).union(session.table(f"{side} labs"))
 
 
-def _nested(session: tacet.Session, side: str) -> Query:
+def _nested(session: unacorda.Session, side: str) -> Query:
     labs = session.table(f"{side} labs")
     met = labs.join(session.table(side), columns={"y": "x"}, max_rows=2)
     return _both(session, side).union(met.where("y IS NOT NULL OR x > 0"))
@@ -104,7 +104,7 @@ ASKED = {
 
 def opened_pairs(
     *, count: int, ids: str, limits: Limits | None, neighbors: Neighbors, seed: int
-) -> tuple[tacet.Session, Pairs]:
+) -> tuple[unacorda.Session, Pairs]:
     """A session over small tables, their neighbours, and both sides' second tables."""
     pairs = make_pairs(
         count=count, ids=ids, neighbors=neighbors, rows=limits is None, text=False, seed=seed
@@ -113,7 +113,9 @@ def opened_pairs(
     tables: dict[str, Any] = dict(pairs.tables)
     if limits is not None:
         tables |= {f"{side} labs": _labs(pairs, side, seed) for side in pairs.tables}
-    session = tacet.Session(tables, unit=unit, budget=tacet.PureDP(1), public={"codes": PUBLIC})
+    session = unacorda.Session(
+        tables, unit=unit, budget=unacorda.PureDP(1), public={"codes": PUBLIC}
+    )
     return session, pairs
 
 

@@ -26,19 +26,19 @@ from tests.query.neighbor_tables import (
     vectors,
 )
 
-import tacet
-from tacet.privacy.neighbors import Neighbors
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.chains import Chain
-from tacet.query.aggregates.cutting import Cutting
-from tacet.query.aggregates.extremes import ExtremeSelection
-from tacet.query.aggregates.histograms import FoundBins
-from tacet.query.aggregates.quantiles import Selection
-from tacet.query.aggregates.totals import FoundClipping
-from tacet.query.allocation import allocate
-from tacet.query.noise import AdditiveNoise
-from tacet.query.plan import Query
-from tacet.query.search import Search
+import unacorda
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.chains import Chain
+from unacorda.query.aggregates.cutting import Cutting
+from unacorda.query.aggregates.extremes import ExtremeSelection
+from unacorda.query.aggregates.histograms import FoundBins
+from unacorda.query.aggregates.quantiles import Selection
+from unacorda.query.aggregates.totals import FoundClipping
+from unacorda.query.allocation import allocate
+from unacorda.query.noise import AdditiveNoise
+from unacorda.query.plan import Query
+from unacorda.query.search import Search
 
 __all__ = [
     "EVERY",
@@ -65,12 +65,12 @@ UNITS: Mapping[str, tuple[str, Limits | None]] = {
 }
 # The first of each pair gives the draws of intervals a far aim, the second a near one.
 BUDGETS = (
-    (tacet.PureDP(1), tacet.ZCDP(0.5)),
-    (tacet.PureDP(60), tacet.ZCDP(900)),
+    (unacorda.PureDP(1), unacorda.ZCDP(0.5)),
+    (unacorda.PureDP(60), unacorda.ZCDP(900)),
 )
 EVERY = {name: make for family in AGGREGATES.values() for name, make in family.items()}
 
-Pipeline = str | Callable[[tacet.Session, str], Query]
+Pipeline = str | Callable[[unacorda.Session, str], Query]
 """The name of one of `PIPELINES`, or what begins a question about one side."""
 
 Moves = dict[tuple[str, str], Fraction]
@@ -79,13 +79,13 @@ Moves = dict[tuple[str, str], Fraction]
 
 def open_session(
     pairs: Pairs, *, limits: Limits | None, neighbors: Neighbors, **options: Any
-) -> tacet.Session:
+) -> unacorda.Session:
     unit = unit_of(pairs.ids, limits=limits, neighbors=neighbors)
-    return tacet.Session(dict(pairs.tables), unit=unit, budget=tacet.PureDP(1), **options)
+    return unacorda.Session(dict(pairs.tables), unit=unit, budget=unacorda.PureDP(1), **options)
 
 
 def question(
-    session: tacet.Session,
+    session: unacorda.Session,
     side: str,
     *,
     pipeline: Pipeline,
@@ -108,7 +108,7 @@ def question(
 
 
 def moves_of(
-    session: tacet.Session,
+    session: unacorda.Session,
     *,
     pipeline: Pipeline,
     grouped: bool,
@@ -192,7 +192,7 @@ def _squares(noise: Any, pieces: list[tuple[Any, Any]], *, pairs: int) -> Fracti
         ranges = (delta.max(axis=2) - delta.min(axis=2)).astype(float)
         rate = float((end if draw else noise.point).factor)
         spent += ((ranges * rate) ** 2).sum(axis=1) / 8
-    share = spent.max() / tacet.accounting.rho(noise.event)
+    share = spent.max() / unacorda.accounting.rho(noise.event)
     return Fraction(share * (1 - 1e-9))  # which floats and a rate rounded down leave in doubt
 
 

@@ -22,45 +22,45 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tests.query.neighbor_cuts import counts_of, cut_losses
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.mechanisms.selection.exponential import Exponential
-from tacet.privacy.neighbors import Neighbors, ReplaceOne
-from tacet.query.aggregates import ranks
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.answers import Exact
-from tacet.query.aggregates.associations import (
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+from unacorda.query.aggregates import ranks
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.answers import Exact
+from unacorda.query.aggregates.associations import (
     Correlation,
     Covariance,
     correlation,
     covariance,
 )
-from tacet.query.aggregates.chains import Chain
-from tacet.query.aggregates.counts import Count, CountPeople
-from tacet.query.aggregates.cutting import Cutting
-from tacet.query.aggregates.distinct import CountDistinct
-from tacet.query.aggregates.extremes import Extreme, ExtremeSelection
-from tacet.query.aggregates.found import FoundBounds, RowsPerPerson
-from tacet.query.aggregates.histograms import EqualBins, FoundBins, Histogram
-from tacet.query.aggregates.moments import Mean
-from tacet.query.aggregates.quantiles import Quantile, Selection, rank_error
-from tacet.query.aggregates.ratios import Ratio, ratio
-from tacet.query.aggregates.several import Quantiles, Spread
-from tacet.query.aggregates.shares import CountIf, Proportion
-from tacet.query.aggregates.sums import Sum
-from tacet.query.aggregates.tops import Top
-from tacet.query.aggregates.totals import FoundClipping, Total
-from tacet.query.aggregates.variances import Variance
-from tacet.query.aggregates.vectors import VectorSum, vector_sum
-from tacet.query.aggregates.weighted import WeightedMean, weighted_mean
-from tacet.query.compile import Statement, compile_query
-from tacet.query.exact import exact_of
-from tacet.query.noise import AdditiveNoise
-from tacet.query.plan import Query
-from tacet.query.scope import Scope
-from tacet.query.search import Search
-from tacet.query.session import Session
-from tacet.query.units import Person
+from unacorda.query.aggregates.chains import Chain
+from unacorda.query.aggregates.counts import Count, CountPeople
+from unacorda.query.aggregates.cutting import Cutting
+from unacorda.query.aggregates.distinct import CountDistinct
+from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
+from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
+from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
+from unacorda.query.aggregates.moments import Mean
+from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
+from unacorda.query.aggregates.ratios import Ratio, ratio
+from unacorda.query.aggregates.several import Quantiles, Spread
+from unacorda.query.aggregates.shares import CountIf, Proportion
+from unacorda.query.aggregates.sums import Sum
+from unacorda.query.aggregates.tops import Top
+from unacorda.query.aggregates.totals import FoundClipping, Total
+from unacorda.query.aggregates.variances import Variance
+from unacorda.query.aggregates.vectors import VectorSum, vector_sum
+from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
+from unacorda.query.compile import Statement, compile_query
+from unacorda.query.exact import exact_of
+from unacorda.query.noise import AdditiveNoise
+from unacorda.query.plan import Query
+from unacorda.query.scope import Scope
+from unacorda.query.search import Search
+from unacorda.query.session import Session
+from unacorda.query.units import Person
 
 __all__ = [
     "AGGREGATES",
@@ -75,31 +75,31 @@ __all__ = [
 
 AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
     Count: {
-        "rows": tacet.count,
-        "present": lambda: tacet.count("x"),
-        "notes": lambda: tacet.count("note"),
-        "conditions": lambda: tacet.count("CASE WHEN whole > 2 THEN 1 END"),
+        "rows": unacorda.count,
+        "present": lambda: unacorda.count("x"),
+        "notes": lambda: unacorda.count("note"),
+        "conditions": lambda: unacorda.count("CASE WHEN whole > 2 THEN 1 END"),
     },
     CountPeople: {
-        "people": tacet.count_people,
-        "people_with_note": lambda: tacet.count_people("note"),
-        "people_who": lambda: tacet.count_people("CASE WHEN whole > 2 THEN 1 END"),
+        "people": unacorda.count_people,
+        "people_with_note": lambda: unacorda.count_people("note"),
+        "people_who": lambda: unacorda.count_people("CASE WHEN whole > 2 THEN 1 END"),
     },
     CountIf: {
-        "if_large": lambda: tacet.count_if("x > 2"),
-        "if_text": lambda: tacet.count_if("note IN ('z', '3') OR x IS NULL"),
+        "if_large": lambda: unacorda.count_if("x > 2"),
+        "if_text": lambda: unacorda.count_if("note IN ('z', '3') OR x IS NULL"),
     },
     Proportion: {
-        "share_large": lambda: tacet.proportion("x > 2"),
-        "share_text": lambda: tacet.proportion("note <> 'z'"),
+        "share_large": lambda: unacorda.proportion("x > 2"),
+        "share_text": lambda: unacorda.proportion("note <> 'z'"),
     },
     Variance: {
-        "variance_from_zero": lambda: tacet.variance("x", 0, 10),
-        "variance_no_dyadic": lambda: tacet.variance("x", "-1/3", 0.7, ddof=0),
-        "variance_far_off": lambda: tacet.variance("x", 2**40, 2**40 + 1),
-        "variance_huge": lambda: tacet.variance("x", -(2**500), 2**499),
-        "variance_text": lambda: tacet.variance("note", -2, 3),
-        "stdev_whole": lambda: tacet.stdev("whole", -4, 9),
+        "variance_from_zero": lambda: unacorda.variance("x", 0, 10),
+        "variance_no_dyadic": lambda: unacorda.variance("x", "-1/3", 0.7, ddof=0),
+        "variance_far_off": lambda: unacorda.variance("x", 2**40, 2**40 + 1),
+        "variance_huge": lambda: unacorda.variance("x", -(2**500), 2**499),
+        "variance_text": lambda: unacorda.variance("note", -2, 3),
+        "stdev_whole": lambda: unacorda.stdev("whole", -4, 9),
     },
     Covariance: {
         "covariance": lambda: covariance("x", "whole", (0, 10), (-4, 9)),
@@ -125,69 +125,71 @@ AGGREGATES: Mapping[type, Mapping[str, Callable[[], Aggregate]]] = {
         "ratio_below_zero": lambda: ratio("whole", "x", (-4, -1), (0, "1e-150")),
     },
     Sum: {
-        "sum_from_zero": lambda: tacet.sum("x", 0, 10),
-        "sum_across_zero": lambda: tacet.sum("x", -3, 10),
-        "sum_below_zero": lambda: tacet.sum("x", -10, -2),
-        "sum_no_dyadic": lambda: tacet.sum("x", "-1/3", 0.7),
-        "sum_huge": lambda: tacet.sum("x", -(2**499), 2**500),
-        "sum_tiny": lambda: tacet.sum("x", 0, "1e-150"),
-        "sum_whole": lambda: tacet.sum("whole", -4, 9),
-        "sum_whole_in_parts": lambda: tacet.sum("whole", -0.25, 2.5),
-        "sum_text": lambda: tacet.sum("note", -2, 3),
-        "sum_expression": lambda: tacet.sum("x * whole - 1", -5, 1),
+        "sum_from_zero": lambda: unacorda.sum("x", 0, 10),
+        "sum_across_zero": lambda: unacorda.sum("x", -3, 10),
+        "sum_below_zero": lambda: unacorda.sum("x", -10, -2),
+        "sum_no_dyadic": lambda: unacorda.sum("x", "-1/3", 0.7),
+        "sum_huge": lambda: unacorda.sum("x", -(2**499), 2**500),
+        "sum_tiny": lambda: unacorda.sum("x", 0, "1e-150"),
+        "sum_whole": lambda: unacorda.sum("whole", -4, 9),
+        "sum_whole_in_parts": lambda: unacorda.sum("whole", -0.25, 2.5),
+        "sum_text": lambda: unacorda.sum("note", -2, 3),
+        "sum_expression": lambda: unacorda.sum("x * whole - 1", -5, 1),
     },
     Total: {
-        "total": lambda: tacet.sum("x"),
-        "total_whole": lambda: tacet.sum("whole"),
-        "total_text": lambda: tacet.sum("note"),
-        "total_positive": lambda: tacet.sum("CASE WHEN x > 0 THEN x END"),
-        "total_expression": lambda: tacet.sum("x * whole - 1"),
+        "total": lambda: unacorda.sum("x"),
+        "total_whole": lambda: unacorda.sum("whole"),
+        "total_text": lambda: unacorda.sum("note"),
+        "total_positive": lambda: unacorda.sum("CASE WHEN x > 0 THEN x END"),
+        "total_expression": lambda: unacorda.sum("x * whole - 1"),
     },
     FoundBounds: {
-        "bounds": lambda: tacet.find_bounds("x"),
-        "bounds_whole": lambda: tacet.find_bounds("whole"),
-        "bounds_text": lambda: tacet.find_bounds("note"),
+        "bounds": lambda: unacorda.find_bounds("x"),
+        "bounds_whole": lambda: unacorda.find_bounds("whole"),
+        "bounds_text": lambda: unacorda.find_bounds("note"),
     },
     RowsPerPerson: {"rows_each": lambda: RowsPerPerson(most=5)},
     Mean: {
-        "mean_from_zero": lambda: tacet.mean("x", 0, 10),
-        "mean_across_zero": lambda: tacet.mean("x", -3, 10),
-        "mean_no_dyadic": lambda: tacet.mean("x", "0.1", "0.7"),
-        "mean_huge": lambda: tacet.mean("x", -(2**500), 2**499),
-        "mean_whole": lambda: tacet.mean("whole", -4, 9),
-        "mean_text": lambda: tacet.mean("note", -2, 3),
+        "mean_from_zero": lambda: unacorda.mean("x", 0, 10),
+        "mean_across_zero": lambda: unacorda.mean("x", -3, 10),
+        "mean_no_dyadic": lambda: unacorda.mean("x", "0.1", "0.7"),
+        "mean_huge": lambda: unacorda.mean("x", -(2**500), 2**499),
+        "mean_whole": lambda: unacorda.mean("whole", -4, 9),
+        "mean_text": lambda: unacorda.mean("note", -2, 3),
     },
     Quantile: {
-        "median": lambda: tacet.median("x", -10, 10, steps=8),
-        "low": lambda: tacet.quantile("x", 0.1, 0, 10, steps=5, interval=0.5),
-        "third": lambda: tacet.quantile("whole", "1/3", -4, 9, steps=13, interval=0.9),
-        "high": lambda: tacet.quantile("note", 0.97, -2, 3, steps=1, interval=0.3),
-        "least": lambda: tacet.quantile("x", 0, -10, 10, steps=4, interval=0.5),
-        "most": lambda: tacet.quantile("x", 1, -10, 10, steps=4, interval=0.5),
+        "median": lambda: unacorda.median("x", -10, 10, steps=8),
+        "low": lambda: unacorda.quantile("x", 0.1, 0, 10, steps=5, interval=0.5),
+        "third": lambda: unacorda.quantile("whole", "1/3", -4, 9, steps=13, interval=0.9),
+        "high": lambda: unacorda.quantile("note", 0.97, -2, 3, steps=1, interval=0.3),
+        "least": lambda: unacorda.quantile("x", 0, -10, 10, steps=4, interval=0.5),
+        "most": lambda: unacorda.quantile("x", 1, -10, 10, steps=4, interval=0.5),
     },
     Quantiles: {
-        "quartiles": lambda: tacet.quantiles("x", [0.25, 0.5, 0.75], -10, 10, steps=8),
-        "tails": lambda: tacet.quantiles("whole", [0.05, 0.1, 0.95], -4, 9, steps=13),
-        "close": lambda: tacet.quantiles("note", [0.5, 0.51], -2, 3, steps=5),
-        "one": lambda: tacet.quantiles("x", ["1/3"], 0, 10, steps=5),
-        "ends": lambda: tacet.quantiles("x", [0, 0.4, 1], -10, 10, steps=4),
+        "quartiles": lambda: unacorda.quantiles("x", [0.25, 0.5, 0.75], -10, 10, steps=8),
+        "tails": lambda: unacorda.quantiles("whole", [0.05, 0.1, 0.95], -4, 9, steps=13),
+        "close": lambda: unacorda.quantiles("note", [0.5, 0.51], -2, 3, steps=5),
+        "one": lambda: unacorda.quantiles("x", ["1/3"], 0, 10, steps=5),
+        "ends": lambda: unacorda.quantiles("x", [0, 0.4, 1], -10, 10, steps=4),
     },
-    Spread: {"iqr": lambda: tacet.iqr("x", -10, 10, steps=8)},
+    Spread: {"iqr": lambda: unacorda.iqr("x", -10, 10, steps=8)},
     Histogram: {
-        "bins": lambda: tacet.histogram("x", [-3, 0, 0.1, 3, 10]),
-        "bins_whole": lambda: tacet.histogram("whole", [1, 2]),
+        "bins": lambda: unacorda.histogram("x", [-3, 0, 0.1, 3, 10]),
+        "bins_whole": lambda: unacorda.histogram("whole", [1, 2]),
     },
-    EqualBins: {"found_bins": lambda: tacet.histogram("x", bins=3, lower=-10, upper=10, steps=8)},
+    EqualBins: {
+        "found_bins": lambda: unacorda.histogram("x", bins=3, lower=-10, upper=10, steps=8)
+    },
     CountDistinct: {
-        "distinct": lambda: tacet.count_distinct("x"),
-        "distinct_notes": lambda: tacet.count_distinct("note"),
+        "distinct": lambda: unacorda.count_distinct("x"),
+        "distinct_notes": lambda: unacorda.count_distinct("note"),
     },
-    Top: {"top_notes": lambda: tacet.top("note", 2, ["z", "", "abc", "-2", "none"])},
+    Top: {"top_notes": lambda: unacorda.top("note", 2, ["z", "", "abc", "-2", "none"])},
     Extreme: {
-        "greatest": lambda: tacet.max("x", -10, 10, steps=8),
-        "least_of": lambda: tacet.min("x", 0, 10, steps=5),
-        "greatest_whole": lambda: tacet.max("whole", -4, 9, steps=13),
-        "least_text": lambda: tacet.min("note", -2, 3, steps=3),
+        "greatest": lambda: unacorda.max("x", -10, 10, steps=8),
+        "least_of": lambda: unacorda.min("x", 0, 10, steps=5),
+        "greatest_whole": lambda: unacorda.max("whole", -4, 9, steps=13),
+        "least_text": lambda: unacorda.min("note", -2, 3, steps=3),
     },
 }
 """For every aggregate there is, the questions its sensitivity is tested on."""
@@ -199,9 +201,9 @@ PIPELINES: Mapping[str, Callable[[Query], Query]] = {
 }
 
 DERIVED: Mapping[str, Callable[[], Aggregate]] = {
-    "sum_derived": lambda: tacet.sum("z", -5, 5),
-    "mean_derived": lambda: tacet.mean("z", 0, 5),
-    "median_derived": lambda: tacet.median("z", -5, 5, steps=6),
+    "sum_derived": lambda: unacorda.sum("z", -5, 5),
+    "mean_derived": lambda: unacorda.mean("z", 0, 5),
+    "median_derived": lambda: unacorda.median("z", -5, 5, steps=6),
 }
 
 REGIONS = ("a", "b", None)  # the public keys; rows of other regions are left out
@@ -375,7 +377,7 @@ class Recorder:
 def empty_scope() -> Scope:
     """The scope of a table with the columns of the small ones."""
     table = _arrow([], "integer", text=False)
-    with Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+    with Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
         return session.table("t").scope
 
 
@@ -465,5 +467,5 @@ def sensitivity_of(mechanism: Any) -> Fraction:
 
 def unit_of(ids: tuple[str, ...], *, limits: Limits | None, neighbors: Neighbors) -> Any:
     if limits is None:
-        return tacet.Row(neighbors=neighbors)
+        return unacorda.Row(neighbors=neighbors)
     return Person(ids, **limits, neighbors=neighbors)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from tests.query.expression_grammar import texts_of
 
-from tacet.query.expressions.types import Kind
+from unacorda.query.expressions.types import Kind
 
 __all__ = ["selects"]
 

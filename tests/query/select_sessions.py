@@ -7,9 +7,9 @@ from __future__ import annotations
 import polars as pl
 from tests.query.exact_answers import opened
 
-import tacet
-from tacet.privacy.guarantees import PureDP
-from tacet.query.session import Session
+import unacorda
+from unacorda.privacy.guarantees import PureDP
+from unacorda.query.session import Session
 
 FRAME = pl.DataFrame(
     {
@@ -20,9 +20,9 @@ FRAME = pl.DataFrame(
         "Group by": ["x", "y"] * 200,
     }
 )
-FACTS = {"age": tacet.Bounds(0, 120), "county": tacet.Categories(["A", "B", "C"])}
+FACTS = {"age": unacorda.Bounds(0, 120), "county": unacorda.Categories(["A", "B", "C"])}
 BUDGET = PureDP(0.5)
 
 
 def session() -> Session:
-    return opened(FRAME, unit=tacet.Person("id", max_rows=2), columns=FACTS)
+    return opened(FRAME, unit=unacorda.Person("id", max_rows=2), columns=FACTS)

@@ -12,13 +12,13 @@ from typing import Any
 
 import polars as pl
 
-import tacet
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.columns import Fact
-from tacet.query.release import Release
-from tacet.query.session import Session
-from tacet.query.verification import Verification
+import unacorda
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.columns import Fact
+from unacorda.query.release import Release
+from unacorda.query.session import Session
+from unacorda.query.verification import Verification
 
 FRAME = pl.DataFrame(
     {
@@ -31,13 +31,13 @@ FRAME = pl.DataFrame(
     }
 )
 COLUMNS: dict[str, Fact] = {
-    "age": tacet.Bounds(0, 120),
-    "county": tacet.Categories(["A", "B", None]),
+    "age": unacorda.Bounds(0, 120),
+    "county": unacorda.Categories(["A", "B", None]),
 }
 
 
 def session_of(budget: Guarantee, **options: Any) -> Session:
-    options = {"unit": tacet.Person("id", max_rows=2), "bits": tacet.SeededBits(7), **options}
+    options = {"unit": unacorda.Person("id", max_rows=2), "bits": unacorda.SeededBits(7), **options}
     return Session({"t": FRAME}, budget=budget, columns=COLUMNS, **options)
 
 
@@ -49,13 +49,13 @@ def released(budget: Guarantee, request: Guarantee | None = None, **options: Any
             .derive(double="age * 2")
             .group_by("county", "born", keys={"born": [dt.date(1950, 1, 1)]})
             .agg(
-                n=tacet.count(),
-                mean=tacet.mean("age", weight="1/3"),
-                total=tacet.sum("score"),
-                twice=tacet.sum("double", 0, 240),
-                p50=tacet.median("age", steps=12, interval=0.5),
-                most=tacet.max("double", 0, 240),
-                found=tacet.find_bounds("score"),
+                n=unacorda.count(),
+                mean=unacorda.mean("age", weight="1/3"),
+                total=unacorda.sum("score"),
+                twice=unacorda.sum("double", 0, 240),
+                p50=unacorda.median("age", steps=12, interval=0.5),
+                most=unacorda.max("double", 0, 240),
+                found=unacorda.find_bounds("score"),
             )
         )
         return session.evaluate(query, budget=budget if request is None else request)
@@ -67,7 +67,7 @@ def differing(found: Verification) -> list[str]:
 
 LEDGER = open_ledger(None)
 STATED = json.loads(
-    released(tacet.ZCDP(1, 1e-6), tacet.ZCDP("0.3"), ledger=LEDGER, dataset="d").to_json()
+    released(unacorda.ZCDP(1, 1e-6), unacorda.ZCDP("0.3"), ledger=LEDGER, dataset="d").to_json()
 )
 
 

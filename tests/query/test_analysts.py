@@ -11,55 +11,55 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tacet
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from tacet.ledger.opening import open_ledger
+import unacorda
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
+from unacorda.ledger.opening import open_ledger
 
 TABLE = pa.table({"id": [1, 1, 2, 3], "part": ["a", "b", "a", "b"]})
-TENTH = tacet.PureDP("0.1")
+TENTH = unacorda.PureDP("0.1")
 
 
-def opened(**options: Any) -> tacet.Session:
-    return tacet.Session(
+def opened(**options: Any) -> unacorda.Session:
+    return unacorda.Session(
         {"t": TABLE},
-        unit=tacet.Person("id", max_rows=2),
-        **{"budget": tacet.PureDP(1), **options},
+        unit=unacorda.Person("id", max_rows=2),
+        **{"budget": unacorda.PureDP(1), **options},
     )
 
 
-def ask(session: tacet.Session, budget: tacet.PureDP = TENTH) -> None:
-    session.evaluate(session.table("t").agg(n=tacet.count()), budget=budget)
+def ask(session: unacorda.Session, budget: unacorda.PureDP = TENTH) -> None:
+    session.evaluate(session.table("t").agg(n=unacorda.count()), budget=budget)
 
 
 def test_both_are_debited_and_the_smaller_limit_ends_it() -> None:
     with opened() as session:
-        ana = session.for_analyst("ana", tacet.PureDP("0.2"))
-        bob = session.for_analyst("bob", tacet.PureDP(1))  # promised more than there is together
+        ana = session.for_analyst("ana", unacorda.PureDP("0.2"))
+        bob = session.for_analyst("bob", unacorda.PureDP(1))  # promised more than there is together
         ask(ana)
-        ask(bob, tacet.PureDP("0.7"))
+        ask(bob, unacorda.PureDP("0.7"))
         assert ana.spent == TENTH
         assert ana.remaining == TENTH
-        assert session.spent == tacet.PureDP("0.8")
+        assert session.spent == unacorda.PureDP("0.8")
         with pytest.raises(BudgetExceeded, match="ana"):
-            ask(ana, tacet.PureDP("0.15"))
+            ask(ana, unacorda.PureDP("0.15"))
         ask(ana)
         with pytest.raises(BudgetExceeded):
-            ask(bob, tacet.PureDP("0.2"))  # more than the whole has left, and he has it
-        assert bob.remaining == tacet.PureDP("0.3")
+            ask(bob, unacorda.PureDP("0.2"))  # more than the whole has left, and he has it
+        assert bob.remaining == unacorda.PureDP("0.3")
         assert session.remaining == TENTH
 
 
 def test_limits_and_names_are_kept(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/budget.db"
     with opened(ledger=address, dataset="d", analyst="lead", purpose="report") as session:
-        ask(session.for_analyst("ana", tacet.PureDP("0.5")))
+        ask(session.for_analyst("ana", unacorda.PureDP("0.5")))
         ask(session)
     with opened(ledger=address, dataset="d", budget=None) as session:
         ana = session.for_analyst("ana")
-        assert ana.budget == tacet.PureDP("0.5")
+        assert ana.budget == unacorda.PureDP("0.5")
         assert ana.spent == TENTH
         with pytest.raises(LedgerMismatch, match="ana"):
-            session.for_analyst("ana", tacet.PureDP("0.6"))
+            session.for_analyst("ana", unacorda.PureDP("0.6"))
     ledger = open_ledger(address)
     noted = [(e.analyst, e.purpose) for e in ledger.entries("d") if e.state == "reserved"]
     assert noted == [("ana", "report"), ("lead", "report")]
@@ -68,7 +68,7 @@ def test_limits_and_names_are_kept(tmp_path: Path) -> None:
 
 def test_many_threads_of_many_analysts_never_overspend() -> None:
     with opened() as session:
-        analysts = [session.for_analyst(f"a{n}", tacet.PureDP("0.3")) for n in range(5)]
+        analysts = [session.for_analyst(f"a{n}", unacorda.PureDP("0.3")) for n in range(5)]
         answered: list[int] = []
 
         def work(number: int) -> None:
@@ -86,18 +86,18 @@ def test_many_threads_of_many_analysts_never_overspend() -> None:
             thread.join()
         assert len(answered) == 10
         assert max(answered.count(number) for number in range(5)) <= 3
-        assert session.remaining == tacet.PureDP(0)
+        assert session.remaining == unacorda.PureDP(0)
 
 
 def test_parts_of_an_analyst_are_debited_to_her() -> None:
     with opened() as session:
-        ana = session.for_analyst("ana", tacet.PureDP("0.2"))
-        parts = ana.split("part", keys=["a", "b"], budget=tacet.PureDP(1))
+        ana = session.for_analyst("ana", unacorda.PureDP("0.2"))
+        parts = ana.split("part", keys=["a", "b"], budget=unacorda.PureDP(1))
         ask(parts["a"])
         ask(parts["b"])  # nobody is in both
         assert ana.spent == session.spent == TENTH
         with pytest.raises(BudgetExceeded, match="ana"):
-            ask(parts["a"], tacet.PureDP("0.2"))
+            ask(parts["a"], unacorda.PureDP("0.2"))
 
 
 def test_it_ends_with_its_session() -> None:
@@ -116,7 +116,7 @@ def test_bad_limits_are_refused() -> None:
         with pytest.raises(InvalidParameter, match="'ana', who has none yet"):
             session.for_analyst("ana")
         with pytest.raises(WrongUnit):
-            session.for_analyst("ana", tacet.ZCDP(1))
+            session.for_analyst("ana", unacorda.ZCDP(1))
         for limit in (0.5, "1", True):
             with pytest.raises(InvalidParameter, match="a guarantee such as"):
                 session.for_analyst("ana", limit)  # type: ignore[arg-type]
@@ -131,4 +131,4 @@ def test_bad_limits_are_refused() -> None:
         part = session.split("part", keys=["a"], budget=TENTH)["a"]
         with pytest.raises(InvalidParameter, match="no part and no analyst's"):
             part.for_analyst("bob", TENTH)
-        assert session.spent == tacet.PureDP(0)
+        assert session.spent == unacorda.PureDP(0)

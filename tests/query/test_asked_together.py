@@ -14,14 +14,14 @@ import pytest
 from tests.query.engines_alike import counted as integers_of
 from tests.query.neighbor_tables import statement_of
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.query.aggregates import counted as reading
-from tacet.query.aggregates.counted import Counted
-from tacet.query.engines.reading import DeeperRows
-from tacet.query.exact import Given
-from tacet.query.plan import Query
-from tacet.query.ranking import Aim, Asked
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.query.aggregates import counted as reading
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.engines.reading import DeeperRows
+from unacorda.query.exact import Given
+from unacorda.query.plan import Query
+from unacorda.query.ranking import Aim, Asked
 
 STEPS = 10**6
 CELLS = 3
@@ -30,27 +30,27 @@ VALUES = [np.random.default_rng(seed).integers(0, STEPS + 1, n) for seed, n in e
 AIMS = [Aim(q=Fraction(1, 4), scale=2.0), Aim(q=Fraction(9, 10), scale=1.0, shift=-3)]
 
 
-def session_of(values: Sequence[Any], **columns: Any) -> tacet.Session:
+def session_of(values: Sequence[Any], **columns: Any) -> unacorda.Session:
     cells = np.repeat(np.arange(len(values)), [len(part) for part in values])
     x = np.concatenate(values).astype(float)
-    return tacet.Session(
+    return unacorda.Session(
         {"t": pa.table({"id": np.arange(len(x)), "cell": cells, "x": x, **columns})},
-        unit=tacet.Person("id", max_rows=1),
-        budget=tacet.PureDP(1_000),
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.PureDP(1_000),
         bits=SeededBits(4),
     )
 
 
-def ranked(session: tacet.Session, query: Query) -> tuple[Counted, Any]:
+def ranked(session: unacorda.Session, query: Query) -> tuple[Counted, Any]:
     """The counts of the only ranking, and what is to be closed."""
     tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
     (name,) = query.aggregates
     return Given.of(query, tallies).exact(name).rankings[0], tallies
 
 
-def median(session: tacet.Session) -> Query:
+def median(session: unacorda.Session) -> Query:
     query = session.table("t").group_by("cell", keys=range(CELLS))
-    return query.agg(m=tacet.median("x", 0, STEPS, steps=STEPS))
+    return query.agg(m=unacorda.median("x", 0, STEPS, steps=STEPS))
 
 
 def test_bins_near_an_aim_are_smaller_and_hold_the_same_rows() -> None:
@@ -123,9 +123,9 @@ def test_rankings_of_a_batch_are_read_and_refined_in_one_question_each(
     with session_of([x], y=np.exp(x), z=5 * x) as session:
         columns = ("x", "y", "z", "x + y")
         query = session.table("t").agg(
-            **{f"q{k}": tacet.quantiles(c, [0.25, 0.5], -50, 100) for k, c in enumerate(columns)}
+            **{f"q{k}": unacorda.quantiles(c, [0.25, 0.5], -50, 100) for k, c in enumerate(columns)}
         )
-        release = session.evaluate(query, budget=tacet.PureDP(40))
+        release = session.evaluate(query, budget=unacorda.PureDP(40))
         answers = {name: answer.values[0] for name, answer in release.answers.items()}
     assert read == [[0, 1, 2, 3]]
     assert refined[0] == [0, 1, 2, 3]
@@ -137,7 +137,7 @@ def test_rankings_of_a_batch_are_read_and_refined_in_one_question_each(
 
 def test_many_cells_are_read_ranking_by_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts that are too many to be held together are not asked for together."""
-    import tacet.query.exact
+    import unacorda.query.exact
 
     asked: list[int] = []
     first = DeeperRows.first
@@ -149,10 +149,10 @@ def test_many_cells_are_read_ranking_by_ranking(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(DeeperRows, "first", reads)
     with session_of(VALUES) as session:
         query = session.table("t").group_by("cell", keys=range(CELLS))
-        query = query.agg(a=tacet.median("x", 0, 100), b=tacet.median("x", 0, 200))
-        session.evaluate(query, budget=tacet.PureDP(1))
-        monkeypatch.setattr(tacet.query.exact, "MOST_LINES", 1)
-        session.evaluate(query, budget=tacet.PureDP(1))
+        query = query.agg(a=unacorda.median("x", 0, 100), b=unacorda.median("x", 0, 200))
+        session.evaluate(query, budget=unacorda.PureDP(1))
+        monkeypatch.setattr(unacorda.query.exact, "MOST_LINES", 1)
+        session.evaluate(query, budget=unacorda.PureDP(1))
     assert asked == [2, 1, 1]
 
 
@@ -168,15 +168,15 @@ def test_rows_are_bound_alike_with_columns_as_with_what_is_made_of_them() -> Non
             "y": source.integers(0, 50, len(people) * rows).astype(float),
         }
     )
-    with tacet.Session(
-        {"t": table}, unit=tacet.Person("id", max_rows=2), budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Person("id", max_rows=2), budget=unacorda.PureDP(1)
     ) as session:
         start = session.table("t").group_by("cell", keys=range(3))
-        plain = {"x": tacet.sum("x", 0, 64), "y": tacet.sum("y", 0, 64)}
+        plain = {"x": unacorda.sum("x", 0, 64), "y": unacorda.sum("y", 0, 64)}
         made = {
-            "plus": tacet.sum("x + y", 0, 128),
-            "minus": tacet.sum("x - y", -64, 64),
-            "some": tacet.count_if("x > y"),
+            "plus": unacorda.sum("x + y", 0, 128),
+            "minus": unacorda.sum("x - y", -64, 64),
+            "some": unacorda.count_if("x > y"),
         }
         few, many = start.agg(**plain), start.agg(**plain, **made)
         text = statement_of(session, many, salt=5).bounded

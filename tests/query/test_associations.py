@@ -15,9 +15,9 @@ from tests.query.many_cells import Floats, ask
 from tests.query.two_columns import RAGGED, one_answer, two_columns, typical_first
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import correlation, covariance
-from tacet.errors import InvalidParameter, MissingBound
+import unacorda
+from unacorda import correlation, covariance
+from unacorda.errors import InvalidParameter, MissingBound
 
 pytestmark = pytest.mark.statistical
 
@@ -31,7 +31,7 @@ PAIRS: dict[str, tuple[Floats, Floats]] = {
     "one is constant": (np.full(60, 30.0), np.linspace(0, 120, 60)),
     "two rows": (np.array([0.0, 100.0]), np.array([120.0, 0.0])),
 }
-BUDGETS: dict[str, Any] = {"Laplace": tacet.PureDP(8), "normal": tacet.ZCDP(4)}
+BUDGETS: dict[str, Any] = {"Laplace": unacorda.PureDP(8), "normal": unacorda.ZCDP(4)}
 X_BOUNDS, Y_BOUNDS = (0, 100), (0, 120)
 
 
@@ -87,7 +87,7 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
         budget=BUDGETS[name] * 2,
         seed=21,
         cells=CELLS,
-        assuming=tacet.Assume(rows=len(x), values={"x": x.tolist(), "y": y.tolist()}),
+        assuming=unacorda.Assume(rows=len(x), values={"x": x.tolist(), "y": y.tolist()}),
     )
     held = np.stack(_clamped(kind))
     truths = {"covariance": float(np.cov(*held)[0, 1])}
@@ -121,7 +121,7 @@ def test_intervals_are_hardly_wider_than_their_errors_say() -> None:
             "covariance": covariance("x", "y", X_BOUNDS, Y_BOUNDS),
             "correlation": correlation("x", "y", X_BOUNDS, Y_BOUNDS),
         },
-        budget=tacet.ZCDP(8),
+        budget=unacorda.ZCDP(8),
         seed=22,
         cells=100,
     )
@@ -147,15 +147,15 @@ def test_they_err_much_less_than_noisy_moments_with_a_share_each(*, laplace: boo
         [a * b * r - p * a**2 - q * b**2, 2 * p * a - b * r, 2 * q * b - a * r, -p, -q, r]
     )
     parts = {"covariance": (4, g_covariance), "correlation": (6, g_correlation)}
-    budget = tacet.PureDP(math.sqrt(2)) if laplace else tacet.ZCDP(0.5)  # deviation 1
+    budget = unacorda.PureDP(math.sqrt(2)) if laplace else unacorda.ZCDP(0.5)  # deviation 1
     for name, (count, weights) in parts.items():
         make = covariance if name == "covariance" else correlation
         table = pa.table({"x": [0.0], "y": [0.0]})
-        with tacet.Session({"t": table}, unit=tacet.Row(), budget=budget) as session:
+        with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=budget) as session:
             told = session.explain(
                 session.table("t").agg(a=make("x", "y", X_BOUNDS, Y_BOUNDS)),
                 budget=budget,
-                assuming=tacet.Assume(
+                assuming=unacorda.Assume(
                     rows=rows,
                     values={"x": (50 * (u + 1)).tolist(), "y": (60 * (v + 1)).tolist()},
                 ),
@@ -170,7 +170,7 @@ def test_they_err_much_less_than_noisy_moments_with_a_share_each(*, laplace: boo
 
 def test_bounds_that_are_none_are_refused_by_name() -> None:
     table = pa.table({"x": [1.0], "y": [2.0]})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
         for make in (covariance, correlation):
             with pytest.raises(MissingBound, match="'y'"):
                 session.table("t").agg(a=make("x", "y", (0, 1)))
@@ -183,12 +183,14 @@ def test_bounds_that_are_none_are_refused_by_name() -> None:
 
 def test_values_are_assumed_in_pairs() -> None:
     table = pa.table({"x": [1.0], "y": [2.0]})
-    budget = tacet.PureDP(1)
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=budget) as session:
+    budget = unacorda.PureDP(1)
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=budget) as session:
         query = session.table("t").agg(a=correlation("x", "y", (0, 1), (0, 1)))
         for values in ({"x": [1.0]}, {"x": [1.0], "y": [0.0, 1.0]}):
             with pytest.raises(InvalidParameter, match="as many values"):
-                session.explain(query, budget=budget, assuming=tacet.Assume(rows=9, values=values))
-        told = session.explain(query, budget=budget, assuming=tacet.Assume(rows=10**4))
+                session.explain(
+                    query, budget=budget, assuming=unacorda.Assume(rows=9, values=values)
+                )
+        told = session.explain(query, budget=budget, assuming=unacorda.Assume(rows=10**4))
         table_of_errors = dict(session.explain(query, budget=budget).forecasts["a"].table)
         assert told.standard_error("a") == pytest.approx(table_of_errors[10**4], rel=0.05)

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.accounting.accountant import epsilon, quick_epsilon
-from tacet.accounting.charges import charge
-from tacet.privacy.events import (
+import unacorda
+from unacorda.accounting.accountant import epsilon, quick_epsilon
+from unacorda.accounting.charges import charge
+from unacorda.privacy.events import (
     Composed,
     DiscreteLaplace,
     Event,
@@ -36,8 +36,8 @@ from tacet.privacy.events import (
     Repeated,
     compose,
 )
-from tacet.query.allocation import allocate, allocate_together, event_of
-from tacet.query.plan import Query
+from unacorda.query.allocation import allocate, allocate_together, event_of
+from unacorda.query.plan import Query
 
 Floats = NDArray[np.float64]
 
@@ -103,10 +103,10 @@ def profile(event: Event, at: float) -> float:
 
 
 def table() -> Query:
-    session = tacet.Session(
+    session = unacorda.Session(
         {"t": pd.DataFrame({"id": [1], "x": [1.0], "g": ["a"]})},
-        unit=tacet.Person("id", max_rows=2),
-        budget=tacet.PureDP(1),
+        unit=unacorda.Person("id", max_rows=2),
+        budget=unacorda.PureDP(1),
     )
     with session:
         return session.table("t")
@@ -114,10 +114,10 @@ def table() -> Query:
 
 TABLE = table()
 MAKERS: dict[str, Any] = {
-    "count": lambda w: tacet.count(weight=w),
-    "mean": lambda w: tacet.mean("x", 0, 10, weight=w),
-    "median": lambda w: tacet.median("x", 0, 10, steps=50, weight=w),
-    "interval": lambda w: tacet.quantile("x", "1/4", 0, 10, steps=50, interval="1/2", weight=w),
+    "count": lambda w: unacorda.count(weight=w),
+    "mean": lambda w: unacorda.mean("x", 0, 10, weight=w),
+    "median": lambda w: unacorda.median("x", 0, 10, steps=50, weight=w),
+    "interval": lambda w: unacorda.quantile("x", "1/4", 0, 10, steps=50, interval="1/2", weight=w),
 }
 
 
@@ -130,22 +130,26 @@ members = st.lists(
 )
 
 
-REQUESTS = [tacet.ApproxDP(1, "1e-6"), tacet.ApproxDP(3, "1e-3"), tacet.ApproxDP("1/10", "1e-4")]
+REQUESTS = [
+    unacorda.ApproxDP(1, "1e-6"),
+    unacorda.ApproxDP(3, "1e-3"),
+    unacorda.ApproxDP("1/10", "1e-4"),
+]
 
 
 def check_price(
-    batch: list[list[tuple[str, int]]], weights: list[int], request: tacet.ApproxDP
+    batch: list[list[tuple[str, int]]], weights: list[int], request: unacorda.ApproxDP
 ) -> None:
     queries = [asked(names) for names in batch]
     parts = [Fraction(weight) for weight in weights[: len(queries)]]
     event = event_of(allocate_together(queries, request, weights=parts))
-    assert charge(event, request, tacet.ApproxDP(5, 0.1)) <= request
+    assert charge(event, request, unacorda.ApproxDP(5, 0.1)) <= request
     assert profile(event, float(request.epsilon)) <= float(request.delta) * (1 + 1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("request_", mostly_slow(REQUESTS[:2]), ids=str)
-def test_a_mixed_batch_costs_no_more_than_its_request(request_: tacet.ApproxDP) -> None:
+def test_a_mixed_batch_costs_no_more_than_its_request(request_: unacorda.ApproxDP) -> None:
     mixed = [[("median", 1), ("mean", 2)], [("interval", 1), ("median", 1)]]
     check_price(mixed, [1, 2], request_)
     once, again = (
@@ -167,14 +171,14 @@ def test_a_mixed_batch_costs_no_more_than_its_request(request_: tacet.ApproxDP) 
     request_=st.sampled_from(REQUESTS),
 )
 def test_no_batch_costs_more_than_its_request(
-    batch: list[list[tuple[str, int]]], weights: list[int], request_: tacet.ApproxDP
+    batch: list[list[tuple[str, int]]], weights: list[int], request_: unacorda.ApproxDP
 ) -> None:
     check_price(batch, weights, request_)
 
 
 def test_the_independent_price_finds_a_batch_that_spends_a_tenth_more() -> None:
     for names in ([("mean", 1)] * 12, [("mean", 2)] * 6 + [("count", 1)] * 8):
-        request = tacet.ApproxDP(1, "1e-3")
+        request = unacorda.ApproxDP(1, "1e-3")
         event = allocate(asked(names), request).event
         louder = compose(
             [
@@ -190,10 +194,10 @@ def test_the_independent_price_finds_a_batch_that_spends_a_tenth_more() -> None:
 @pytest.mark.parametrize(("epsilon_", "delta", "gain"), [("1", "1e-6", 1.15), ("3", "1e-3", 1.1)])
 def test_ten_medians_gain_from_the_exact_price(epsilon_: str, delta: str, gain: float) -> None:
     """Beside the better of the two sums: of pure epsilons, of squared mus."""
-    request = tacet.ApproxDP(epsilon_, delta)
+    request = unacorda.ApproxDP(epsilon_, delta)
     query = asked([("median", 1)] * 10)
     found = float(min(noise.point.factor for noise in _noises(query, request)))
-    for sum_ in (tacet.PureDP(epsilon_), tacet.GDP.within(request)):
+    for sum_ in (unacorda.PureDP(epsilon_), unacorda.GDP.within(request)):
         alone = float(max(noise.point.factor for noise in _noises(query, sum_)))
         assert found > gain * alone
 
@@ -203,10 +207,10 @@ def _noises(query: Query, request: Any) -> list[Any]:
 
 
 def test_what_gains_nothing_spends_no_delta() -> None:
-    request = tacet.ApproxDP(1, "1e-9")
+    request = unacorda.ApproxDP(1, "1e-9")
     for names in ([("count", 1)], [("median", 1)], [("count", 1), ("mean", 2)]):
         event = allocate(asked(names), request).event
-        assert charge(event, request, tacet.ApproxDP(5, 0.1)) == tacet.ApproxDP(1, 0)
+        assert charge(event, request, unacorda.ApproxDP(5, 0.1)) == unacorda.ApproxDP(1, 0)
 
 
 @pytest.mark.parametrize(

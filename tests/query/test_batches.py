@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.bits import SeededBits
-from tacet.errors import (
+import unacorda
+from unacorda import PureDP
+from unacorda.bits import SeededBits
+from unacorda.errors import (
     BudgetExceeded,
     EngineFailed,
     InvalidParameter,
@@ -23,11 +23,11 @@ from tacet.errors import (
     UnsafeExpression,
     WrongUnit,
 )
-from tacet.ledger.ledger import Ledger
-from tacet.ledger.memory import MemoryStore
-from tacet.query.allocation import allocate, allocate_together
-from tacet.query.scans import scans_of
-from tacet.query.verification import verify
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.memory import MemoryStore
+from unacorda.query.allocation import allocate, allocate_together
+from unacorda.query.scans import scans_of
+from unacorda.query.verification import verify
 
 FRAME = pd.DataFrame(
     {"id": [1, 1, 2, 3, 4], "age": [30, 30, 41, 62, 19], "sex": ["F", "F", "M", "F", None]}
@@ -36,31 +36,33 @@ NEARLY_EXACT = PureDP(10**5)
 
 
 @pytest.fixture
-def session() -> Iterator[tacet.Session]:
-    with tacet.Session(
+def session() -> Iterator[unacorda.Session]:
+    with unacorda.Session(
         {"t": FRAME},
-        unit=tacet.Person("id", max_rows=2),
+        unit=unacorda.Person("id", max_rows=2),
         budget=PureDP(10**6),
         bits=SeededBits(3),
     ) as opened:
         yield opened
 
 
-def questions(session: tacet.Session) -> dict[str, Any]:
+def questions(session: unacorda.Session) -> dict[str, Any]:
     table = session.table("t")
     return {
-        "all": table.agg(n=tacet.count(), people=tacet.count_people()),
-        "old": table.where("age >= 40").agg(n=tacet.count(), mean=tacet.mean("age", 0, 100)),
+        "all": table.agg(n=unacorda.count(), people=unacorda.count_people()),
+        "old": table.where("age >= 40").agg(n=unacorda.count(), mean=unacorda.mean("age", 0, 100)),
         "by sex": "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY n DESC",
-        "ages": table.agg(n=tacet.sum("age", 0, 100), mid=tacet.median("age", 0, 100)),
+        "ages": table.agg(n=unacorda.sum("age", 0, 100), mid=unacorda.median("age", 0, 100)),
     }
 
 
-def ledger_of(session: tacet.Session) -> Any:
+def ledger_of(session: unacorda.Session) -> Any:
     return session._ledger
 
 
-def test_keys_may_have_the_names_that_one_select_gives_its_groups(session: tacet.Session) -> None:
+def test_keys_may_have_the_names_that_one_select_gives_its_groups(
+    session: unacorda.Session,
+) -> None:
     named = "SELECT sex AS which, COUNT(*) AS n FROM t GROUP BY sex"
     batch = session.evaluate(
         [named, "SELECT COUNT(*) AS n FROM t"], budget=NEARLY_EXACT, keys={"which": ["F"]}
@@ -68,7 +70,7 @@ def test_keys_may_have_the_names_that_one_select_gives_its_groups(session: tacet
     assert [row["which"] for row in batch[0].to_dicts()] == ["F"]
 
 
-def test_every_question_gets_its_own_answer(session: tacet.Session) -> None:
+def test_every_question_gets_its_own_answer(session: unacorda.Session) -> None:
     batch = session.evaluate(
         questions(session), budget=NEARLY_EXACT, keys={"sex": ["M", "F", None]}
     )
@@ -84,7 +86,7 @@ def test_every_question_gets_its_own_answer(session: tacet.Session) -> None:
     assert len(batch) == 4
 
 
-def test_one_price_is_paid_once(session: tacet.Session) -> None:
+def test_one_price_is_paid_once(session: unacorda.Session) -> None:
     batch = session.evaluate(
         questions(session), budget=PureDP(4), keys={"sex": ["M", "F"]}, weights={"all": "5/2"}
     )
@@ -101,10 +103,10 @@ def test_one_price_is_paid_once(session: tacet.Session) -> None:
     assert "for 4 questions" in str(batch["old"])
 
 
-def test_a_list_is_answered_in_its_order(session: tacet.Session) -> None:
+def test_a_list_is_answered_in_its_order(session: unacorda.Session) -> None:
     table = session.table("t")
     batch = session.evaluate(
-        [table.agg(a=tacet.count()), table.agg(b=tacet.count("sex"))],
+        [table.agg(a=unacorda.count()), table.agg(b=unacorda.count("sex"))],
         budget=NEARLY_EXACT,
         weights=[1, 3],
     )
@@ -118,7 +120,7 @@ def test_a_list_is_answered_in_its_order(session: tacet.Session) -> None:
 
 
 def test_questions_about_the_same_rows_are_scanned_once(
-    session: tacet.Session, monkeypatch: pytest.MonkeyPatch
+    session: unacorda.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = []
     run = session._engine.run
@@ -132,28 +134,28 @@ def test_questions_about_the_same_rows_are_scanned_once(
     grouped = table.group_by("sex", keys=["F", "M"])
     session.evaluate(
         [
-            table.agg(a=tacet.count()),
-            grouped.agg(a=tacet.count()),
-            table.agg(a=tacet.mean("age", 0, 9), b=tacet.median("age", 0, 9)),
-            table.where("age > 1").agg(a=tacet.count()),
-            grouped.agg(a=tacet.sum("age", 0, 9)),
-            table.derive(h="age / 2").agg(a=tacet.sum("h", 0, 9)),
+            table.agg(a=unacorda.count()),
+            grouped.agg(a=unacorda.count()),
+            table.agg(a=unacorda.mean("age", 0, 9), b=unacorda.median("age", 0, 9)),
+            table.where("age > 1").agg(a=unacorda.count()),
+            grouped.agg(a=unacorda.sum("age", 0, 9)),
+            table.derive(h="age / 2").agg(a=unacorda.sum("h", 0, 9)),
         ],
         budget=PureDP(1),
     )
     assert len(runs) == 4
 
 
-def test_noise_in_a_batch_is_what_each_part_buys_alone(session: tacet.Session) -> None:
+def test_noise_in_a_batch_is_what_each_part_buys_alone(session: unacorda.Session) -> None:
     """The sensitivities are those of each question, whoever stands beside it."""
     table = session.table("t").group_by("sex", keys=["F", "M"])
     queries = [
-        table.agg(n=tacet.count(weight=3), s=tacet.sum("age", -5, 100)),
-        session.table("t").agg(m=tacet.mean("age", 0, 90), q=tacet.median("age", 0, 90)),
-        table.agg(p=tacet.count_people()),
+        table.agg(n=unacorda.count(weight=3), s=unacorda.sum("age", -5, 100)),
+        session.table("t").agg(m=unacorda.mean("age", 0, 90), q=unacorda.median("age", 0, 90)),
+        table.agg(p=unacorda.count_people()),
     ]
     weights = [Fraction(1), Fraction(5, 2), Fraction(1, 2)]
-    for request in (PureDP(2), tacet.ZCDP("1/9"), tacet.GDP(1)):
+    for request in (PureDP(2), unacorda.ZCDP("1/9"), unacorda.GDP(1)):
         together = allocate_together(queries, request, weights=weights)
         for query, weight, found in zip(queries, weights, together, strict=True):
             alone = allocate(query, request * (weight / 4))
@@ -161,29 +163,31 @@ def test_noise_in_a_batch_is_what_each_part_buys_alone(session: tacet.Session) -
     assert [scan.members for scan in scans_of(queries)] == [(0, 2), (1,)]
 
 
-def test_equal_questions_get_noise_of_their_own(session: tacet.Session) -> None:
-    query = session.table("t").agg(s=tacet.sum("age", 0, 100))
+def test_equal_questions_get_noise_of_their_own(session: unacorda.Session) -> None:
+    query = session.table("t").agg(s=unacorda.sum("age", 0, 100))
     batch = session.evaluate([query] * 6, budget=PureDP(1))
     assert len({release.answers["s"].values[0] for release in batch}) == 6
 
 
-def test_a_member_that_the_budget_does_not_suit_is_named(session: tacet.Session) -> None:
+def test_a_member_that_the_budget_does_not_suit_is_named(session: unacorda.Session) -> None:
     table = session.table("t")
-    found = table.group_by("sex", keys=tacet.private_keys()).agg(n=tacet.count())
-    batch = {"plain": table.agg(n=tacet.count()), "found": found}
+    found = table.group_by("sex", keys=unacorda.private_keys()).agg(n=unacorda.count())
+    batch = {"plain": table.agg(n=unacorda.count()), "found": found}
     with pytest.raises(InvalidParameter, match=r"In question 'found': .*one with a delta"):
         session.evaluate(batch, budget=PureDP(1))
-    mean = {"plain": table.agg(n=tacet.count()), "mean": table.agg(m=tacet.mean("age", 0, 9))}
+    mean = {"plain": table.agg(n=unacorda.count()), "mean": table.agg(m=unacorda.mean("age", 0, 9))}
     with pytest.raises(InvalidParameter, match=r"In question 'mean': .*known beforehand"):
         session.evaluate(mean, budget=PureDP(1), errors={"plain": 9, "mean": 1})
     assert session.spent == PureDP(0)
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_bad_member_is_named_and_nothing_is_spent(session: tacet.Session, listed: bool) -> None:
-    good = session.table("t").agg(n=tacet.count())
-    with tacet.Session({"t": FRAME}, unit=tacet.Row(), budget=PureDP(1)) as other:
-        strange = other.table("t").agg(n=tacet.count())
+def test_a_bad_member_is_named_and_nothing_is_spent(
+    session: unacorda.Session, listed: bool
+) -> None:
+    good = session.table("t").agg(n=unacorda.count())
+    with unacorda.Session({"t": FRAME}, unit=unacorda.Row(), budget=PureDP(1)) as other:
+        strange = other.table("t").agg(n=unacorda.count())
     bad: list[tuple[Any, type[Exception]]] = [
         (strange, InvalidParameter),
         (session.table("t"), InvalidParameter),
@@ -220,8 +224,8 @@ def test_a_bad_member_is_named_and_nothing_is_spent(session: tacet.Session, list
         "11",
     ],
 )
-def test_weights_that_split_nothing_are_refused(session: tacet.Session, weights: Any) -> None:
-    query = session.table("t").agg(n=tacet.count())
+def test_weights_that_split_nothing_are_refused(session: unacorda.Session, weights: Any) -> None:
+    query = session.table("t").agg(n=unacorda.count())
     with pytest.raises(InvalidParameter, match="weights"):
         session.evaluate([query, query], budget=PureDP(1), weights=weights)
     with pytest.raises(InvalidParameter, match="weights"):
@@ -232,18 +236,18 @@ def test_weights_that_split_nothing_are_refused(session: tacet.Session, weights:
 
 
 @pytest.mark.parametrize("several", [[], {}, (), [None] * 1001, {1: "SELECT 1"}, {"": "SELECT 1"}])
-def test_what_is_no_batch_is_refused(session: tacet.Session, several: Any) -> None:
+def test_what_is_no_batch_is_refused(session: unacorda.Session, several: Any) -> None:
     with pytest.raises(InvalidParameter):
         session.evaluate(several, budget=PureDP(1))
     assert session.spent == PureDP(0)
 
 
-def test_too_large_a_budget_leaves_everything_as_it_was(session: tacet.Session) -> None:
-    query = session.table("t").agg(n=tacet.count())
+def test_too_large_a_budget_leaves_everything_as_it_was(session: unacorda.Session) -> None:
+    query = session.table("t").agg(n=unacorda.count())
     session.evaluate(query, budget=PureDP(10**6 - 1))
     for budget, error in (
         (PureDP(2), BudgetExceeded),
-        (tacet.ZCDP(1), WrongUnit),
+        (unacorda.ZCDP(1), WrongUnit),
         (PureDP(0), InvalidParameter),
         (1, InvalidParameter),
     ):
@@ -253,7 +257,7 @@ def test_too_large_a_budget_leaves_everything_as_it_was(session: tacet.Session) 
 
 
 def test_an_engine_that_fails_late_gives_no_answer_at_all(
-    session: tacet.Session, monkeypatch: pytest.MonkeyPatch
+    session: unacorda.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second scan fails: the charge stands once, and the first scan's answer is not given."""
     run, closed = session._engine.run, []
@@ -267,7 +271,10 @@ def test_an_engine_that_fails_late_gives_no_answer_at_all(
 
     monkeypatch.setattr(session._engine, "run", failing)
     table = session.table("t")
-    asked = [table.agg(n=tacet.count()), table.where("age > 1").agg(q=tacet.median("age", 0, 9))]
+    asked = [
+        table.agg(n=unacorda.count()),
+        table.where("age > 1").agg(q=unacorda.median("age", 0, 9)),
+    ]
     with pytest.raises(EngineFailed):
         session.evaluate(asked, budget=PureDP(1))
     assert session.spent == PureDP(1)
@@ -280,16 +287,16 @@ def test_a_ledger_that_fails_gives_no_answer() -> None:
         def commit(self, reservation: Any) -> None:
             raise LedgerFailed("memory", reason="full")
 
-    with tacet.Session(
-        {"t": FRAME}, unit=tacet.Row(), budget=PureDP(1), ledger=Failing(MemoryStore())
+    with unacorda.Session(
+        {"t": FRAME}, unit=unacorda.Row(), budget=PureDP(1), ledger=Failing(MemoryStore())
     ) as session:
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         with pytest.raises(LedgerFailed):
             session.evaluate([query, query], budget=PureDP(1))
         assert session.spent == PureDP(1)
 
 
-def test_every_release_of_a_batch_is_verified_by_itself(session: tacet.Session) -> None:
+def test_every_release_of_a_batch_is_verified_by_itself(session: unacorda.Session) -> None:
     batch = session.evaluate(
         questions(session), budget=PureDP(3), keys={"sex": ["M", "F"]}, weights={"all": 4}
     )

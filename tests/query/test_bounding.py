@@ -20,9 +20,9 @@ from scipy import stats
 from tests.query.neighbor_tables import statement_of
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.query.plan import Query
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.query.plan import Query
 
 K = 5
 
@@ -32,21 +32,23 @@ def salts(count: int) -> list[int]:
     return [high << 64 | low for high, low in zip(words[::2], words[1::2], strict=True)]
 
 
-def session_of(columns: dict[str, Any], *, k: int = K, **options: Any) -> tacet.Session:
+def session_of(columns: dict[str, Any], *, k: int = K, **options: Any) -> unacorda.Session:
     ids = options.pop("ids", "id")
-    return tacet.Session(
+    return unacorda.Session(
         {"t": pa.table(columns)},
-        unit=tacet.Person(ids, max_rows=k),
-        budget=tacet.PureDP(1),
+        unit=unacorda.Person(ids, max_rows=k),
+        budget=unacorda.PureDP(1),
         **options,
     )
 
 
-def question(session: tacet.Session) -> Query:
-    return session.table("t").agg(n=tacet.count(), total=tacet.sum("x", -1000, 1000))
+def question(session: unacorda.Session) -> Query:
+    return session.table("t").agg(n=unacorda.count(), total=unacorda.sum("x", -1000, 1000))
 
 
-def kept(session: tacet.Session, *, salt: int, query: Query | None = None) -> list[tuple[Any, ...]]:
+def kept(
+    session: unacorda.Session, *, salt: int, query: Query | None = None
+) -> list[tuple[Any, ...]]:
     """The rows that count: cell, values, ids."""
     bounded = statement_of(session, query or question(session), salt=salt).bounded
     engine: Any = session._engine
@@ -54,7 +56,7 @@ def kept(session: tacet.Session, *, salt: int, query: Query | None = None) -> li
     return found
 
 
-def rows_by_person(session: tacet.Session, *, salt: int) -> Counter[Any]:
+def rows_by_person(session: unacorda.Session, *, salt: int) -> Counter[Any]:
     return Counter(row[-1] for row in kept(session, salt=salt))
 
 
@@ -86,7 +88,7 @@ def test_the_number_is_exact_where_floats_are_coarse() -> None:
     sizes = [(99_991, 49_999), (100_000, 99_999), (65_537, 65_536), (70_000, 1), (70_001, 69_999)]
     for rows, k in sizes:
         with session_of({"id": np.zeros(rows, int), "x": np.arange(rows) % 977.0}, k=k) as session:
-            query = session.table("t").agg(n=tacet.count())
+            query = session.table("t").agg(n=unacorda.count())
             for salt in salts(6):
                 statement = statement_of(session, query, salt=salt)
                 tallies = session._engine.run(statement, measures=1)
@@ -247,7 +249,7 @@ def test_two_people_never_merge(kind: str) -> None:
     table = {"id": [person for person in people for _ in range(3)], "x": [1.0] * 3 * len(people)}
     with session_of(table, k=2) as session:
         assert rows_by_person(session, salt=3) == dict.fromkeys(people, 2)
-        query = session.table("t").agg(people=tacet.count_people())
+        query = session.table("t").agg(people=unacorda.count_people())
         tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
         assert tallies.sums == ([len(people)],)
 
@@ -257,10 +259,10 @@ def test_uuids_and_several_columns_tell_people_apart(tmp_path: Path) -> None:
     with duckdb.connect(tmp_path / "t.duckdb") as connection:
         connection.execute("CREATE TABLE t (id UUID, x DOUBLE)")
         connection.executemany("INSERT INTO t VALUES (?, 1)", [(i,) for i in ids for _ in range(3)])
-    with tacet.Session(
+    with unacorda.Session(
         {"t": f"{tmp_path / 't.duckdb'}::t"},
-        unit=tacet.Person("id", max_rows=2),
-        budget=tacet.PureDP(1),
+        unit=unacorda.Person("id", max_rows=2),
+        budget=unacorda.PureDP(1),
     ) as session:
         assert rows_by_person(session, salt=3) == dict.fromkeys(ids, 2)
     pairs = [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("bc", "a")]
@@ -288,24 +290,26 @@ def collated(tmp_path: Path) -> str:
 
 def test_a_collation_of_the_source_merges_no_people(collated: str) -> None:
     """Of two people that were one to the window and two to the hash, too many rows stayed."""
-    with tacet.Session(
-        {"t": collated}, unit=tacet.Person("id", max_rows=3), budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": collated}, unit=unacorda.Person("id", max_rows=3), budget=unacorda.PureDP(1)
     ) as session:
         for salt in salts(20):
             assert rows_by_person(session, salt=salt) == {"A": 3, "a": 3}
-        query = session.table("t").agg(people=tacet.count_people())
+        query = session.table("t").agg(people=unacorda.count_people())
         tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
         assert tallies.sums == ([2],)
 
 
 def test_a_collation_of_the_source_puts_no_row_under_two_keys(collated: str) -> None:
-    with tacet.Session({"t": collated}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+    with unacorda.Session(
+        {"t": collated}, unit=unacorda.Row(), budget=unacorda.PureDP(1)
+    ) as session:
         query = (
-            session.table("t").group_by("region", keys=["X", "x", "\u1e8b"]).agg(n=tacet.count())
+            session.table("t").group_by("region", keys=["X", "x", "\u1e8b"]).agg(n=unacorda.count())
         )
         tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
         assert dict(zip(tallies.cells.tolist(), tallies.sums[0], strict=True)) == {0: 20, 1: 20}
         derived = session.table("t").derive(same="region").group_by("same", keys=["X", "x"])
-        query = derived.agg(n=tacet.count())
+        query = derived.agg(n=unacorda.count())
         tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
         assert dict(zip(tallies.cells.tolist(), tallies.sums[0], strict=True)) == {0: 20, 1: 20}

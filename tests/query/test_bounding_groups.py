@@ -21,11 +21,11 @@ from scipy import stats
 from tests.query.neighbor_tables import statement_of
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.query.plan import Query
-from tacet.query.units import Reach
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.query.plan import Query
+from unacorda.query.units import Reach
 
 Limits = Mapping[str, int]
 
@@ -71,18 +71,18 @@ def session_of(lines: Sequence[tuple[Any, Any, Any]], limits: Limits) -> Any:
         "region": pa.array(region, type=pa.string()),
         "x": pa.array(x, type=pa.float64()),
     }
-    unit = tacet.Person("id", **dict[str, Any](limits))
-    return tacet.Session({"t": pa.table(columns)}, unit=unit, budget=tacet.PureDP(1))
+    unit = unacorda.Person("id", **dict[str, Any](limits))
+    return unacorda.Session({"t": pa.table(columns)}, unit=unit, budget=unacorda.PureDP(1))
 
 
-def question(session: tacet.Session, *, grouped: bool = True) -> Query:
+def question(session: unacorda.Session, *, grouped: bool = True) -> Query:
     start = session.table("t")
     if grouped:
         start = start.group_by("region", keys=REGIONS)
-    return start.agg(n=tacet.count(), total=tacet.sum("x", -1000, 1000))
+    return start.agg(n=unacorda.count(), total=unacorda.sum("x", -1000, 1000))
 
 
-def kept(session: tacet.Session, query: Query, *, salt: int) -> Counter[Any]:
+def kept(session: unacorda.Session, query: Query, *, salt: int) -> Counter[Any]:
     """The rows that count: (cell, value, id)."""
     statement, engine = statement_of(session, query, salt=salt), session._engine
     cursor: Any = engine._connection.cursor()  # type: ignore[attr-defined]
@@ -256,17 +256,19 @@ def test_rows_of_others_do_not_matter_nor_does_their_order() -> None:
 )
 def test_limits_that_bound_nothing_are_refused(limits: Any, named: str) -> None:
     with pytest.raises(InvalidParameter, match=named):
-        tacet.Person("id", **limits)
+        unacorda.Person("id", **limits)
 
 
 def test_the_unit_says_its_limits() -> None:
-    every = tacet.Person("id", max_rows=5, max_groups=1, max_rows_per_group=3)
+    every = unacorda.Person("id", max_rows=5, max_groups=1, max_rows_per_group=3)
     assert str(every) == (
         "a person (id) with at most 1 group, 3 rows in each group and 5 rows in all in a question"
     )
-    assert eval(repr(every), {"Person": tacet.Person, "AddRemove": tacet.AddRemove}) == every
-    assert every != tacet.Person("id", max_rows=5, max_groups=1)
-    assert hash(every) == hash(tacet.Person("id", max_rows=5, max_groups=1, max_rows_per_group=3))
+    assert eval(repr(every), {"Person": unacorda.Person, "AddRemove": unacorda.AddRemove}) == every
+    assert every != unacorda.Person("id", max_rows=5, max_groups=1)
+    assert hash(every) == hash(
+        unacorda.Person("id", max_rows=5, max_groups=1, max_rows_per_group=3)
+    )
 
 
 def test_an_explanation_tells_the_steps_that_are_taken() -> None:
@@ -280,7 +282,7 @@ def test_an_explanation_tells_the_steps_that_are_taken() -> None:
         ({"max_rows": 2, "max_groups": 7}, ["2 rows"]),
     ):
         with session_of(lines, limits) as session:
-            page = session.explain(question(session), budget=tacet.PureDP(1)).rows
+            page = session.explain(question(session), budget=unacorda.PureDP(1)).rows
             kept_lines = [line for line in page if line.startswith("keep at most")]
             assert len(kept_lines) == len(told)
             for line, part in zip(kept_lines, told, strict=True):

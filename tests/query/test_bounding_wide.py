@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query import bounding
-from tacet.query.bounding import bound_rows, salted_hash
-from tacet.query.units import Person
+import unacorda
+from unacorda.query import bounding
+from unacorda.query.bounding import bound_rows, salted_hash
+from unacorda.query.units import Person
 
 VALUES = [f"v{index}" for index in range(9)]
 LIMITS: Sequence[dict[str, Any]] = [
@@ -134,12 +134,14 @@ def test_a_wide_question_counts_what_stays() -> None:
     people, rows = 300, 4
     columns = {f"c{index}": [float(index)] * (people * rows) for index in range(12)}
     frame = {"id": [row % people for row in range(people * rows)], **columns}
-    with tacet.Session(
-        {"t": pa.table(frame)}, unit=tacet.Person("id", max_rows=3), budget=tacet.PureDP(10**6)
+    with unacorda.Session(
+        {"t": pa.table(frame)},
+        unit=unacorda.Person("id", max_rows=3),
+        budget=unacorda.PureDP(10**6),
     ) as session:
-        sums = {f"s{index}": tacet.sum(f"c{index}", 0, 16) for index in range(12)}
-        query = session.table("t").agg(n=tacet.count(), **sums)
-        (line,) = session.evaluate(query, budget=tacet.PureDP(10**6)).to_dicts()
+        sums = {f"s{index}": unacorda.sum(f"c{index}", 0, 16) for index in range(12)}
+        query = session.table("t").agg(n=unacorda.count(), **sums)
+        (line,) = session.evaluate(query, budget=unacorda.PureDP(10**6)).to_dicts()
     assert line["n"] == 3 * people
     for index in range(12):
         assert line[f"s{index}"] == pytest.approx(3 * people * index, abs=0.1)

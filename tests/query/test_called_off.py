@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import tacet
-from tacet.errors import EngineFailed, LedgerFailed, SourceChanged
-from tacet.ledger.ledger import Ledger
-from tacet.query.engines.duckdb import DuckDB
+import unacorda
+from unacorda.errors import EngineFailed, LedgerFailed, SourceChanged
+from unacorda.ledger.ledger import Ledger
+from unacorda.query.engines.duckdb import DuckDB
 
-ONE = tacet.PureDP(1)
+ONE = unacorda.PureDP(1)
 
 
 @pytest.fixture
@@ -25,16 +25,16 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def opened(table: Path) -> tacet.Session:
+def opened(table: Path) -> unacorda.Session:
     place = f"sqlite:///{table.parent}/budget.db"
-    unit = tacet.Person("id", max_rows=2)
-    return tacet.Session(
-        {"t": str(table)}, unit=unit, dataset="d", ledger=place, budget=tacet.PureDP(9)
+    unit = unacorda.Person("id", max_rows=2)
+    return unacorda.Session(
+        {"t": str(table)}, unit=unit, dataset="d", ledger=place, budget=unacorda.PureDP(9)
     )
 
 
-def ask(session: tacet.Session) -> None:
-    session.evaluate(session.table("t").agg(n=tacet.count()), budget=ONE)
+def ask(session: unacorda.Session) -> None:
+    session.evaluate(session.table("t").agg(n=unacorda.count()), budget=ONE)
 
 
 def after(
@@ -51,7 +51,7 @@ def after(
     monkeypatch.setattr(place, name, called)
 
 
-def states(session: tacet.Session) -> list[str]:
+def states(session: unacorda.Session) -> list[str]:
     ledger = Ledger(session._ledger._store)
     return [entry.state for entry in ledger.entries("d") if entry.state not in ("opened", "split")]
 
@@ -63,7 +63,7 @@ FAILURES: list[tuple[str, type[BaseException]]] = [
 ]
 
 
-def failure(kind: str, table: Path, session: tacet.Session) -> Callable[[], object]:
+def failure(kind: str, table: Path, session: unacorda.Session) -> Callable[[], object]:
     if kind == "file removed":
         return table.unlink
     if kind == "file changed":
@@ -79,13 +79,13 @@ def test_what_failed_before_the_engine_was_asked_comes_back(
     with opened(table) as session:
         asking = session
         if who == "analyst":
-            asking = session.for_analyst("ana", tacet.PureDP(2))
+            asking = session.for_analyst("ana", unacorda.PureDP(2))
         elif who == "part":
-            asking = session.split("part", keys=["a", "b"], budget=tacet.PureDP(2))["a"]
+            asking = session.split("part", keys=["a", "b"], budget=unacorda.PureDP(2))["a"]
         after(monkeypatch, Ledger, "reserve", failure(kind, table, session))
         with pytest.raises(error) as caught:
             ask(asking)
-        assert session.spent == asking.spent == tacet.PureDP(0)
+        assert session.spent == asking.spent == unacorda.PureDP(0)
         assert states(session) == ["reserved", "voided"]
         assert "stays spent" not in str(caught.value)
         monkeypatch.undo()
@@ -109,7 +109,7 @@ def test_an_interrupt_before_the_engine_was_asked_comes_back(
         monkeypatch.setattr(DuckDB, "check_open", second)
         with pytest.raises(KeyboardInterrupt):
             ask(session)
-        assert (session.spent, states(session)) == (tacet.PureDP(0), ["reserved", "voided"])
+        assert (session.spent, states(session)) == (unacorda.PureDP(0), ["reserved", "voided"])
 
 
 @pytest.mark.parametrize("kind", ["file removed", "file changed"])

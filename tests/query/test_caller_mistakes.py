@@ -18,10 +18,10 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter, MissingBound, TacetError, UnsafeExpression
-from tacet.privacy.guarantees import PureDP
-from tacet.query.session import Session
+import unacorda
+from unacorda.errors import InvalidParameter, MissingBound, UnacordaError, UnsafeExpression
+from unacorda.privacy.guarantees import PureDP
+from unacorda.query.session import Session
 
 SECRET = "Ms Smith"
 NAN, INF = float("nan"), float("inf")
@@ -39,7 +39,7 @@ FRAME = pl.DataFrame(
 COLUMNS = "id, age, pay, name, born, n_se"
 
 Ask = Callable[[Session], Any]
-Mistake = tuple[Ask, type[TacetError], str, str]
+Mistake = tuple[Ask, type[UnacordaError], str, str]
 
 
 def agg(**aggregates: Callable[[], Any]) -> Ask:
@@ -54,13 +54,13 @@ def agg(**aggregates: Callable[[], Any]) -> Ask:
 
 def where(condition: Any) -> Ask:
     return lambda s: s.evaluate(
-        s.table("t").where(condition).agg(n=tacet.count()), budget=PureDP(0.5)
+        s.table("t").where(condition).agg(n=unacorda.count()), budget=PureDP(0.5)
     )
 
 
 def by(*columns: Any, keys: Any = None) -> Ask:
     return lambda s: s.evaluate(
-        s.table("t").group_by(*columns, keys=keys).agg(n=tacet.count()), budget=PureDP(0.5)
+        s.table("t").group_by(*columns, keys=keys).agg(n=unacorda.count()), budget=PureDP(0.5)
     )
 
 
@@ -72,29 +72,34 @@ NAMES: dict[str, Mistake] = {
         "one of the session's tables: t",
     ),
     "a list of tables": (lambda s: s.table(["t"]), InvalidParameter, "table", "tables: t"),  # type: ignore[arg-type]
-    "an unknown column": (agg(n=lambda: tacet.count("agee")), InvalidParameter, "column", COLUMNS),
+    "an unknown column": (
+        agg(n=lambda: unacorda.count("agee")),
+        InvalidParameter,
+        "column",
+        COLUMNS,
+    ),
     "a column near another": (where("agee > 1"), InvalidParameter, "where", "Did you mean 'age'"),
     "an unknown group": (by("county", keys=["A"]), InvalidParameter, "group_by", COLUMNS),
     "a number for a column": (
-        agg(n=lambda: tacet.count(5)),  # type: ignore[arg-type]
+        agg(n=lambda: unacorda.count(5)),  # type: ignore[arg-type]
         InvalidParameter,
         "column",
         "an expression in SQL, as text",
     ),
     "a column of lists": (
-        agg(n=lambda: tacet.count("tags")),
+        agg(n=lambda: unacorda.count("tags")),
         InvalidParameter,
         "column",
         "numbers, text, booleans, dates or instants",
     ),
     "the mean of text": (
-        agg(m=lambda: tacet.mean("name || 'x'", 0, 1)),
+        agg(m=lambda: unacorda.mean("name || 'x'", 0, 1)),
         InvalidParameter,
         "column",
         "a number where",
     ),
     "a sum of dates": (
-        agg(m=lambda: tacet.sum("born", 0, 1)),
+        agg(m=lambda: unacorda.sum("born", 0, 1)),
         InvalidParameter,
         "column",
         "number",
@@ -109,16 +114,16 @@ NAMES: dict[str, Mistake] = {
         "a new name: a column of that name exists",
     ),
     "nothing derived": (lambda s: s.table("t").derive(), InvalidParameter, "derive", "expression"),
-    "nothing asked": (lambda s: s.table("t").agg(), InvalidParameter, "agg", "tacet.count()"),
-    "a word for an aggregate": (agg(n=lambda: "count"), InvalidParameter, "n", "tacet.count()"),
+    "nothing asked": (lambda s: s.table("t").agg(), InvalidParameter, "agg", "unacorda.count()"),
+    "a word for an aggregate": (agg(n=lambda: "count"), InvalidParameter, "n", "unacorda.count()"),
     "an aggregate that hides another": (
-        agg(n=tacet.count, n_se=tacet.count),
+        agg(n=unacorda.count, n_se=unacorda.count),
         InvalidParameter,
         "n_se",
         "no group and no other aggregate",
     ),
     "the same the other way round": (
-        agg(n_se=tacet.count, n=tacet.count),
+        agg(n_se=unacorda.count, n=unacorda.count),
         InvalidParameter,
         "n",
         "no group and no other aggregate",
@@ -130,13 +135,13 @@ NAMES: dict[str, Mistake] = {
         "no group and no other aggregate",
     ),
     "a step behind the end": (
-        lambda s: s.table("t").agg(n=tacet.count()).where("age > 1"),
+        lambda s: s.table("t").agg(n=unacorda.count()).where("age > 1"),
         InvalidParameter,
         "where",
         "before agg()",
     ),
     "two ends": (
-        lambda s: s.table("t").agg(n=tacet.count()).agg(m=tacet.count()),
+        lambda s: s.table("t").agg(n=unacorda.count()).agg(m=unacorda.count()),
         InvalidParameter,
         "agg",
         "before agg()",
@@ -160,7 +165,7 @@ NAMES: dict[str, Mistake] = {
         "session.table(",
     ),
     "a query of another session": (
-        lambda s: s.evaluate(opened(FRAME).table("t").agg(n=tacet.count()), budget=PureDP(0.5)),
+        lambda s: s.evaluate(opened(FRAME).table("t").agg(n=unacorda.count()), budget=PureDP(0.5)),
         InvalidParameter,
         "query",
         "this session's table(",
@@ -168,52 +173,62 @@ NAMES: dict[str, Mistake] = {
 }
 NUMBERS: dict[str, Mistake] = {
     "bounds the wrong way": (
-        agg(m=lambda: tacet.mean("age", 10, 0)),
+        agg(m=lambda: unacorda.mean("age", 10, 0)),
         InvalidParameter,
         "lower",
         "below upper",
     ),
-    "bounds that meet": (agg(m=lambda: tacet.sum("age", 5, 5)), InvalidParameter, "lower", "below"),
-    "half a range": (agg(m=lambda: tacet.mean("age", 0)), MissingBound, "upper", "both a lower"),
-    "no range": (agg(m=lambda: tacet.mean("pay")), MissingBound, "lower", "tacet.Bounds(0, 100)"),
+    "bounds that meet": (
+        agg(m=lambda: unacorda.sum("age", 5, 5)),
+        InvalidParameter,
+        "lower",
+        "below",
+    ),
+    "half a range": (agg(m=lambda: unacorda.mean("age", 0)), MissingBound, "upper", "both a lower"),
+    "no range": (
+        agg(m=lambda: unacorda.mean("pay")),
+        MissingBound,
+        "lower",
+        "unacorda.Bounds(0, 100)",
+    ),
     "no range of a quotient": (
-        agg(m=lambda: tacet.mean("pay / age")),
+        agg(m=lambda: unacorda.mean("pay / age")),
         MissingBound,
         "lower",
         "every column it is made of",
     ),
     "a range too wide": (
-        agg(m=lambda: tacet.sum("age", 0, Fraction(2) ** 501)),
+        agg(m=lambda: unacorda.sum("age", 0, Fraction(2) ** 501)),
         InvalidParameter,
         "upper",
         "2^500",
     ),
     "a weight of nothing": (
-        agg(n=lambda: tacet.count(weight=0)),
+        agg(n=lambda: unacorda.count(weight=0)),
         InvalidParameter,
         "weight",
         "a number above 0",
     ),
     "a quantile beyond 1": (
-        agg(q=lambda: tacet.quantile("age", 1.5, 0, 9)),
+        agg(q=lambda: unacorda.quantile("age", 1.5, 0, 9)),
         InvalidParameter,
         "q",
         "from 0 to 1",
     ),
     "a quantile with many digits": (
-        agg(q=lambda: tacet.quantile("age", Fraction(1, 3_000_001), 0, 9)),
+        agg(q=lambda: unacorda.quantile("age", Fraction(1, 3_000_001), 0, 9)),
         InvalidParameter,
         "q",
         "six decimals",
     ),
     "half a step": (
-        agg(q=lambda: tacet.median("age", 0, 9, steps=0.5)),  # type: ignore[arg-type]
+        agg(q=lambda: unacorda.median("age", 0, 9, steps=0.5)),  # type: ignore[arg-type]
         InvalidParameter,
         "steps",
         "a whole number",
     ),
     "too many steps": (
-        agg(q=lambda: tacet.median("age", 0, 9, steps=2**40 + 1)),
+        agg(q=lambda: unacorda.median("age", 0, 9, steps=2**40 + 1)),
         InvalidParameter,
         "steps",
         "at most 2^40",
@@ -222,14 +237,14 @@ NUMBERS: dict[str, Mistake] = {
         lambda s: (
             s.table("t")
             .group_by("age", keys=range(50_000))
-            .agg(q=tacet.top("age", 3, range(5_000)))
+            .agg(q=unacorda.top("age", 3, range(5_000)))
         ),
         InvalidParameter,
         "q",
         "fewer keys, or fewer bins or values",
     ),
     "the whole share for an interval": (
-        agg(q=lambda: tacet.median("age", 0, 9, interval=1)),
+        agg(q=lambda: unacorda.median("age", 0, 9, interval=1)),
         InvalidParameter,
         "interval",
         "below 1",
@@ -238,7 +253,7 @@ NUMBERS: dict[str, Mistake] = {
 for bad, end in itertools.product((NAN, INF, -INF, "many", None, True, 1j, [1]), (0, 1)):
     ends = [(0, bad), (bad, 9)][end]
     NUMBERS[f"{ends} as bounds"] = (
-        agg(m=lambda ends=ends: tacet.mean("age", *ends)),  # type: ignore[misc]
+        agg(m=lambda ends=ends: unacorda.mean("age", *ends)),  # type: ignore[misc]
         InvalidParameter,
         "lower" if end else "upper",
         "a lower" if bad is None else "a finite number",
@@ -317,8 +332,8 @@ TUPLES: dict[str, tuple[Any, str]] = {
 }
 
 
-def refused(ask: Ask, kind: type[TacetError], argument: str, words: str) -> None:
-    with opened(FRAME, unit=tacet.Person("id", max_rows=2), budget=PureDP(1)) as session:
+def refused(ask: Ask, kind: type[UnacordaError], argument: str, words: str) -> None:
+    with opened(FRAME, unit=unacorda.Person("id", max_rows=2), budget=PureDP(1)) as session:
         with pytest.raises(kind, match=re.escape(words)) as caught:
             ask(session)
         assert session.spent == PureDP(0)
@@ -340,7 +355,7 @@ def test_what_is_not_row_wise_and_total_is_refused_wherever_it_stands(case: str)
     for ask, argument in (
         (where(text), ("where", "expression")),
         (lambda s: s.table("t").derive(y=text), ("y", "expression")),
-        (agg(n=lambda: tacet.count(text)), ("column", "expression")),
+        (agg(n=lambda: unacorda.count(text)), ("column", "expression")),
     ):
         with opened(FRAME) as session:
             with pytest.raises(InvalidParameter, match="cannot be used") as caught:

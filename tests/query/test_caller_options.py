@@ -13,17 +13,17 @@ from tests.query.exact_answers import opened
 from tests.query.test_caller_mistakes import FRAME, SECRET, refused
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import (
+import unacorda
+from unacorda.errors import (
     BudgetExceeded,
     InvalidParameter,
     MissingBound,
-    TacetError,
+    UnacordaError,
     UnsafeExpression,
     WrongUnit,
 )
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.query.session import Session
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.query.session import Session
 
 CONVERSIONS = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, GDP, RenyiDP)}
 NAN, INF = float("nan"), float("inf")
@@ -48,7 +48,7 @@ def test_budgets_that_buy_nothing_are_refused(
     budget: Any, kind: type[Exception], words: str
 ) -> None:
     with opened(FRAME) as session:
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         with pytest.raises(kind, match=re.escape(words)) as caught:
             session.evaluate(query, budget=budget)
         assert session.spent == PureDP(0)
@@ -87,7 +87,7 @@ def test_budgets_of_another_unit_are_refused_with_a_conversion_that_works(
         if number in TAKEN[type(account).__name__]:
             continue
         with opened(FRAME, budget=account) as session:
-            query = session.table("t").agg(n=tacet.count())
+            query = session.table("t").agg(n=unacorda.count())
             for ask in (session.evaluate, session.explain):
                 with pytest.raises(WrongUnit) as caught:
                     ask(query, budget=request)
@@ -107,7 +107,7 @@ SELECTS = {
     "rows": ("SELECT * FROM t", UnsafeExpression, "selects rows"),
     "another verb": ("DROP TABLE t", UnsafeExpression, "begins neither with SELECT"),
     "two statements": ("SELECT COUNT(*) FROM t; SELECT 1", UnsafeExpression, "semicolon"),
-    "a file": ("SELECT COUNT(*) FROM '/etc/passwd'", TacetError, "cannot be used"),
+    "a file": ("SELECT COUNT(*) FROM '/etc/passwd'", UnacordaError, "cannot be used"),
     "a function": (
         "SELECT COUNT(*) FROM read_csv('x')",
         UnsafeExpression,
@@ -120,7 +120,7 @@ SELECTS = {
         UnsafeExpression,
         "no output column",
     ),
-    "no bounds": ("SELECT AVG(pay) FROM t", MissingBound, "tacet.Bounds(0, 100)"),
+    "no bounds": ("SELECT AVG(pay) FROM t", MissingBound, "unacorda.Bounds(0, 100)"),
     "no keys": ("SELECT name, COUNT(*) FROM t GROUP BY name", InvalidParameter, "Categories"),
     "values of no column": ("SELECT COUNT(DISTINCT names) FROM t", InvalidParameter, "'name'"),
     "columns that hide one another": (
@@ -165,20 +165,32 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a list of tables": ({"tables": [FRAME]}, "tables", "a mapping of table names"),
     "a numbered table": ({"tables": {1: FRAME}}, "tables", "a mapping of table names"),
     "a table without name": ({"tables": {"": FRAME}}, "tables", "a mapping of table names"),
-    "a word for a unit": ({"unit": "id"}, "unit", "tacet.Person('id column', max_rows=...)"),
-    "a unit nobody has": ({"unit": tacet.Person("pid", max_rows=1)}, "unit", "id, age, pay, name"),
-    "a number for a budget": ({"budget": 1.0}, "budget", "tacet.PureDP(1)"),
+    "a word for a unit": ({"unit": "id"}, "unit", "unacorda.Person('id column', max_rows=...)"),
+    "a unit nobody has": (
+        {"unit": unacorda.Person("pid", max_rows=1)},
+        "unit",
+        "id, age, pay, name",
+    ),
+    "a number for a budget": ({"budget": 1.0}, "budget", "unacorda.PureDP(1)"),
     "no budget": ({"budget": None}, "budget", "a budget"),
     "facts as a list": ({"columns": ["age"]}, "columns", "facts by column name"),
-    "a fact of no column": ({"columns": {"Age": tacet.Text()}}, "columns", "age, born, id, n_se"),
-    "a pair for a fact": ({"columns": {"age": (0, 9)}}, "columns['age']", "tacet.Bounds(0, 120)"),
+    "a fact of no column": (
+        {"columns": {"Age": unacorda.Text()}},
+        "columns",
+        "age, born, id, n_se",
+    ),
+    "a pair for a fact": (
+        {"columns": {"age": (0, 9)}},
+        "columns['age']",
+        "unacorda.Bounds(0, 120)",
+    ),
     "a number for a ledger": ({"ledger": 5}, "ledger", "sqlite:///budget.db"),
     "another ledger": ({"ledger": "mysql://x"}, "ledger", "sqlite:///"),
     "an empty name": ({"dataset": "  "}, "dataset", "not empty"),
     "an unspeakable name": ({"dataset": "\ud800"}, "dataset", "not empty"),
     "a number for an analyst": ({"analyst": 5}, "analyst", "text, or None"),
     "bytes for a purpose": ({"purpose": b"x"}, "purpose", "text, or None"),
-    "a seed for bits": ({"bits": 7}, "bits", "tacet.SeededBits(7)"),
+    "a seed for bits": ({"bits": 7}, "bits", "unacorda.SeededBits(7)"),
     "no size": ({"memory_limit": "lots"}, "memory_limit", "a size such as '2GB'"),
     "a negative size": ({"memory_limit": "-1GB"}, "memory_limit", "a size such as '2GB'"),
     "too little": ({"memory_limit": "1MB"}, "memory_limit", "at least '10MB'"),
@@ -189,7 +201,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("case", OPTIONS)
 def test_a_session_that_cannot_open_says_which_argument(case: str) -> None:
     change, argument, words = OPTIONS[case]
-    options = {"tables": {"t": FRAME}, "unit": tacet.Row(), "budget": PureDP(1), **change}
+    options = {"tables": {"t": FRAME}, "unit": unacorda.Row(), "budget": PureDP(1), **change}
     with pytest.raises(InvalidParameter, match=re.escape(words)) as caught:
         Session(**options)
     assert caught.value.argument == argument
@@ -199,24 +211,24 @@ def test_a_session_that_cannot_open_says_which_argument(case: str) -> None:
 @pytest.mark.parametrize(
     ("make", "argument"),
     [
-        (lambda: tacet.Person(5, max_rows=1), "id"),  # type: ignore[arg-type]
-        (lambda: tacet.Person("", max_rows=1), "id"),
-        (lambda: tacet.Person((), max_rows=1), "id"),
-        (lambda: tacet.Person(("a", "a"), max_rows=1), "id"),
-        (lambda: tacet.Person("a", max_rows=0), "max_rows"),
-        (lambda: tacet.Person("a", max_rows=1.5), "max_rows"),  # type: ignore[arg-type]
-        (lambda: tacet.Person("a", max_rows=10**7), "max_rows"),
-        (lambda: tacet.Row(neighbors=tacet.ZeroOut), "neighbors"),
-        (lambda: tacet.Bounds(5, 5), "lower"),
-        (lambda: tacet.Bounds(0, INF), "upper"),
-        (lambda: tacet.Categories([]), "values"),
-        (lambda: tacet.Categories(["a", "a"]), "values"),
-        (lambda: tacet.Categories("abc"), "values"),
-        (lambda: tacet.Csv("t.csv", delimiter=";;"), "delimiter"),
-        (lambda: tacet.Csv("t.csv", delimiter='"'), "quote"),
-        (lambda: tacet.Csv("t.csv", quote="é"), "quote"),
-        (lambda: tacet.Assume(rows=0), "rows"),
-        (lambda: tacet.Assume(rows=1, values={"age": [NAN]}), "values['age']"),
+        (lambda: unacorda.Person(5, max_rows=1), "id"),  # type: ignore[arg-type]
+        (lambda: unacorda.Person("", max_rows=1), "id"),
+        (lambda: unacorda.Person((), max_rows=1), "id"),
+        (lambda: unacorda.Person(("a", "a"), max_rows=1), "id"),
+        (lambda: unacorda.Person("a", max_rows=0), "max_rows"),
+        (lambda: unacorda.Person("a", max_rows=1.5), "max_rows"),  # type: ignore[arg-type]
+        (lambda: unacorda.Person("a", max_rows=10**7), "max_rows"),
+        (lambda: unacorda.Row(neighbors=unacorda.ZeroOut), "neighbors"),
+        (lambda: unacorda.Bounds(5, 5), "lower"),
+        (lambda: unacorda.Bounds(0, INF), "upper"),
+        (lambda: unacorda.Categories([]), "values"),
+        (lambda: unacorda.Categories(["a", "a"]), "values"),
+        (lambda: unacorda.Categories("abc"), "values"),
+        (lambda: unacorda.Csv("t.csv", delimiter=";;"), "delimiter"),
+        (lambda: unacorda.Csv("t.csv", delimiter='"'), "quote"),
+        (lambda: unacorda.Csv("t.csv", quote="é"), "quote"),
+        (lambda: unacorda.Assume(rows=0), "rows"),
+        (lambda: unacorda.Assume(rows=1, values={"age": [NAN]}), "values['age']"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_where_it_is_made(
@@ -229,7 +241,7 @@ def test_a_value_that_cannot_be_is_refused_where_it_is_made(
 
 def test_a_closed_session_spends_nothing() -> None:
     session = opened(FRAME)
-    query = session.table("t").agg(n=tacet.count())
+    query = session.table("t").agg(n=unacorda.count())
     session.close()
     session.close()
     with pytest.raises(InvalidParameter, match="open a new one"):

@@ -19,16 +19,16 @@ from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_several_quantiles import neighbours
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.query import ranking as rankings
-from tacet.query.aggregates import chain_draws, counted, cutting
-from tacet.query.aggregates.chains import Chain, chain_moves
-from tacet.query.aggregates.counted import Counted
-from tacet.query.aggregates.cutting import Cutting, finding
-from tacet.query.ranking import Ranking
-from tacet.query.units import Reach
-from tacet.query.verification import verify
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.query import ranking as rankings
+from unacorda.query.aggregates import chain_draws, counted, cutting
+from unacorda.query.aggregates.chains import Chain, chain_moves
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.cutting import Cutting, finding
+from unacorda.query.ranking import Ranking
+from unacorda.query.units import Reach
+from unacorda.query.verification import verify
 
 ONE = Reach.within(max_rows=1, cells=1, replaced=False)
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
@@ -119,8 +119,8 @@ def test_a_question_draws_from_the_law_about_a_noisy_count(
             monkeypatch.setattr(part, "CHILD_BINS_LOG2", 1)
     if bins == "as counted":
         monkeypatch.setattr(counted, "_LEAST", math.inf)
-    values, points, cells, budget = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 256, tacet.PureDP(4)
-    made = tacet.quantiles("x", QUARTILES, 0, points - 1, steps=points - 1)
+    values, points, cells, budget = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 256, unacorda.PureDP(4)
+    made = unacorda.quantiles("x", QUARTILES, 0, points - 1, steps=points - 1)
     assert (made.ranking.bins < points) is (bins != "of a point")
     noise: Any = made.noise(budget, ONE)
     assert isinstance(noise, Chain)
@@ -164,7 +164,7 @@ def test_chains_of_all_groups_tell_no_more_than_their_share(
     reach: Reach, wanted: list[Fraction]
 ) -> None:
     """By enumeration, given the counts: the sum over cells of the ranges of log-ratios."""
-    (noise, *_) = Chain.options(tacet.PureDP(2), reach, wanted, {})
+    (noise, *_) = Chain.options(unacorda.PureDP(2), reach, wanted, {})
     told = float(Fraction(noise.draws.mechanism.epsilon))
     known: dict[Any, NDArray[Any]] = {}
 
@@ -239,7 +239,7 @@ def test_no_proposal_is_too_rare(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("budget", mostly_slow([tacet.PureDP(1), tacet.GDP("0.6")]), ids=str)
+@pytest.mark.parametrize("budget", mostly_slow([unacorda.PureDP(1), unacorda.GDP("0.6")]), ids=str)
 def test_errors_of_chains_are_as_promised(budget: Any) -> None:
     """50 cells, five quantiles each, of 2,000 rows that do not repeat: to within 15 %.
 
@@ -258,15 +258,15 @@ def test_errors_of_chains_are_as_promised(budget: Any) -> None:
 
 
 def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
-    deciles = finding(tacet.PureDP(1), ONE, DECILES)
-    cuts = Cutting.within(tacet.PureDP(1), ONE, DECILES)
+    deciles = finding(unacorda.PureDP(1), ONE, DECILES)
+    cuts = Cutting.within(unacorda.PureDP(1), ONE, DECILES)
     assert isinstance(deciles, Chain)
     assert deciles.loudness < cuts.loudness - 0.5  # by two fifths
-    assert isinstance(finding(tacet.ZCDP("0.1"), ONE, DECILES), Cutting)
+    assert isinstance(finding(unacorda.ZCDP("0.1"), ONE, DECILES), Cutting)
     many = Reach.within(max_rows=1, cells=10_000, replaced=False)
-    assert isinstance(finding(tacet.PureDP(1), many, DECILES), Cutting)
-    assert isinstance(finding(tacet.PureDP(1), ONE, [Fraction(0), *DECILES]), Cutting)
-    for share in (tacet.PureDP(1), tacet.ZCDP("0.1"), tacet.GDP(1)):
+    assert isinstance(finding(unacorda.PureDP(1), many, DECILES), Cutting)
+    assert isinstance(finding(unacorda.PureDP(1), ONE, [Fraction(0), *DECILES]), Cutting)
+    for share in (unacorda.PureDP(1), unacorda.ZCDP("0.1"), unacorda.GDP(1)):
         for wanted in (QUARTILES, DECILES, UNEVEN, [Fraction(9, 10), Fraction(99, 100)]):
             best = finding(share, ONE, wanted)
             assert best.loudness <= Cutting.within(share, ONE, wanted).loudness
@@ -275,14 +275,14 @@ def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
 @pytest.mark.parametrize("steps", [None, 2**40])
 def test_deciles_of_a_table_are_found_within_the_budget(steps: int | None) -> None:
     values = np.random.default_rng(3).lognormal(3, 1, 3_000)
-    budget = tacet.PureDP(2)
-    with tacet.Session(
+    budget = unacorda.PureDP(2)
+    with unacorda.Session(
         {"t": pa.table({"id": np.arange(3_000), "x": values})},
-        unit=tacet.Person("id", max_rows=1),
+        unit=unacorda.Person("id", max_rows=1),
         budget=budget,
         bits=SeededBits(1),
     ) as session:
-        asked = tacet.quantiles("x", DECILES, 0, 1_000, steps=steps, interval="0.2")
+        asked = unacorda.quantiles("x", DECILES, 0, 1_000, steps=steps, interval="0.2")
         query = session.table("t").agg(x=asked)
         told = str(session.explain(query, budget=budget))
         release = session.evaluate(query, budget=budget)
@@ -297,8 +297,8 @@ def test_deciles_of_a_table_are_found_within_the_budget(steps: int | None) -> No
 
 def test_a_table_without_rows_has_deciles() -> None:
     table = pa.table({"id": pa.array([], pa.int64()), "x": pa.array([], pa.float64())})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
-        query = session.table("t").agg(x=tacet.quantiles("x", DECILES, 0, 1, steps=1))
-        (row,) = session.evaluate(query, budget=tacet.PureDP(1)).to_dicts()
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
+        query = session.table("t").agg(x=unacorda.quantiles("x", DECILES, 0, 1, steps=1))
+        (row,) = session.evaluate(query, budget=unacorda.PureDP(1)).to_dicts()
     found = [row[f"x_{k}0"] for k in range(1, 10)]
     assert found == sorted(found)

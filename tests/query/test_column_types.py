@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from tests.query.exact_answers import asked, exact, opened
 
-import tacet
-from tacet.errors import InvalidParameter, SourceUnreadable
+import unacorda
+from unacorda.errors import InvalidParameter, SourceUnreadable
 
 
 class Silent:
@@ -103,10 +103,14 @@ def test_every_column_of_pandas_is_read_by_a_rule(case: str) -> None:
     values, present, total = PANDAS[case]
     frame = pd.DataFrame({"v": values, "w": [1, 2, 3]})
     frame.index = pd.Index([0, 0, 0])
-    aggregates = {"n": tacet.count(), "present": tacet.count("v"), "rest": tacet.sum("w", 0, 9)}
+    aggregates = {
+        "n": unacorda.count(),
+        "present": unacorda.count("v"),
+        "rest": unacorda.sum("w", 0, 9),
+    }
     assert asked(frame, aggregates) == {"n": 3, "present": present, "rest": 6}
     if total is not None:
-        assert asked(frame, {"total": tacet.sum("v", 0, 100)})["total"] == total
+        assert asked(frame, {"total": unacorda.sum("v", 0, 100)})["total"] == total
 
 
 POLARS: dict[str, tuple[pl.Series, int | None]] = {
@@ -142,14 +146,14 @@ def test_columns_of_polars_are_read_or_refused_when_they_are_used(case: str) -> 
     """A column of a type without a reading may be there; a question that uses it is refused."""
     values, present = POLARS[case]
     frame = pl.DataFrame({"v": values, "w": [1, 2, 3]})
-    assert asked(frame, {"n": tacet.count(), "w": tacet.sum("w", 0, 9)}) == {"n": 3, "w": 6}
+    assert asked(frame, {"n": unacorda.count(), "w": unacorda.sum("w", 0, 9)}) == {"n": 3, "w": 6}
     if present is not None:
-        assert asked(frame, {"present": tacet.count("v")}) == {"present": present}
+        assert asked(frame, {"present": unacorda.count("v")}) == {"present": present}
         return
     with opened(frame) as session:
         table = session.table("t")
         questions: dict[str, Callable[[], Any]] = {
-            "column": lambda: table.agg(n=tacet.count("v")),
+            "column": lambda: table.agg(n=unacorda.count("v")),
             "where": lambda: table.where('w > 1 AND "v" IS NOT NULL'),
             "group_by": lambda: table.group_by("v", keys=["a"]),
             "twice": lambda: table.derive(twice="v"),
@@ -158,7 +162,7 @@ def test_columns_of_polars_are_read_or_refused_when_they_are_used(case: str) -> 
             with pytest.raises(InvalidParameter, match="numbers, text, booleans, dates") as caught:
                 ask()
             assert caught.value.argument == argument
-        assert session.spent == tacet.PureDP(0)
+        assert session.spent == unacorda.PureDP(0)
 
 
 ARROW = {
@@ -173,7 +177,7 @@ ARROW = {
 @pytest.mark.parametrize("case", ARROW)
 def test_columns_of_arrow_are_read_by_a_rule(case: str) -> None:
     values, present = ARROW[case]
-    assert asked(pa.table({"v": values}), {"n": tacet.count("v")}) == {"n": present}
+    assert asked(pa.table({"v": values}), {"n": unacorda.count("v")}) == {"n": present}
 
 
 ENDS = pa.array([0, 2], pa.int32()).buffers()[1]
@@ -244,11 +248,11 @@ def test_columns_of_a_database_are_read_or_refused_when_they_are_used(tmp_path: 
         connection.execute(f"CREATE TABLE t AS SELECT {columns} FROM range(3)")
     with opened(f"{tmp_path / 'f.duckdb'}::t") as session:
         for name, (_, present) in DATABASE.items():
-            query = session.table("t").agg(n=tacet.count(), here=tacet.count(name))
+            query = session.table("t").agg(n=unacorda.count(), here=unacorda.count(name))
             assert exact(session, query) == {"n": [3], "here": [3 * present]}, name
         for name in WITHOUT_READING:
             with pytest.raises(InvalidParameter, match="numbers, text, booleans, dates"):
-                session.table("t").agg(n=tacet.count(name))
+                session.table("t").agg(n=unacorda.count(name))
 
 
 @pytest.mark.parametrize(
@@ -274,8 +278,8 @@ def test_people_are_told_apart_by_ids_of_every_type(values: Any, people: int) ->
     """NULL, NaN, fractions and floats that lost digits name nobody: such rows are dropped."""
     frame = pl.DataFrame({"id": values}) if isinstance(values, pl.Series) else None
     source = pd.DataFrame({"id": values}) if frame is None else frame
-    unit = tacet.Person("id", max_rows=1)
-    answers = asked(source, {"n": tacet.count(), "people": tacet.count_people()}, unit=unit)
+    unit = unacorda.Person("id", max_rows=1)
+    answers = asked(source, {"n": unacorda.count(), "people": unacorda.count_people()}, unit=unit)
     assert answers == {"n": people, "people": people}
 
 
@@ -284,14 +288,18 @@ def test_people_are_told_apart_by_ids_of_every_type(values: Any, people: int) ->
 )
 def test_columns_that_can_name_nobody_are_refused_when_a_session_opens(values: list[Any]) -> None:
     with pytest.raises(InvalidParameter, match="whole numbers, text, UUIDs or dates") as caught:
-        opened(pl.DataFrame({"id": values}), unit=tacet.Person("id", max_rows=1))
+        opened(pl.DataFrame({"id": values}), unit=unacorda.Person("id", max_rows=1))
     assert caught.value.argument == "id"
 
 
 def test_a_declaration_that_does_not_fit_the_type_is_refused() -> None:
     frame = pl.DataFrame({"x": [1.5], "b": [True], "d": [DAY]})
     facts: dict[str, Any]
-    for facts in ({"x": tacet.Dates()}, {"b": tacet.Bounds(0, 1)}, {"d": tacet.Categories([1])}):
+    for facts in (
+        {"x": unacorda.Dates()},
+        {"b": unacorda.Bounds(0, 1)},
+        {"d": unacorda.Categories([1])},
+    ):
         with pytest.raises(InvalidParameter, match="fits the type") as caught:
             opened(frame, columns=facts)
         assert caught.value.argument == f"columns[{next(iter(facts))!r}]"
@@ -303,10 +311,10 @@ def test_an_undeclared_column_is_read_as_its_use_needs_whatever_its_name(
 ) -> None:
     quoted = '"' + name.replace('"', '""') + '"'
     (tmp_path / "t.csv").write_text(f"id,{quoted}\n1,5\n2,7\n", encoding="utf-8")
-    unit = tacet.Person("id", max_rows=1)
-    with tacet.Session(
-        {"t": str(tmp_path / "t.csv")}, unit=unit, budget=tacet.PureDP(10**6)
+    unit = unacorda.Person("id", max_rows=1)
+    with unacorda.Session(
+        {"t": str(tmp_path / "t.csv")}, unit=unit, budget=unacorda.PureDP(10**6)
     ) as one:
-        query = one.table("t").where(f"{quoted} > 6").agg(n=tacet.count())
-        assert one.evaluate(query, budget=tacet.PureDP(10**4)).to_dicts()[0]["n"] == 1
-        one.explain(one.table("t").agg(m=tacet.mean(name, 0, 9)), budget=tacet.PureDP(1))
+        query = one.table("t").where(f"{quoted} > 6").agg(n=unacorda.count())
+        assert one.evaluate(query, budget=unacorda.PureDP(10**4)).to_dicts()[0]["n"] == 1
+        one.explain(one.table("t").agg(m=unacorda.mean(name, 0, 9)), budget=unacorda.PureDP(1))

@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import NDArray
 from tests.query.neighbor_tables import statement_of
 
-import tacet
-from tacet.query import ranking as rankings
-from tacet.query.aggregates import counted as reading
-from tacet.query.aggregates.counted import Counted
-from tacet.query.engines.reading import DeeperRows
-from tacet.query.exact import exact_of
-from tacet.query.ranking import Lines, Ranking
+import unacorda
+from unacorda.query import ranking as rankings
+from unacorda.query.aggregates import counted as reading
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.engines.reading import DeeperRows
+from unacorda.query.exact import exact_of
+from unacorda.query.ranking import Lines, Ranking
 
 
 def tables() -> list[tuple[Ranking, NDArray[np.int64]]]:
@@ -83,11 +83,13 @@ def test_parts_are_read_when_they_are_needed_and_give_all_cells(
         return right(deeper, numbers, cells)
 
     monkeypatch.setattr(DeeperRows, "first", watched)
-    with tacet.Session(
-        {"t": table}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(9)
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Person("id", max_rows=1), budget=unacorda.PureDP(9)
     ) as session:
         query = session.table("t").group_by("cell", keys=range(40))
-        query = query.agg(m=tacet.median("x", 0, 1, steps=300), b=tacet.max("x", 0, 1, steps=300))
+        query = query.agg(
+            m=unacorda.median("x", 0, 1, steps=300), b=unacorda.max("x", 0, 1, steps=300)
+        )
 
         def counts() -> list[NDArray[np.int64]]:
             tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
@@ -101,7 +103,7 @@ def test_parts_are_read_when_they_are_needed_and_give_all_cells(
         monkeypatch.setattr(reading, "MOST_LINES", 15 * width)
         some = counts()
         assert asked[2:] == [(0, 15), (15, 30), (30, 40)] * 2
-        release = session.evaluate(query, budget=tacet.PureDP(1))
+        release = session.evaluate(query, budget=unacorda.PureDP(1))
         assert len(release.keys) == 40
     assert whole[0].sum() == whole[1].sum() == 900
     assert all((a == b).all() for a, b in zip(whole, some, strict=True))
@@ -109,9 +111,9 @@ def test_parts_are_read_when_they_are_needed_and_give_all_cells(
 
 def test_no_number_of_groups_is_too_large_for_the_default_grid() -> None:
     table = pa.table({"id": [1], "cell": [1], "x": [0.5]})
-    with tacet.Session(
-        {"t": table}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(9)
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Person("id", max_rows=1), budget=unacorda.PureDP(9)
     ) as session:
         start = session.table("t").group_by("cell", keys=range(200_000))
-        found = start.agg(m=tacet.quantiles("x", [0.25, 0.5], 0, 1))
-        assert session.explain(found, budget=tacet.PureDP(1)).cost == tacet.PureDP(1)
+        found = start.agg(m=unacorda.quantiles("x", [0.25, 0.5], 0, 1))
+        assert session.explain(found, budget=unacorda.PureDP(1)).cost == unacorda.PureDP(1)

@@ -14,10 +14,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import tacet
-from tacet.errors import BudgetExceeded, InvalidParameter
-from tacet.query.describing.description import Description
-from tacet.query.several_releases import verify_record
+import unacorda
+from unacorda.errors import BudgetExceeded, InvalidParameter
+from unacorda.query.describing.description import Description
+from unacorda.query.several_releases import verify_record
 
 PEOPLE = 4_000
 
@@ -39,15 +39,15 @@ def people() -> pd.DataFrame:
     )
 
 
-def look(path: Path, budget: tacet.PureDP | tacet.ZCDP, **options: object) -> Description:
+def look(path: Path, budget: unacorda.PureDP | unacorda.ZCDP, **options: object) -> Description:
     csv = path / "people.csv"
     people().to_csv(csv, index=False)
-    with tacet.Session(
+    with unacorda.Session(
         {"people": str(csv)},
-        unit=tacet.Person("id", max_rows=1),
+        unit=unacorda.Person("id", max_rows=1),
         budget=budget,
-        columns={"county": tacet.Categories(["A", "B", "C", "D"])},
-        bits=tacet.SeededBits(3),
+        columns={"county": unacorda.Categories(["A", "B", "C", "D"])},
+        bits=unacorda.SeededBits(3),
         **options,  # type: ignore[arg-type]
     ) as session:
         found = session.describe("people", budget=budget)
@@ -58,7 +58,7 @@ def look(path: Path, budget: tacet.PureDP | tacet.ZCDP, **options: object) -> De
 
 @pytest.fixture(scope="module")
 def generous(tmp_path_factory: pytest.TempPathFactory) -> Description:
-    return look(tmp_path_factory.mktemp("look"), tacet.PureDP(1000))
+    return look(tmp_path_factory.mktemp("look"), unacorda.PureDP(1000))
 
 
 def test_kinds_are_voted_on_by_people(generous: Description) -> None:
@@ -112,25 +112,25 @@ def test_no_part_of_a_pure_budget_is_left_over(
     """Columns without ranges, or without pictures, leave their shares to the others."""
     frame, path = people()[["id", *names]], tmp_path / "people.csv"
     frame.to_csv(path, index=False)
-    with tacet.Session(
+    with unacorda.Session(
         {"t": frame if typed else str(path)},
-        unit=tacet.Person("id", max_rows=2),
-        budget=tacet.PureDP(50),
-        bits=tacet.SeededBits(1),
+        unit=unacorda.Person("id", max_rows=2),
+        budget=unacorda.PureDP(50),
+        bits=unacorda.SeededBits(1),
     ) as session:
-        found = session.describe("t", budget=tacet.PureDP(49))
-        assert found.spent == tacet.PureDP(49)
-        assert session.remaining == tacet.PureDP(1)
+        found = session.describe("t", budget=unacorda.PureDP(49))
+        assert found.spent == unacorda.PureDP(49)
+        assert session.remaining == unacorda.PureDP(1)
 
 
-@pytest.mark.parametrize("budget", [tacet.PureDP(1), tacet.ZCDP("0.1")], ids=str)
+@pytest.mark.parametrize("budget", [unacorda.PureDP(1), unacorda.ZCDP("0.1")], ids=str)
 def test_it_stays_within_its_budget_and_every_step_is_told(
-    budget: tacet.PureDP | tacet.ZCDP, tmp_path: Path
+    budget: unacorda.PureDP | unacorda.ZCDP, tmp_path: Path
 ) -> None:
     steps: list[tuple[int, int]] = []
     frame = people()[["id", "age", "county"]]
-    with tacet.Session(
-        {"t": frame}, unit=tacet.Person("id", max_rows=2), budget=budget * 2
+    with unacorda.Session(
+        {"t": frame}, unit=unacorda.Person("id", max_rows=2), budget=budget * 2
     ) as session:
         found = session.describe("t", budget=budget, progress=lambda *step: steps.append(step))
         assert all(a <= b for a, b in zip(session.spent.additive, budget.additive, strict=True))
@@ -141,19 +141,21 @@ def test_it_stays_within_its_budget_and_every_step_is_told(
 
 
 @pytest.mark.parametrize(
-    "budget", [tacet.ApproxDP(60, 1e-4), tacet.ZCDP(60, delta=1e-4)], ids=["approximate", "zCDP"]
+    "budget",
+    [unacorda.ApproxDP(60, 1e-4), unacorda.ZCDP(60, delta=1e-4)],
+    ids=["approximate", "zCDP"],
 )
 def test_with_a_delta_common_values_of_text_are_found(
-    budget: tacet.ApproxDP | tacet.ZCDP,
+    budget: unacorda.ApproxDP | unacorda.ZCDP,
 ) -> None:
     frame = people()[["id", "county"]]
     frame["name"] = [f"person {k}" for k in range(PEOPLE)]
-    with tacet.Session(
+    with unacorda.Session(
         {"t": frame},
-        unit=tacet.Person("id", max_rows=1),
+        unit=unacorda.Person("id", max_rows=1),
         budget=budget,
-        columns={"county": tacet.Text(), "name": tacet.Text()},
-        bits=tacet.SeededBits(4),  # one of these names alone appears with probability delta
+        columns={"county": unacorda.Text(), "name": unacorda.Text()},
+        bits=unacorda.SeededBits(4),  # one of these names alone appears with probability delta
     ) as session:
         found = session.describe("t", budget=budget)
         assert all(a <= b for a, b in zip(session.spent.additive, budget.additive, strict=True))
@@ -165,39 +167,39 @@ def test_with_a_delta_common_values_of_text_are_found(
 
 
 def test_the_same_noise_gives_the_same_look(tmp_path: Path) -> None:
-    one, other = (look(tmp_path, tacet.PureDP(1)) for _ in range(2))
+    one, other = (look(tmp_path, unacorda.PureDP(1)) for _ in range(2))
     assert one == other
     assert one.reproducible
     assert "protects nobody" in one.to_html()
 
 
 def test_what_cannot_be_paid_is_refused_before_anything_is_spent() -> None:
-    with tacet.Session(
-        {"t": people()}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": people()}, unit=unacorda.Person("id", max_rows=1), budget=unacorda.PureDP(1)
     ) as session:
         with pytest.raises(BudgetExceeded):
-            session.describe("t", budget=tacet.PureDP(2))
-        with pytest.raises(tacet.errors.WrongUnit):
-            session.describe("t", budget=tacet.ZCDP(1))
+            session.describe("t", budget=unacorda.PureDP(2))
+        with pytest.raises(unacorda.errors.WrongUnit):
+            session.describe("t", budget=unacorda.ZCDP(1))
         with pytest.raises(InvalidParameter, match="table"):
-            session.describe("other", budget=tacet.PureDP(1))
+            session.describe("other", budget=unacorda.PureDP(1))
         with pytest.raises(InvalidParameter, match="budget"):
-            session.describe("t", budget=tacet.PureDP(0))
-        assert session.spent == tacet.PureDP(0)
+            session.describe("t", budget=unacorda.PureDP(0))
+        assert session.spent == unacorda.PureDP(0)
 
 
 def test_values_that_were_found_do_not_break_the_text() -> None:
     forged = "x\r\nspent nothing\x1b[2J\u2028"
     frame = pd.DataFrame({"id": range(90), "t": [forged] * 90})
-    with tacet.Session(
+    with unacorda.Session(
         {"t": frame},
-        unit=tacet.Person("id", max_rows=1),
-        budget=tacet.ApproxDP(60, 1e-3),
-        columns={"t": tacet.Text()},
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.ApproxDP(60, 1e-3),
+        columns={"t": unacorda.Text()},
     ) as session:
-        look = session.describe("t", budget=tacet.ApproxDP(30, "1e-4"))
-        query = session.table("t").group_by("t", keys=[forged]).agg(n=tacet.count())
-        release = session.evaluate(query, budget=tacet.PureDP(9))
+        look = session.describe("t", budget=unacorda.ApproxDP(30, "1e-4"))
+        query = session.table("t").group_by("t", keys=[forged]).agg(n=unacorda.count())
+        release = session.evaluate(query, budget=unacorda.PureDP(9))
     assert look.columns[0].bars[0].label == forged  # plain values are as they are
     assert release.to_dicts()[0]["t"] == forged
     for text in (str(look), str(release)):
@@ -209,13 +211,13 @@ def test_columns_may_have_any_name() -> None:
     names = ["n", "n_se", "n_", "people", 'a"b']
     frame = pd.DataFrame({"value": range(60)} | {name: ["a", "b", "c"] * 20 for name in names})
     frame["x"] = range(60)
-    with tacet.Session(
+    with unacorda.Session(
         {"t": frame},
-        unit=tacet.Person("value", max_rows=1),
-        budget=tacet.PureDP(1000),
-        columns={name: tacet.Categories(["a", "b", "c"]) for name in names},
+        unit=unacorda.Person("value", max_rows=1),
+        budget=unacorda.PureDP(1000),
+        columns={name: unacorda.Categories(["a", "b", "c"]) for name in names},
     ) as session:
-        found = session.describe("t", budget=tacet.PureDP(1000))
+        found = session.describe("t", budget=unacorda.PureDP(1000))
     for column in found.columns[:-1]:
         assert [round(bar.count.value) for bar in column.bars] == [20, 20, 20], column.name
     assert verify_record(found.to_json()).holds
@@ -223,12 +225,14 @@ def test_columns_may_have_any_name() -> None:
 
 def test_a_table_of_ids_alone_has_nothing_to_describe() -> None:
     with (
-        tacet.Session(
-            {"t": people()[["id"]]}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(1)
+        unacorda.Session(
+            {"t": people()[["id"]]},
+            unit=unacorda.Person("id", max_rows=1),
+            budget=unacorda.PureDP(1),
         ) as session,
         pytest.raises(InvalidParameter, match="columns beside the person's"),
     ):
-        session.describe("t", budget=tacet.PureDP(1))
+        session.describe("t", budget=unacorda.PureDP(1))
 
 
 class Tags(HTMLParser):
@@ -254,13 +258,13 @@ class Tags(HTMLParser):
 def test_the_page_stands_alone_and_names_cannot_break_out_of_it() -> None:
     wicked = '<script>alert("x")</script>&"'
     frame = pd.DataFrame({"id": range(50), wicked: range(50), "<b>": ["a"] * 50})
-    with tacet.Session(
+    with unacorda.Session(
         {"<i>t</i>": frame},
-        unit=tacet.Person("id", max_rows=1),
-        budget=tacet.PureDP(1),
-        columns={"<b>": tacet.Categories(["a", "</svg><script>"])},
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.PureDP(1),
+        columns={"<b>": unacorda.Categories(["a", "</svg><script>"])},
     ) as session:
-        html = session.describe("<i>t</i>", budget=tacet.PureDP(1)).to_html()
+        html = session.describe("<i>t</i>", budget=unacorda.PureDP(1)).to_html()
     tags = Tags()
     tags.feed(html)
     assert tags.open == []
@@ -285,8 +289,8 @@ def test_it_is_plain_values_and_plain_text(generous: Description) -> None:
 
 def test_columns_of_other_types_and_single_rows_are_described() -> None:
     frame = pa.table({"x": [1.5, 2.5], "tags": [["a"], ["b"]]})
-    with tacet.Session({"t": frame}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
-        found = session.describe("t", budget=tacet.PureDP(1))
+    with unacorda.Session({"t": frame}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
+        found = session.describe("t", budget=unacorda.PureDP(1))
     assert [(c.name, c.kind) for c in found.columns] == [("x", "number"), ("tags", "other")]
 
 
@@ -297,17 +301,17 @@ def test_bars_of_whole_numbers_hold_as_many_of_them_each() -> None:
     )
     born = [dt.date(2024, 1, 1) + dt.timedelta(days=place % 31) for place in range(1_240)]
     frame = pa.table({"month": month, "day": day, "born": born, "share": [m / 12 for m in month]})
-    with tacet.Session(
+    with unacorda.Session(
         {"t": frame},
-        unit=tacet.Row(),
-        budget=tacet.PureDP(10**5),
+        unit=unacorda.Row(),
+        budget=unacorda.PureDP(10**5),
         columns={
-            "month": tacet.Bounds(1, 12),
-            "day": tacet.Bounds(1, 31),
-            "share": tacet.Bounds(0, 1),
+            "month": unacorda.Bounds(1, 12),
+            "day": unacorda.Bounds(1, 31),
+            "share": unacorda.Bounds(0, 1),
         },
     ) as session:
-        look = session.describe("t", budget=tacet.PureDP(10**5))
+        look = session.describe("t", budget=unacorda.PureDP(10**5))
     bars = {column.name: column.bars for column in look.columns}
     assert [bar.label for bar in bars["month"]] == [str(number) for number in range(1, 13)]
     assert {round(bar.count.value) for bar in bars["month"]} <= {103, 104}

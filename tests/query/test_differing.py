@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tacet
-from tacet import ZCDP, PureDP
-from tacet.errors import BudgetExceeded, DifferencingWarning
-from tacet.inference import LinearRegression
-from tacet.query.columns import Bounds, Categories, Fact
-from tacet.query.differing import Earlier
-from tacet.query.expressions.parse import reread
-from tacet.query.extents import Public, extent
-from tacet.query.plan import Query
-from tacet.query.together import Together
+import unacorda
+from unacorda import ZCDP, PureDP
+from unacorda.errors import BudgetExceeded, DifferencingWarning
+from unacorda.inference import LinearRegression
+from unacorda.query.columns import Bounds, Categories, Fact
+from unacorda.query.differing import Earlier
+from unacorda.query.expressions.parse import reread
+from unacorda.query.extents import Public, extent
+from unacorda.query.plan import Query
+from unacorda.query.together import Together
 
 BUDGET = PureDP("0.01")
 FACTS: dict[str, Fact] = {
@@ -49,20 +49,20 @@ def frame(rows: int = 40) -> pd.DataFrame:
 
 
 def opened(
-    unit: tacet.Person | tacet.Row | None = None,
+    unit: unacorda.Person | unacorda.Row | None = None,
     rows: int = 40,
     budget: PureDP | ZCDP = PureDP(50),  # noqa: B008  # a value
-) -> tacet.Session:
-    return tacet.Session(
+) -> unacorda.Session:
+    return unacorda.Session(
         {"t": frame(rows)},
-        unit=unit or tacet.Person("id", max_rows=1),
+        unit=unit or unacorda.Person("id", max_rows=1),
         budget=budget,
         columns=FACTS,
     )
 
 
 @pytest.fixture
-def session() -> Iterator[tacet.Session]:
+def session() -> Iterator[unacorda.Session]:
     with opened() as found:
         yield found
 
@@ -76,7 +76,7 @@ def table() -> Iterator[Query]:
 
 def together(table: Query, condition: str | None) -> Together:
     rows = table if condition is None else table.where(condition)
-    return Together.alone(rows.agg(n=tacet.count()))
+    return Together.alone(rows.agg(n=unacorda.count()))
 
 
 def said(table: Query, first: str | None, second: str | None) -> str:
@@ -88,10 +88,10 @@ def said(table: Query, first: str | None, second: str | None) -> str:
     return text
 
 
-def ask(session: tacet.Session, condition: str | None) -> None:
+def ask(session: unacorda.Session, condition: str | None) -> None:
     table = session.table("t")
     rows = table if condition is None else table.where(condition)
-    session.evaluate(rows.agg(n=tacet.count()), budget=BUDGET)
+    session.evaluate(rows.agg(n=unacorda.count()), budget=BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_other_differences_are_not(table: Query, first: str | None, second: str 
     assert said(table, second, first) == ""
 
 
-def test_the_text_says_what_it_means(session: tacet.Session) -> None:
+def test_the_text_says_what_it_means(session: unacorda.Session) -> None:
     ask(session, "age > 30")
     with pytest.warns(DifferencingWarning) as told:
         ask(session, "age > 30 AND id <> 7")
@@ -161,9 +161,9 @@ def test_the_text_says_what_it_means(session: tacet.Session) -> None:
     assert "the budget pays twice for nearly the same people" in text
 
 
-def test_an_explanation_says_so_and_spends_nothing(session: tacet.Session) -> None:
+def test_an_explanation_says_so_and_spends_nothing(session: unacorda.Session) -> None:
     ask(session, None)
-    query = session.table("t").where("id <> 7").agg(n=tacet.count())
+    query = session.table("t").where("id <> 7").agg(n=unacorda.count())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         told = session.explain(query, budget=BUDGET)
@@ -171,13 +171,15 @@ def test_an_explanation_says_so_and_spends_nothing(session: tacet.Session) -> No
     assert told.warning == again.warning != ""
     assert f"Warning: {told.warning}" in str(told)
     assert told.to_dict()["warning"] == told.warning
-    other = session.explain(session.table("t").agg(n=tacet.count()), budget=BUDGET)
+    other = session.explain(session.table("t").agg(n=unacorda.count()), budget=BUDGET)
     assert other.warning == ""
     assert "Warning" not in str(other)
     assert session.spent == BUDGET
 
 
-def test_as_an_error_it_stops_the_question_before_anything_is_spent(session: tacet.Session) -> None:
+def test_as_an_error_it_stops_the_question_before_anything_is_spent(
+    session: unacorda.Session,
+) -> None:
     ask(session, None)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DifferencingWarning)
@@ -186,12 +188,12 @@ def test_as_an_error_it_stops_the_question_before_anything_is_spent(session: tac
     assert session.spent == BUDGET
 
 
-def test_questions_of_one_batch_are_compared(session: tacet.Session) -> None:
+def test_questions_of_one_batch_are_compared(session: unacorda.Session) -> None:
     table = session.table("t")
     batch = {
-        "all": table.agg(n=tacet.count()),
-        "women": table.where("sex = 'F'").agg(n=tacet.count()),
-        "others": table.where("id <> 7").agg(total=tacet.sum("pay", 0, 10)),
+        "all": table.agg(n=unacorda.count()),
+        "women": table.where("sex = 'F'").agg(n=unacorda.count()),
+        "others": table.where("id <> 7").agg(total=unacorda.sum("pay", 0, 10)),
     }
     told = session.explain(batch, budget=BUDGET)
     assert [bool(one.warning) for one in told] == [False, False, True]
@@ -201,7 +203,7 @@ def test_questions_of_one_batch_are_compared(session: tacet.Session) -> None:
     assert [str(one.message) for one in warned] == [told["others"].warning]
 
 
-def test_selects_groups_and_fits_are_compared_too(session: tacet.Session) -> None:
+def test_selects_groups_and_fits_are_compared_too(session: unacorda.Session) -> None:
     ask(session, None)
     with pytest.warns(DifferencingWarning):
         session.sql("SELECT sex, COUNT(*) AS n FROM t WHERE id <> 7 GROUP BY sex", budget=BUDGET)
@@ -214,7 +216,7 @@ def test_selects_groups_and_fits_are_compared_too(session: tacet.Session) -> Non
             own.fit(model, own.table("t").where("id <> 9"), features=["age"], target="pay")
 
 
-def test_parts_and_analysts_share_what_was_asked(session: tacet.Session) -> None:
+def test_parts_and_analysts_share_what_was_asked(session: unacorda.Session) -> None:
     ask(session, None)
     with pytest.warns(DifferencingWarning):
         ask(session.for_analyst("ana", PureDP(1)), "id <> 7")
@@ -227,9 +229,9 @@ def test_parts_and_analysts_share_what_was_asked(session: tacet.Session) -> None
         ask(parts["F"], "id <> 7")
 
 
-def test_what_was_refused_or_failed_was_not_asked(session: tacet.Session) -> None:
+def test_what_was_refused_or_failed_was_not_asked(session: unacorda.Session) -> None:
     with pytest.raises(BudgetExceeded):
-        session.evaluate(session.table("t").agg(n=tacet.count()), budget=PureDP(1000))
+        session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PureDP(1000))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ask(session, "id <> 7")
@@ -240,18 +242,18 @@ def test_nothing_of_it_depends_on_the_data() -> None:
     for rows in (40, 1):
         with opened(rows=rows) as session:
             ask(session, None)
-            query = session.table("t").where("id <> 3 AND age <> 31").agg(n=tacet.count())
+            query = session.table("t").where("id <> 3 AND age <> 31").agg(n=unacorda.count())
             texts.append(session.explain(query, budget=BUDGET).warning)
     assert texts[0] == texts[1] != ""
 
 
 def test_an_id_of_two_parts_or_of_an_expression_is_fixed_by_all_of_it() -> None:
-    with opened(tacet.Person(("town", "id"), max_rows=1)) as session:
+    with opened(unacorda.Person(("town", "id"), max_rows=1)) as session:
         ask(session, None)
         ask(session, "NOT (sex = 'F' AND id = 7)")  # in whatever town
         with pytest.warns(DifferencingWarning, match="one person"):
             ask(session, "NOT (town = 'T1' AND id = 7)")
-    with opened(tacet.Person("lower(note)", max_rows=1)) as session:
+    with opened(unacorda.Person("lower(note)", max_rows=1)) as session:
         ask(session, None)
         for condition in ("note <> 'Ann'", "LOWER(note) <> 'ann'"):
             with pytest.warns(DifferencingWarning, match="(one person|at most 2 people)"):
@@ -259,18 +261,18 @@ def test_an_id_of_two_parts_or_of_an_expression_is_fixed_by_all_of_it() -> None:
 
 
 def test_of_rows_only_what_is_declared_tells() -> None:
-    with opened(tacet.Row()) as session:
+    with opened(unacorda.Row()) as session:
         ask(session, None)
         ask(session, "id <> 7")
         with pytest.warns(DifferencingWarning, match="1 in 500"):
             ask(session, "town <> 'T1'")
 
 
-def test_derived_columns_mean_what_they_are_made_of(session: tacet.Session) -> None:
+def test_derived_columns_mean_what_they_are_made_of(session: unacorda.Session) -> None:
     def rows(name: str, made: str) -> Query:
         return session.table("t").derive(**{name: made}).where(f"{name} > 3")
 
-    ask_of = {"n": tacet.count()}
+    ask_of = {"n": unacorda.count()}
     session.evaluate(rows("a", "pay / 2").agg(**ask_of), budget=BUDGET)
     other = rows("a", "pay / 3").where("id <> 7").agg(**ask_of)
     assert session.explain(other, budget=BUDGET).warning == ""
@@ -280,9 +282,9 @@ def test_derived_columns_mean_what_they_are_made_of(session: tacet.Session) -> N
 
 def test_conditions_inside_a_join_count(tmp_path: Path) -> None:
     two = {"t": frame(), "u": frame()[["id", "note"]].rename(columns={"note": "word"})}
-    with tacet.Session(two, unit=tacet.Person("id", max_rows=1), budget=PureDP(9)) as session:
+    with unacorda.Session(two, unit=unacorda.Person("id", max_rows=1), budget=PureDP(9)) as session:
         left, right = session.table("t"), session.table("u")
-        count = {"n": tacet.count()}
+        count = {"n": unacorda.count()}
         session.evaluate(left.join(right, max_rows=1).agg(**count), budget=BUDGET)
         narrowed = left.where("id <> 7").join(right, max_rows=1).agg(**count)
         assert session.explain(narrowed, budget=BUDGET).warning != ""

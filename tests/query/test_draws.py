@@ -15,15 +15,15 @@ import pyarrow as pa
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import accounting
-from tacet.privacy import events
-from tacet.privacy.conversions.gaussian import gdp_from_bounded_range
-from tacet.privacy.guarantees import GDP, ZCDP, PureDP
-from tacet.query.draws import Draws, draws_for
-from tacet.query.noise import Share
-from tacet.query.sensitivity import Sensitivity, of_ranks, of_totals
-from tacet.query.units import Reach
+import unacorda
+from unacorda import accounting
+from unacorda.privacy import events
+from unacorda.privacy.conversions.gaussian import gdp_from_bounded_range
+from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
+from unacorda.query.draws import Draws, draws_for
+from unacorda.query.noise import Share
+from unacorda.query.sensitivity import Sensitivity, of_ranks, of_totals
+from unacorda.query.units import Reach
 
 SHARES: list[Share] = [PureDP(1), PureDP(20), ZCDP("1/2"), ZCDP(90), GDP(1), GDP("0.01"), GDP(12)]
 LIMITS: list[dict[str, int]] = [
@@ -140,12 +140,12 @@ def test_extremes_of_many_groups_cost_by_squares() -> None:
     table = pa.table({"id": [1], "g": [1], "x": [1.0]})
 
     def beyond(**limits: int) -> int:
-        unit = tacet.Person("id", **dict[str, Any](limits))
-        with tacet.Session({"t": table}, unit=unit, budget=tacet.ZCDP(1)) as session:
+        unit = unacorda.Person("id", **dict[str, Any](limits))
+        with unacorda.Session({"t": table}, unit=unit, budget=unacorda.ZCDP(1)) as session:
             query = session.table("t").group_by("g", keys=range(100))
-            query = query.agg(most=tacet.max("x", 0, 10))
-            page = session.explain(query, budget=tacet.ZCDP(1))
-            assert page.cost == tacet.ZCDP(1)
+            query = query.agg(most=unacorda.max("x", 0, 10))
+            page = session.explain(query, budget=unacorda.ZCDP(1))
+            assert page.cost == unacorda.ZCDP(1)
             found = page.forecasts["most"].people_error
             assert found is not None
             return found

@@ -17,10 +17,10 @@ import pytest
 from tests.query.engines_alike import OTHERS, TABLE, counted, grouped, opened_on, pipeline
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query.compile import Statement
-from tacet.query.counting import first_statement
-from tacet.query.units import Person
+import unacorda
+from unacorda.query.compile import Statement
+from unacorda.query.counting import first_statement
+from unacorda.query.units import Person
 
 pytestmark = [
     pytest.mark.parametrize("engine", OTHERS),
@@ -34,7 +34,7 @@ TIGHT = Person("who", max_rows=3)
 def test_a_person_keeps_the_same_number_of_rows(engine: str) -> None:
     rows = Counter(who for who in TABLE["who"].to_pylist() if who is not None)
     with opened_on(engine, TABLE, unit=TIGHT) as session:
-        query = session.table("t").group_by("who", keys=list(range(1, 9))).agg(n=tacet.count())
+        query = session.table("t").group_by("who", keys=list(range(1, 9))).agg(n=unacorda.count())
         for salt in (7, 2**127 + 2**63 + 1):
             found = counted(session, query, salt=salt)["sums"]
             assert found == {k: (min(rows[k + 1], 3),) for k in range(8)}
@@ -44,7 +44,7 @@ def test_a_table_is_read_once(engine: str) -> None:
     """Spark writes out what WITH names wherever it stands: people beyond a bound stay with all."""
     with opened_on(engine, {"t": TABLE, "u": TABLE}, unit=TIGHT) as session:
         both = session.table("t").join(session.table("u"), columns=[], max_rows=2)
-        first = first_statement(session._engine, both.agg(n=tacet.count()), salt=1)
+        first = first_statement(session._engine, both.agg(n=unacorda.count()), salt=1)
         assert isinstance(first, Statement)
         found = [first.bounded.count(word) for word in ("WITH", "MATERIALIZED")]
         assert found == ([0, 0] if engine == "spark" else [3, 6])
@@ -52,7 +52,7 @@ def test_a_table_is_read_once(engine: str) -> None:
 
 def test_another_salt_keeps_other_rows(engine: str) -> None:
     with opened_on(engine, TABLE, unit=TIGHT) as session:
-        query = grouped(session.table("t")).agg(n=tacet.count(), s=tacet.sum("whole", 0, 9))
+        query = grouped(session.table("t")).agg(n=unacorda.count(), s=unacorda.sum("whole", 0, 9))
         found = [counted(session, query, salt=salt) for salt in (1, 2, 3)]
         assert any(one != found[0] for one in found)
         assert counted(session, query, salt=1) == found[0]
@@ -72,10 +72,10 @@ def test_md5_keeps_the_same_rows_on_every_engine(engine: str, unit: Person) -> N
     for each in ("duckdb", engine):
         with opened_on(each, TABLE, unit=unit) as session:
             query = grouped(pipeline(session.table("t"))).agg(
-                n=tacet.count(),
-                whole=tacet.sum("whole", -4, 9),
-                z=tacet.sum("z", -9, 9),
-                notes=tacet.count_if("note > '2'"),
+                n=unacorda.count(),
+                whole=unacorda.sum("whole", -4, 9),
+                z=unacorda.sum("z", -9, 9),
+                notes=unacorda.count_if("note > '2'"),
             )
             found[each] = [counted(session, query, salt=salt) for salt in (1, 2**127 + 5)]
     assert found["duckdb"] == found[engine]
@@ -91,6 +91,6 @@ def test_md5_is_that_of_the_standard(engine: str) -> None:
     kept = [at for at in range(5) if math.floor((at + 1) / 5 + u) > math.floor(at / 5 + u)]
     for each in ("duckdb", engine):
         with opened_on(each, table, unit=Person("who", max_rows=1, hash="md5")) as session:
-            query = session.table("t").agg(n=tacet.histogram("x", [0, 1, 2, 3, 4, 5]))
+            query = session.table("t").agg(n=unacorda.histogram("x", [0, 1, 2, 3, 4, 5]))
             (bins,) = counted(session, query, salt=salt)["histograms"]
             assert bins == [(0, kept[0] + 1, 1)]

@@ -17,10 +17,10 @@ import pytest
 from tests.query import neighbor_tables
 from tests.query.engines_alike import LOOSE, OTHERS, TABLE, both, grouped, opened_on, pipeline
 
-import tacet
-from tacet.errors import UnsupportedConstruct
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.units import Person, Unit
+import unacorda
+from unacorda.errors import UnsupportedConstruct
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.units import Person, Unit
 
 pytestmark = [
     pytest.mark.parametrize("engine", OTHERS),
@@ -33,7 +33,7 @@ EVERY = {
 }
 FIRST = [next(iter(makers)) for makers in neighbor_tables.AGGREGATES.values()]
 UNITS: Mapping[str, Unit] = {
-    "rows": tacet.Row(),
+    "rows": unacorda.Row(),
     "people": LOOSE,
     "two columns": Person(("who", "org"), max_rows=1_000),
     "an expression": Person("lower(org) || 'x'", max_rows=1_000),
@@ -87,18 +87,18 @@ def test_a_whole_release_is_the_same(engine: str) -> None:
                 session.table("t")
                 .where("age IS NULL OR age < 90")
                 .group_by(
-                    "town", "kind", keys={"town": tacet.private_keys(), "kind": ["one", "two"]}
+                    "town", "kind", keys={"town": unacorda.private_keys(), "kind": ["one", "two"]}
                 )
-                .agg(n=tacet.count(), middle=tacet.median("age", 0, 120, steps=100_000))
+                .agg(n=unacorda.count(), middle=unacorda.median("age", 0, 120, steps=100_000))
             )
-            releases = [session.evaluate(query, budget=tacet.ApproxDP(60, "1e-4"))]
+            releases = [session.evaluate(query, budget=unacorda.ApproxDP(60, "1e-4"))]
             margins = (
                 session.table("t")
                 .group_by("kind", keys=["one", "two", "none"], margins="rollup")
-                .agg(n=tacet.count(), s=tacet.sum("age", 0, 100))
+                .agg(n=unacorda.count(), s=unacorda.sum("age", 0, 100))
             )
-            mean = session.table("t").agg(a=tacet.mean("age", 0, 100))
-            batch = session.evaluate({"m": margins, "s": mean}, budget=tacet.PureDP(2))
+            mean = session.table("t").agg(a=unacorda.mean("age", 0, 100))
+            batch = session.evaluate({"m": margins, "s": mean}, budget=unacorda.PureDP(2))
             found.append([r.to_dicts() for r in [*releases, *batch.releases]])
             assert session.remaining < session.budget
     assert found[0] == found[1]
@@ -119,14 +119,14 @@ def test_what_differs_is_refused_by_name_before_anything_is_spent(engine: str) -
             "CAST(note AS INTEGER) = 1": "CAST of text AS INTEGER.*exponents",
             "strftime(DATE '2024-01-01', '%Y') = note": "STRFTIME.*write EXTRACT",
         }.items():
-            query = table.where(condition).agg(n=tacet.count())
+            query = table.where(condition).agg(n=unacorda.count())
             with pytest.raises(UnsupportedConstruct, match=name):
-                session.evaluate(query, budget=tacet.PureDP(1))
+                session.evaluate(query, budget=unacorda.PureDP(1))
         with pytest.raises(UnsupportedConstruct, match="EXP"):
             session.evaluate(
-                table.group_by("region", keys=tacet.private_keys()).agg(
-                    n=tacet.sum("exp(x)", 0, 1)
+                table.group_by("region", keys=unacorda.private_keys()).agg(
+                    n=unacorda.sum("exp(x)", 0, 1)
                 ),
-                budget=tacet.ApproxDP(1, "1e-6"),
+                budget=unacorda.ApproxDP(1, "1e-6"),
             )
-        assert session.spent == tacet.ApproxDP(0, 0)
+        assert session.spent == unacorda.ApproxDP(0, 0)

@@ -17,8 +17,8 @@ from tests.query.engines_alike import OTHERS, TABLE, opened_on
 from tests.query.fit_wishes import WISHES, Wished, exact
 from tests.tiers import mostly_slow
 
-from tacet import GDP, inference
-from tacet.query.units import Person, Row, Unit
+from unacorda import GDP, inference
+from unacorda.query.units import Person, Row, Unit
 
 pytestmark = pytest.mark.parametrize("engine", OTHERS)
 

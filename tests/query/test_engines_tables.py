@@ -14,11 +14,11 @@ import pytest
 from tests.query.engines_alike import LOOSE, OTHERS, counted, opened_on
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query.plan import Query
-from tacet.query.rows import How
-from tacet.query.session import Session
-from tacet.query.units import Person, Unit
+import unacorda
+from unacorda.query.plan import Query
+from unacorda.query.rows import How
+from unacorda.query.session import Session
+from unacorda.query.units import Person, Unit
 
 pytestmark = [
     pytest.mark.parametrize("engine", OTHERS),
@@ -59,28 +59,28 @@ def on_both(
 
 def joined(session: Session) -> list[tuple[Session, Query]]:
     left, right = session.table("t"), session.table("right")
-    of_public = tacet.sum("public", 0, 9)
+    of_public = unacorda.sum("public", 0, 9)
     hows: list[How] = ["inner", "left"]
     found = [
-        left.join("public", on, how=how, columns=["public"]).agg(n=tacet.count(), s=of_public)
+        left.join("public", on, how=how, columns=["public"]).agg(n=unacorda.count(), s=of_public)
         for on, how in zip(("at", ["key", "at"]), hows, strict=True)
     ]
     if isinstance(session.unit, Person):
         for pairs, how in zip((["who", "key"], ["who", "at"]), hows, strict=True):
             both = left.join(right, on=pairs, how=how, columns=["right"], max_rows=(3, 2))
-            found.append(both.agg(n=tacet.count(), s=tacet.sum("right", 0, 9)))
+            found.append(both.agg(n=unacorda.count(), s=unacorda.sum("right", 0, 9)))
     united = left.derive(v="left").union(right.derive(v="right"))
     found.append(
-        united.group_by("key", keys=list(_KEYS)).agg(n=tacet.count(), s=tacet.sum("v", 0, 9))
+        united.group_by("key", keys=list(_KEYS)).agg(n=unacorda.count(), s=unacorda.sum("v", 0, 9))
     )
     parts = united.explode("tags", separator=".", most=2, into="tag")
-    found.append(parts.group_by("tag", keys=["", "x", "y", "z"]).agg(n=tacet.count()))
+    found.append(parts.group_by("tag", keys=["", "x", "y", "z"]).agg(n=unacorda.count()))
     return [(session, query) for query in found]
 
 
 UNITS: Mapping[str, Unit] = {
     "bound": Person("who", max_rows=4, max_groups=2, max_rows_per_group=3, hash="md5"),
-    "rows": tacet.Row(),
+    "rows": unacorda.Row(),
     "wide": Person("who", max_rows=1_000, hash="md5"),
 }
 
@@ -97,7 +97,7 @@ def test_texts_are_split_at_signs_not_patterns(engine: str) -> None:
     tags = pa.table({"who": [1, 2, 3, 4], "tag": ["a.*b", "", None, "..x."]})
     with opened_on(engine, {"tags": tags}, unit=LOOSE) as session:
         parts = session.table("tags").explode("tag", separator=".", most=3)
-        query = parts.group_by("tag", keys=["", "a", "*b", "x"]).agg(n=tacet.count())
+        query = parts.group_by("tag", keys=["", "a", "*b", "x"]).agg(n=unacorda.count())
         assert counted(session, query)["sums"] == {0: (3,), 1: (1,), 2: (1,), 3: (1,)}
 
 
@@ -105,12 +105,12 @@ PARTS = ["a", "A", "é", None]
 
 
 def split(session: Session, most: int) -> list[tuple[Session, Query]]:
-    parts = session.split("key", keys=PARTS, max_parts=most, budget=tacet.ApproxDP(1, 0))
-    inner = parts["a"].split("at", keys=[0, None], budget=tacet.ApproxDP(1, 0))
+    parts = session.split("key", keys=PARTS, max_parts=most, budget=unacorda.ApproxDP(1, 0))
+    inner = parts["a"].split("at", keys=[0, None], budget=unacorda.ApproxDP(1, 0))
     asked = [(part, name) for part in parts.values() for name in ("t", "right")]
     asked += [(part, "t") for part in inner.values()]
     return [
-        (part, part.table(name).agg(n=tacet.count(), p=tacet.count_people()))
+        (part, part.table(name).agg(n=unacorda.count(), p=unacorda.count_people()))
         for part, name in asked
     ]
 
@@ -134,10 +134,10 @@ def test_a_person_is_in_as_many_parts_with_an_engine_s_own_hash(engine: str) -> 
     ]
     has = {who: len({key for other, key in lines if other == who}) for who, _ in lines}
     with opened_on(engine, {"t": LEFT, "right": RIGHT}, unit=LOOSE) as session:
-        parts = session.split("key", keys=PARTS, max_parts=2, budget=tacet.ApproxDP(1, 0))
+        parts = session.split("key", keys=PARTS, max_parts=2, budget=unacorda.ApproxDP(1, 0))
         found = 0
         for part in parts.values():
-            both = part.table("t").union(part.table("right")).agg(p=tacet.count_people())
+            both = part.table("t").union(part.table("right")).agg(p=unacorda.count_people())
             found += counted(part, both)["sums"][0][0]
         assert found == sum(min(count, 2) for count in has.values())
         assert found < sum(has.values())

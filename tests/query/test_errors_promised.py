@@ -18,24 +18,24 @@ import numpy as np
 import pytest
 from tests.query.many_cells import Floats, ask, repeated, sums_of
 
-import tacet
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.sums import Clamp
+import unacorda
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.sums import Clamp
 
 pytestmark = pytest.mark.statistical
 
 CELLS = 16_000
 
 BUDGETS: dict[str, Any] = {
-    "PureDP": tacet.PureDP(2),
-    "PureDP, much noise": tacet.PureDP("1/50"),
-    "ZCDP": tacet.ZCDP(0.8, delta=1e-8),
-    "ZCDP, much noise": tacet.ZCDP("1e-5"),
-    "GDP": tacet.GDP(1.5),
-    "GDP, little noise": tacet.GDP(40),
-    "ApproxDP, Laplace": tacet.ApproxDP(4, 1e-30),
-    "ApproxDP, normal": tacet.ApproxDP(1, 0.01),
-    "RenyiDP": tacet.RenyiDP(8, 2),
+    "PureDP": unacorda.PureDP(2),
+    "PureDP, much noise": unacorda.PureDP("1/50"),
+    "ZCDP": unacorda.ZCDP(0.8, delta=1e-8),
+    "ZCDP, much noise": unacorda.ZCDP("1e-5"),
+    "GDP": unacorda.GDP(1.5),
+    "GDP, little noise": unacorda.GDP(40),
+    "ApproxDP, Laplace": unacorda.ApproxDP(4, 1e-30),
+    "ApproxDP, normal": unacorda.ApproxDP(1, 0.01),
+    "RenyiDP": unacorda.RenyiDP(8, 2),
 }
 
 
@@ -64,10 +64,10 @@ OFTEN = {"PureDP", "ZCDP", "ApproxDP, normal", "GDP, little noise"}
 def test_counts_and_sums_err_as_promised_and_without_bias(name: str) -> None:
     """Unbiased: the mean error is within 5.5 standard errors of 0, missed with chance 4e-8."""
     aggregates: dict[str, Aggregate] = {
-        "rows": tacet.count(weight=2),
-        "present": tacet.count("x"),
-        "people": tacet.count_people(weight=0.5),
-        "total": tacet.sum("x", -20, 50.5),
+        "rows": unacorda.count(weight=2),
+        "present": unacorda.count("x"),
+        "people": unacorda.count_people(weight=0.5),
+        "total": unacorda.sum("x", -20, 50.5),
     }
     asked = ask(
         heavy(CELLS),
@@ -75,7 +75,7 @@ def test_counts_and_sums_err_as_promised_and_without_bias(name: str) -> None:
         budget=BUDGETS[name],
         seed=len(name),
         cells=CELLS,
-        unit=tacet.Person("id", max_rows=3),
+        unit=unacorda.Person("id", max_rows=3),
         exactly=True,
     )
     unit = Clamp.of(Fraction(-20), Fraction(101, 2), whole=False).unit_log2
@@ -95,11 +95,11 @@ def test_the_bounded_answer_is_the_one_that_is_meant() -> None:
     table = heavy(CELLS)
     asked = ask(
         table,
-        {"rows": tacet.count()},
-        budget=tacet.PureDP(200),
+        {"rows": unacorda.count()},
+        budget=unacorda.PureDP(200),
         seed=1,
         cells=CELLS,
-        unit=tacet.Person("id", max_rows=2),
+        unit=unacorda.Person("id", max_rows=2),
     )
     promised = asked.promise.standard_error("rows")
     assert promised is not None
@@ -108,11 +108,11 @@ def test_the_bounded_answer_is_the_one_that_is_meant() -> None:
 
 
 def test_replacement_and_single_rows_are_promised_as_much() -> None:
-    for unit in (tacet.Row(), tacet.Row(neighbors=tacet.ReplaceOne)):
+    for unit in (unacorda.Row(), unacorda.Row(neighbors=unacorda.ReplaceOne)):
         asked = ask(
             repeated([1.0, 3.0], cells=CELLS),
-            {"rows": tacet.count(), "total": tacet.sum("x", -1, 2)},
-            budget=tacet.GDP(0.7),
+            {"rows": unacorda.count(), "total": unacorda.sum("x", -1, 2)},
+            budget=unacorda.GDP(0.7),
             seed=2,
             cells=CELLS,
             unit=unit,
@@ -161,22 +161,22 @@ def squared_errors(
 def assert_promises_hold(values: Sequence[float], *, budget: Any, times: int, cells: int) -> None:
     """times: how often the assumed law is repeated in every cell."""
     inside = np.clip(values, 0, 100)
-    aggregates: dict[str, Aggregate] = {"mean": tacet.mean("x", 0, 100, weight=16)}
-    aggregates |= {f"q{q}": tacet.quantile("x", q, 0, 100, steps=50) for q in QUANTILES}
+    aggregates: dict[str, Aggregate] = {"mean": unacorda.mean("x", 0, 100, weight=16)}
+    aggregates |= {f"q{q}": unacorda.quantile("x", q, 0, 100, steps=50) for q in QUANTILES}
     asked = ask(
         repeated(list(values) * times, cells=cells),
         aggregates,
         budget=budget,
         seed=77,
         cells=cells,
-        assuming=tacet.Assume(rows=len(values) * times, values={"x": values}),
+        assuming=unacorda.Assume(rows=len(values) * times, values={"x": values}),
     )
     promised = asked.promise.standard_error("mean")
     assert rms(asked.errors("mean", float(inside.mean()))) == pytest.approx(promised, rel=0.05)
     for q in QUANTILES:
         truth = exact_quantile(inside, q)
         part = budget / 19
-        epsilon = math.sqrt(8 * part.rho) if isinstance(part, tacet.ZCDP) else part.epsilon
+        epsilon = math.sqrt(8 * part.rho) if isinstance(part, unacorda.ZCDP) else part.epsilon
         mean, variance = squared_errors(
             np.tile(inside, times), q, epsilon=float(epsilon), truth=truth
         )
@@ -192,7 +192,7 @@ QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(0))
 
 @pytest.mark.parametrize(
     "budget",
-    [tacet.PureDP("4.75"), pytest.param(tacet.ZCDP("0.95"), marks=pytest.mark.slow)],
+    [unacorda.PureDP("4.75"), pytest.param(unacorda.ZCDP("0.95"), marks=pytest.mark.slow)],
     ids=str,
 )
 @pytest.mark.parametrize("name", CELL_VALUES)
@@ -208,7 +208,7 @@ def test_means_and_quantiles_err_as_promised_under_their_own_law(name: str, budg
 
 def test_an_assumed_law_may_be_shorter_than_the_cell() -> None:
     assert_promises_hold(
-        CELL_VALUES["three rows"], budget=tacet.PureDP("4.75"), times=4, cells=CELLS
+        CELL_VALUES["three rows"], budget=unacorda.PureDP("4.75"), times=4, cells=CELLS
     )
 
 
@@ -217,14 +217,14 @@ def test_an_assumed_law_may_be_shorter_than_the_cell() -> None:
 )
 def test_means_with_little_noise_err_as_promised(name: str) -> None:
     values = CELL_VALUES[name]
-    for budget in (tacet.PureDP(12), tacet.GDP(9)):
+    for budget in (unacorda.PureDP(12), unacorda.GDP(9)):
         asked = ask(
             repeated(values, cells=CELLS),
-            {"mean": tacet.mean("x", 0, 100)},
+            {"mean": unacorda.mean("x", 0, 100)},
             budget=budget,
             seed=78,
             cells=CELLS,
-            assuming=tacet.Assume(rows=len(values), values={"x": values}),
+            assuming=unacorda.Assume(rows=len(values), values={"x": values}),
         )
         promised = asked.promise.standard_error("mean")
         truth = float(np.clip(values, 0, 100).mean())
@@ -235,8 +235,8 @@ def test_the_table_of_a_mean_holds_at_the_end_of_its_range() -> None:
     """`explain` without assumptions shows deviation / n, which is near where n is large."""
     asked = ask(
         repeated([100.0] * 100, cells=4_000),
-        {"answer": tacet.mean("x", 0, 100)},
-        budget=tacet.PureDP(1),
+        {"answer": unacorda.mean("x", 0, 100)},
+        budget=unacorda.PureDP(1),
         seed=5,
         cells=4_000,
     )
@@ -250,8 +250,8 @@ def test_a_rank_error_is_passed_as_rarely_as_promised() -> None:
     values = [float(v) for v in range(101)]
     asked = ask(
         repeated(values, cells=4_000),
-        {"answer": tacet.median("x", 0, 100)},
-        budget=tacet.PureDP(0.5),
+        {"answer": unacorda.median("x", 0, 100)},
+        budget=unacorda.PureDP(0.5),
         seed=6,
         cells=4_000,
     )
@@ -265,8 +265,8 @@ def test_a_wrong_promise_is_found() -> None:
     """The tolerance has power: a promise 10% off fails it."""
     asked = ask(
         repeated([1.0], cells=CELLS),
-        {"rows": tacet.count()},
-        budget=tacet.PureDP(0.1),
+        {"rows": unacorda.count()},
+        budget=unacorda.PureDP(0.1),
         seed=8,
         cells=CELLS,
     )

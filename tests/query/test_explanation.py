@@ -10,23 +10,23 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.errors import InvalidParameter
+import unacorda
+from unacorda import PureDP
+from unacorda.errors import InvalidParameter
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[tacet.Session]:
+def session(tmp_path: Path) -> Iterator[unacorda.Session]:
     path = tmp_path / "visits.csv"
     path.write_text("id,age,sex\n1,30,F\n2,41,M\n3,,F\n")
-    with tacet.Session(
-        {"visits": str(path)}, unit=tacet.Person("id", max_rows=2), budget=PureDP(1)
+    with unacorda.Session(
+        {"visits": str(path)}, unit=unacorda.Person("id", max_rows=2), budget=PureDP(1)
     ) as opened:
         yield opened
 
 
-def test_what_is_left_is_said_and_a_refusal_foretold(session: tacet.Session) -> None:
-    query = session.table("visits").agg(n=tacet.count())
+def test_what_is_left_is_said_and_a_refusal_foretold(session: unacorda.Session) -> None:
+    query = session.table("visits").agg(n=unacorda.count())
     modest = session.explain(query, budget=PureDP("0.25"))
     assert (modest.affordable, modest.left) == (True, PureDP(1))
     assert "What is left: PureDP(epsilon=1.0)" in str(modest)
@@ -36,34 +36,36 @@ def test_what_is_left_is_said_and_a_refusal_foretold(session: tacet.Session) -> 
     assert session.spent == PureDP(0)
 
 
-def test_a_select_is_explained_like_its_question(session: tacet.Session) -> None:
+def test_a_select_is_explained_like_its_question(session: unacorda.Session) -> None:
     text = "SELECT sex, COUNT(*) AS n FROM visits WHERE age > 18 GROUP BY sex"
     built = session.table("visits").where("age > 18").group_by("sex", keys=["F", "M"])
     assert str(session.explain(text, budget=PureDP(1), keys={"sex": ["F", "M"]})) == str(
-        session.explain(built.agg(n=tacet.count()), budget=PureDP(1))
+        session.explain(built.agg(n=unacorda.count()), budget=PureDP(1))
     )
 
 
-def test_untyped_text_says_how_it_is_read(session: tacet.Session) -> None:
-    query = session.table("visits").where("age > 18").agg(n=tacet.count())
+def test_untyped_text_says_how_it_is_read(session: unacorda.Session) -> None:
+    query = session.table("visits").where("age > 18").agg(n=unacorda.count())
     assert session.explain(query, budget=PureDP(1)).rows[0] == (
         "read age as number; what does not convert is missing"
     )
 
 
-def test_an_assumption_is_named_where_an_error_rests_on_it(session: tacet.Session) -> None:
-    query = session.table("visits").agg(m=tacet.mean("age", 0, 100), p=tacet.median("age", 0, 100))
+def test_an_assumption_is_named_where_an_error_rests_on_it(session: unacorda.Session) -> None:
+    query = session.table("visits").agg(
+        m=unacorda.mean("age", 0, 100), p=unacorda.median("age", 0, 100)
+    )
     bare = session.explain(query, budget=PureDP(1))
     assert (bare.standard_error("m"), bare.standard_error("p")) == (None, None)
-    assume = tacet.Assume(rows=1_700, values={"age": [20, 40, 60]})
+    assume = unacorda.Assume(rows=1_700, values={"age": [20, 40, 60]})
     text = str(session.explain(query, budget=PureDP(1), assuming=assume))
     assert text.count("expected error, assuming 1,700 rows") == 2
     assert "by rows in the cell" not in text
-    only_rows = session.explain(query, budget=PureDP(1), assuming=tacet.Assume(rows=1_700))
+    only_rows = session.explain(query, budget=PureDP(1), assuming=unacorda.Assume(rows=1_700))
     worst, middle = (
         only_rows.standard_error("m"),
         session.explain(
-            query, budget=PureDP(1), assuming=tacet.Assume(rows=1_700, values={"age": [50]})
+            query, budget=PureDP(1), assuming=unacorda.Assume(rows=1_700, values={"age": [50]})
         ).standard_error("m"),
     )
     assert worst is not None
@@ -73,31 +75,31 @@ def test_an_assumption_is_named_where_an_error_rests_on_it(session: tacet.Sessio
 
 
 @pytest.mark.parametrize("assuming", [1_700, {"rows": 1_700}, "many"])
-def test_what_is_no_assumption_is_refused(session: tacet.Session, assuming: object) -> None:
-    query = session.table("visits").agg(m=tacet.mean("age", 0, 100))
-    with pytest.raises(InvalidParameter, match=r"tacet\.Assume"):
+def test_what_is_no_assumption_is_refused(session: unacorda.Session, assuming: object) -> None:
+    query = session.table("visits").agg(m=unacorda.mean("age", 0, 100))
+    with pytest.raises(InvalidParameter, match=r"unacorda\.Assume"):
         session.explain(query, budget=PureDP(1), assuming=assuming)
 
 
-def test_an_assumed_column_that_nobody_asks_about_is_refused(session: tacet.Session) -> None:
-    query = session.table("visits").agg(m=tacet.mean("age", 0, 100))
+def test_an_assumed_column_that_nobody_asks_about_is_refused(session: unacorda.Session) -> None:
+    query = session.table("visits").agg(m=unacorda.mean("age", 0, 100))
     with pytest.raises(InvalidParameter, match=r"'aeg'.*age"):
         session.explain(
-            query, budget=PureDP(1), assuming=tacet.Assume(rows=5, values={"aeg": [1.0]})
+            query, budget=PureDP(1), assuming=unacorda.Assume(rows=5, values={"aeg": [1.0]})
         )
 
 
-def test_a_question_reads_like_what_made_it(session: tacet.Session) -> None:
+def test_a_question_reads_like_what_made_it(session: unacorda.Session) -> None:
     query = session.table("visits").where("age > 18").derive(h="age / 2")
-    query = query.group_by("sex", keys=["F"]).agg(n=tacet.count())
+    query = query.group_by("sex", keys=["F"]).agg(n=unacorda.count())
     assert repr(query) == (
         "table('visits').where('\"age\" > 18').derive(h='\"age\" / 2').group_by('sex'; 1 keys)"
         ".agg(n)"
     )
 
 
-def test_errors_that_are_missing_are_floats_in_frames(session: tacet.Session) -> None:
-    query = session.table("visits").agg(p=tacet.median("age", 0, 100))
+def test_errors_that_are_missing_are_floats_in_frames(session: unacorda.Session) -> None:
+    query = session.table("visits").agg(p=unacorda.median("age", 0, 100))
     release = session.evaluate(query, budget=PureDP(1))
     frame = release.to_pandas()
     assert isinstance(frame, pd.DataFrame)

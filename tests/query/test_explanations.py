@@ -12,25 +12,27 @@ import pandas as pd
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import PureDP
-from tacet.errors import InvalidParameter, WrongUnit
+import unacorda
+from unacorda import PureDP
+from unacorda.errors import InvalidParameter, WrongUnit
 
 FRAME = pd.DataFrame({"id": [1, 1, 2, 3], "age": [30, 30, 41, 62], "sex": list("FFMF")})
 
 
 @pytest.fixture
-def session() -> Iterator[tacet.Session]:
-    unit, budget = tacet.Person("id", max_rows=4), tacet.ApproxDP(9, "0.1")
-    with tacet.Session({"t": FRAME}, unit=unit, budget=budget, bits=tacet.SeededBits(1)) as made:
+def session() -> Iterator[unacorda.Session]:
+    unit, budget = unacorda.Person("id", max_rows=4), unacorda.ApproxDP(9, "0.1")
+    with unacorda.Session(
+        {"t": FRAME}, unit=unit, budget=budget, bits=unacorda.SeededBits(1)
+    ) as made:
         yield made
 
 
-def questions(session: tacet.Session) -> Any:
+def questions(session: unacorda.Session) -> Any:
     table = session.table("t")
     return {
-        "all": table.agg(n=tacet.count(), total=tacet.sum("age", 0, 50)),
-        "by sex": table.group_by("sex", keys=["F", "M"]).agg(n=tacet.count()),
+        "all": table.agg(n=unacorda.count(), total=unacorda.sum("age", 0, 50)),
+        "by sex": table.group_by("sex", keys=["F", "M"]).agg(n=unacorda.count()),
         "old": "SELECT COUNT(*) AS n FROM t WHERE age > 40",
     }
 
@@ -43,10 +45,10 @@ SPLITS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("request_", mostly_slow([PureDP(2), tacet.ApproxDP(1, 1e-6)]), ids=repr)
+@pytest.mark.parametrize("request_", mostly_slow([PureDP(2), unacorda.ApproxDP(1, 1e-6)]), ids=repr)
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_batch_is_explained_as_it_is_answered(
-    session: tacet.Session, split: str, request_: Any
+    session: unacorda.Session, split: str, request_: Any
 ) -> None:
     asked = questions(session)
     told = session.explain(asked, budget=request_, **SPLITS[split])
@@ -62,7 +64,7 @@ def test_a_batch_is_explained_as_it_is_answered(
     assert told.scans == 3
 
 
-def test_other_budgets_and_limits_are_those_of_the_whole_batch(session: tacet.Session) -> None:
+def test_other_budgets_and_limits_are_those_of_the_whole_batch(session: unacorda.Session) -> None:
     asked = questions(session)
     now = session.explain(asked, budget=PureDP(2))
     half = session.explain(asked, budget=PureDP(1))
@@ -70,8 +72,8 @@ def test_other_budgets_and_limits_are_those_of_the_whole_batch(session: tacet.Se
     assert set(told) == {"all: n", "all: total", "by sex: n", "old: n"}
     assert told["old: n"].value == half["old"].standard_error("n")
     assert told["all: total"].value == half["all"].standard_error("total")
-    unit = tacet.Person("id", max_rows=2)
-    with tacet.Session({"t": FRAME}, unit=unit, budget=PureDP(9)) as other:
+    unit = unacorda.Person("id", max_rows=2)
+    with unacorda.Session({"t": FRAME}, unit=unit, budget=PureDP(9)) as other:
         then = other.explain(questions(other), budget=PureDP(2))
     (limit,) = now.outlook.limits
     for name, member in zip(asked, then, strict=True):
@@ -81,7 +83,7 @@ def test_other_budgets_and_limits_are_those_of_the_whole_batch(session: tacet.Se
         assert limit.times[f"{name}: n"] == pytest.approx(error / before)
 
 
-def test_one_question_is_explained_with_wished_errors(session: tacet.Session) -> None:
+def test_one_question_is_explained_with_wished_errors(session: unacorda.Session) -> None:
     query = questions(session)["all"]
     told = session.explain(query, budget=PureDP(2), errors={"n": 40, "total": 900})
     release = session.evaluate(query, budget=PureDP(2), errors={"n": 40, "total": 900})
@@ -89,7 +91,7 @@ def test_one_question_is_explained_with_wished_errors(session: tacet.Session) ->
     assert (told.standard_error("n") or 99) <= 40
 
 
-def test_the_page_names_questions_and_repeats_no_rows(session: tacet.Session) -> None:
+def test_the_page_names_questions_and_repeats_no_rows(session: unacorda.Session) -> None:
     told = session.explain(list(questions(session).values()), budget=PureDP(2))
     assert len(told) == 3
     assert told["1"] is told[1]
@@ -97,7 +99,7 @@ def test_the_page_names_questions_and_repeats_no_rows(session: tacet.Session) ->
     assert text.startswith("3 questions together, from 3 scans of the table")
     assert [text.count(f"Question '{n}' (33.3% of the budget)") for n in range(3)] == [1, 1, 1]
     assert text.count("What it costs") == text.count("What other budgets would buy") == 1
-    twice = session.table("t").agg(n=tacet.count())
+    twice = session.table("t").agg(n=unacorda.count())
     assert "rows as in question '0'" in str(session.explain([twice, twice], budget=PureDP(2)))
     plain = json.loads(json.dumps(told.to_dict()))
     assert list(plain["questions"]) == ["0", "1", "2"]
@@ -106,11 +108,11 @@ def test_the_page_names_questions_and_repeats_no_rows(session: tacet.Session) ->
         told["old"]
 
 
-def test_a_bad_member_is_named(session: tacet.Session) -> None:
+def test_a_bad_member_is_named(session: unacorda.Session) -> None:
     bad: Any = {**questions(session), "bad": "SELECT SUM(name) FROM t"}
-    with pytest.raises(tacet.errors.TacetError, match="In question 'bad'"):
+    with pytest.raises(unacorda.errors.UnacordaError, match="In question 'bad'"):
         session.explain(bad, budget=PureDP(2))
     with pytest.raises(InvalidParameter, match="weights"):
         session.explain(questions(session), budget=PureDP(2), weights=[1, 2])
     with pytest.raises(WrongUnit):
-        session.explain(questions(session), budget=tacet.ZCDP(1))
+        session.explain(questions(session), budget=unacorda.ZCDP(1))

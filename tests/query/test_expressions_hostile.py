@@ -14,10 +14,10 @@ from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.errors import TacetError, UnsafeExpression
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Kind
-from tacet.query.sql.parse import parse_select
+from unacorda.errors import UnacordaError, UnsafeExpression
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Kind
+from unacorda.query.sql.parse import parse_select
 
 _COLUMNS = {
     "age": Column("age", Kind.INTEGER, 0, 120),
@@ -49,7 +49,7 @@ def refused_or_read(text: str) -> None:
         lambda: parse_select(f"SELECT COUNT(*) FROM {text}"),
     )
     for reader in readers:
-        with contextlib.suppress(TacetError):
+        with contextlib.suppress(UnacordaError):
             reader()
 
 
@@ -104,7 +104,7 @@ _NAMES = st.one_of(
             "current_date",
             "a b",
             " ",
-            "tacet_bound_value",
+            "unacorda_bound_value",
             "rowid",
             "{}",
             "%s",

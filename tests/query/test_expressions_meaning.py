@@ -13,8 +13,8 @@ import duckdb
 import pytest
 from tests.query.expression_row import value
 
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Kind
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Kind
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from tests.query.expression_row import COLUMNS
 
-from tacet.errors import InvalidParameter, UnsafeExpression
-from tacet.query.expressions.parse import parse
+from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.expressions.parse import parse
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from tests.tiers import mostly_slow
 
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.reader import Reader
-from tacet.query.expressions.syntax import condition
-from tacet.query.expressions.tree import Literal, Name, Node, Operation
-from tacet.query.expressions.types import Column, Kind
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.reader import Reader
+from unacorda.query.expressions.syntax import condition
+from unacorda.query.expressions.tree import Literal, Name, Node, Operation
+from unacorda.query.expressions.types import Column, Kind
 
 _COLUMNS = {
     "x": Column("x", Kind.NUMBER, -10, 10),

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from tests.query.expression_grammar import COLUMNS, expressions, nasty_table
 from tests.tiers import mostly_slow
 
-from tacet.query.expressions.calls import PARTS, UNITS
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Expression, Kind
+from unacorda.query.expressions.calls import PARTS, UNITS
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Expression, Kind
 
 _SETTINGS = (
     ("SET threads=1",),
@@ -232,7 +232,7 @@ def test_a_long_operand_is_bound_to_a_name_that_hides_no_column(
     connections: _Connections,
 ) -> None:
     # A column with the very name of the binding still means the column.
-    name = "tacet_bound_value"
+    name = "unacorda_bound_value"
     column = dataclasses.replace(COLUMNS["x"], name=name)
     text = "SQRT(ABS(" + " + ".join([name] * 20) + ")) + NULLIF(" + " + ".join([name] * 20) + ", 1)"
     found = parse(text, columns={name: column})

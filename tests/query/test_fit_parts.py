@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 from tests.query.fit_wishes import WISHES, Wished
 
-import tacet
-from tacet import GDP, AddRemove, ReplaceOne
-from tacet.privacy.conversions.gaussian import gdp_from_bounded_range
-from tacet.privacy.neighbors import Neighbors
-from tacet.query.fit_asking import Purse
-from tacet.query.fit_rows import rows_of
-from tacet.query.fit_sums import count_noise, farthest_of, noise_of
-from tacet.query.units import Person, Reach, Row, Unit
+import unacorda
+from unacorda import GDP, AddRemove, ReplaceOne
+from unacorda.privacy.conversions.gaussian import gdp_from_bounded_range
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.query.fit_asking import Purse
+from unacorda.query.fit_rows import rows_of
+from unacorda.query.fit_sums import count_noise, farthest_of, noise_of
+from unacorda.query.units import Person, Reach, Row, Unit
 
 SALT = 12345
 Line = tuple[Any, Any, Any]
@@ -39,7 +39,7 @@ def dealt(
     columns = zip(*lines, strict=True)
     table = pa.table({k: pa.array(c, t) for (k, t), c in zip(kinds.items(), columns, strict=True)})
     found = []
-    with tacet.Session({"t": table}, unit=unit, budget=GDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unit, budget=GDP(1)) as session:
         for number, salt in itertools.product(range(len(tables)), salts):
             query = session.table("t").where(f"k = {number}")
             # x1 is -0 where x is.
@@ -164,7 +164,7 @@ def test_sums_that_are_farthest_from_0_are_chosen_by_all_rows_with_a_target() ->
             )
 
     asks = Asks()
-    with tacet.Session({"t": table}, unit=Row(), budget=asks.budget) as session:
+    with unacorda.Session({"t": table}, unit=Row(), budget=asks.budget) as session:
         session.fit(asks, "t", features=["a", "b", "c"], target="y")
     # 8 * 390, about -8 * 195, 350, and rounded normal numbers.
     assert asks.best == [3, 0, 1, 2]

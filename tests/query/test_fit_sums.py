@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from tests.query.fit_wishes import COLUMNS, WISHES, Wished, exact
 
-import tacet
-from tacet import AddRemove, ReplaceOne
-from tacet.errors import InvalidParameter
-from tacet.privacy.neighbors import Neighbors
-from tacet.query.fit_rows import rows_of
-from tacet.query.fit_sums import noise_of, size_of
-from tacet.query.units import Unit
+import unacorda
+from unacorda import AddRemove, ReplaceOne
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.query.fit_rows import rows_of
+from unacorda.query.fit_sums import noise_of, size_of
+from unacorda.query.units import Unit
 
 STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]
 ROWS = list(itertools.product(STRANGE, STRANGE))
@@ -36,7 +36,9 @@ def each(tables: Sequence[Rows], unit: Unit | None = None) -> list[list[int]]:
     kinds = {"k": pa.int64(), "who": pa.int64(), "x": pa.float64(), "y": pa.float64()}
     found = zip(*lines, strict=True) if lines else ((),) * 4
     table = pa.table({k: pa.array(c, t) for (k, t), c in zip(kinds.items(), found, strict=True)})
-    with tacet.Session({"t": table}, unit=unit or tacet.Row(), budget=tacet.GDP(1)) as session:
+    with unacorda.Session(
+        {"t": table}, unit=unit or unacorda.Row(), budget=unacorda.GDP(1)
+    ) as session:
         start = session.table("t")
         return [exact(session, start.where(f"k = {number}")) for number in range(len(tables))]
 
@@ -60,7 +62,7 @@ def parts(numbers: Sequence[int]) -> list[np.ndarray[Any, np.dtype[np.float64]]]
 def radius(wish: Wished) -> float:
     """How far a row reaches at most, by the noise that it gets: multiplier 1 under add/remove."""
     table = pa.table({"x": [1.0], "y": [1.0]})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.GDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.GDP(1)) as session:
         reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
     return noise_of(wish, reach).standard_deviation
 
@@ -87,7 +89,7 @@ def test_no_row_is_worth_more_whatever_underflows(bound: str, squared: bool) -> 
     table = pa.table(
         {"i": range(len(pairs)), "x": [x for x, _ in pairs], "y": [y for _, y in pairs]}
     )
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.GDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.GDP(1)) as session:
         start = session.table("t")
         found = [exact(session, start.where(f"i = {i}"), [wish], [])[1] for i in table["i"]]
     steps = float(length) / 2.0 ** (math.frexp(float(length))[1] - 40)
@@ -99,8 +101,8 @@ def test_no_row_is_worth_more_whatever_underflows(bound: str, squared: bool) -> 
 def test_lengths_out_of_reach_are_refused(bound: str, squared: bool) -> None:
     wish = Wished(vector=["x0"], value="y", bound=Fraction(bound), squared=squared)
     with (
-        tacet.Session(
-            {"t": pa.table({"x": [1.0], "y": [1.0]})}, unit=tacet.Row(), budget=tacet.GDP(1)
+        unacorda.Session(
+            {"t": pa.table({"x": [1.0], "y": [1.0]})}, unit=unacorda.Row(), budget=unacorda.GDP(1)
         ) as session,
         pytest.raises(InvalidParameter, match=r"^model=.* another unit"),
     ):
@@ -142,8 +144,8 @@ def test_who_lacks_a_number_counts_nowhere() -> None:
 
 
 UNITS: dict[str, Callable[[Neighbors], Unit]] = {
-    "rows": lambda neighbors: tacet.Row(neighbors=neighbors),
-    "people": lambda neighbors: tacet.Person("who", max_rows=3, neighbors=neighbors),
+    "rows": lambda neighbors: unacorda.Row(neighbors=neighbors),
+    "people": lambda neighbors: unacorda.Person("who", max_rows=3, neighbors=neighbors),
 }
 
 
@@ -154,7 +156,7 @@ def test_nobody_moves_the_sums_farther_than_the_noise_is_for(
 ) -> None:
     made = UNITS[unit](neighbors)
     table = pa.table({"who": [1], "x": [1.0], "y": [1.0]})
-    with tacet.Session({"t": table}, unit=made, budget=tacet.GDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=made, budget=unacorda.GDP(1)) as session:
         reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
     most = [noise_of(wish, reach).standard_deviation for wish in WISHES]
     drawn = np.random.default_rng(3)
@@ -182,8 +184,8 @@ def test_nobody_moves_the_sums_farther_than_the_noise_is_for(
 def test_the_noise_of_matrices_is_that_of_orthogonal_ones() -> None:
     """Replaced, a matrix that is not signed moves by sqrt 2 of its bound, others by 2 of it."""
     table = pa.table({"x": [1.0], "y": [1.0]})
-    unit = tacet.Row(neighbors=ReplaceOne)
-    with tacet.Session({"t": table}, unit=unit, budget=tacet.GDP(1)) as session:
+    unit = unacorda.Row(neighbors=ReplaceOne)
+    with unacorda.Session({"t": table}, unit=unit, budget=unacorda.GDP(1)) as session:
         reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
     told = [noise_of(wish, reach).standard_deviation / float(wish.bound) for wish in WISHES]
     assert told == pytest.approx([2, math.sqrt(2), 2, 2, 2, math.sqrt(2)], rel=1e-6)

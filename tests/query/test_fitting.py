@@ -15,22 +15,22 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import tacet
-from tacet import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
-from tacet.errors import (
+import unacorda
+from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
+from unacorda.errors import (
     BudgetExceeded,
     EngineFailed,
     InvalidParameter,
     MissingBound,
-    TacetError,
+    UnacordaError,
     UnsafeExpression,
     WrongUnit,
 )
-from tacet.mechanisms.additive.real import Gaussian
-from tacet.privacy import events
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.engines import reading
-from tacet.query.engines.duckdb import DuckDB
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.engines import reading
+from unacorda.query.engines.duckdb import DuckDB
 
 DRAWN = np.random.default_rng(1)
 TABLE = pd.DataFrame(
@@ -43,16 +43,16 @@ TABLE = pd.DataFrame(
     }
 )
 TABLE["wage"] = 5 + 0.5 * TABLE.age + DRAWN.normal(size=3000)
-BOUNDS = {"age": tacet.Bounds(20, 60), "wage": tacet.Bounds(0, 60)}
+BOUNDS = {"age": unacorda.Bounds(20, 60), "wage": unacorda.Bounds(0, 60)}
 
 
-def opened(budget: Guarantee, table: Any = None, **options: Any) -> tacet.Session:
-    given: dict[str, Any] = {"unit": tacet.Person("who", max_rows=1), "columns": BOUNDS}
+def opened(budget: Guarantee, table: Any = None, **options: Any) -> unacorda.Session:
+    given: dict[str, Any] = {"unit": unacorda.Person("who", max_rows=1), "columns": BOUNDS}
     given |= options
     source = TABLE if table is None else table
     if not options.get("ledger"):
         given["bits"] = SeededBits(1)
-    return tacet.Session({"t": source}, budget=budget, **given)
+    return unacorda.Session({"t": source}, budget=budget, **given)
 
 
 def line(budget: Guarantee, **options: Any) -> inference.LinearRegression:
@@ -67,7 +67,7 @@ def scaler(budget: Guarantee, **options: Any) -> inference.RobustScaler:
     return inference.RobustScaler(budget=budget, **options)
 
 
-def piped(session: tacet.Session, *steps: Any) -> Any:
+def piped(session: unacorda.Session, *steps: Any) -> Any:
     return session.fit(make_pipeline(*steps), "t", features=["age"], target="wage")
 
 
@@ -156,12 +156,12 @@ class Unsaid:
 
 def exploded_rows() -> object:
     """A fit of which single rows, each in two places, cannot be dealt out."""
-    with opened(GDP(1), unit=tacet.Row()) as session:
+    with opened(GDP(1), unit=unacorda.Row()) as session:
         query = session.table("t").explode("note", separator=" ", most=2)
         return session.fit(sparse(line(GDP(1))), query, features=["age"], target="wage")
 
 
-REFUSED: dict[str, tuple[type[TacetError], str, Callable[[tacet.Session], object]]] = {
+REFUSED: dict[str, tuple[type[UnacordaError], str, Callable[[unacorda.Session], object]]] = {
     "an unknown feature": (
         InvalidParameter,
         "features='aeg'.*Did you mean 'age'",
@@ -460,14 +460,14 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(DuckDB, "hold", holding)
     monkeypatch.setattr(reading.HeldRows, "run", running)
-    with opened(GDP(1), unit=tacet.Person("who", max_rows=2)) as session:
+    with opened(GDP(1), unit=unacorda.Person("who", max_rows=2)) as session:
         model = session.fit(line(GDP(1)), "t", features=["age"], target="wage")
     assert [keep for _, keep in held] == [True]  # bound once, and kept
     assert len(scans) == model.n_iter_ + 3
     assert ["FROM bounded" in scan for scan in scans] == [True, *[False] * (len(scans) - 1)]
 
 
-UNITS = [tacet.Row(), tacet.Person("who", max_rows=2)]
+UNITS = [unacorda.Row(), unacorda.Person("who", max_rows=2)]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
@@ -498,8 +498,8 @@ def test_a_seeded_fit_can_be_repeated_and_another_not(*, seeded: bool) -> None:
     found = []
     for _ in range(2):
         bits = SeededBits(3) if seeded else None
-        with tacet.Session(
-            {"t": TABLE}, unit=tacet.Row(), budget=GDP(1), columns=BOUNDS, bits=bits
+        with unacorda.Session(
+            {"t": TABLE}, unit=unacorda.Row(), budget=GDP(1), columns=BOUNDS, bits=bits
         ) as session:
             fit = session.fit(line(GDP(1)), "t", features=["age"], target="wage")
             found.append(float(fit.coef_[0]))

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pytest
 from tests.query.many_cells import repeated
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from tacet.query.engines.duckdb import DuckDB
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from unacorda.query.engines.duckdb import DuckDB
 
 
-def opened(table: Any, **options: Any) -> tacet.Session:
+def opened(table: Any, **options: Any) -> unacorda.Session:
     settings: dict[str, Any] = {
-        "unit": tacet.Person("id", max_rows=2),
-        "budget": tacet.PureDP(10),
+        "unit": unacorda.Person("id", max_rows=2),
+        "budget": unacorda.PureDP(10),
         "bits": SeededBits(1),
     }
-    return tacet.Session({"t": table}, **settings | options)
+    return unacorda.Session({"t": table}, **settings | options)
 
 
 # ---- bounds that are found -----------------------------------------------------------------------
@@ -35,18 +35,18 @@ def test_bounds_are_found_and_paid_for() -> None:
     source = np.random.default_rng(2)
     table = pa.table({"id": np.arange(4_000), "x": source.normal(50, 10, 4_000)})
     with opened(table) as session:
-        bounds = session.find_bounds("t", "x", budget=tacet.PureDP(1))
-        assert session.spent == tacet.PureDP(1)
+        bounds = session.find_bounds("t", "x", budget=unacorda.PureDP(1))
+        assert session.spent == unacorda.PureDP(1)
         inside = np.mean(source.normal(50, 10, 4_000) > bounds.lower)
         assert inside > 0.9
         assert 50 <= bounds.upper <= 200
         assert -50 <= bounds.lower <= 50
         few = session.table("t").where("x < 0 AND x > 0")
-        nothing = session.find_bounds(few, "x", budget=tacet.PureDP(5))
+        nothing = session.find_bounds(few, "x", budget=unacorda.PureDP(5))
         assert nothing.lower < -(10**10)
         assert nothing.upper > 10**10
         with pytest.raises(BudgetExceeded):
-            session.find_bounds("t", "x", budget=tacet.PureDP(5))
+            session.find_bounds("t", "x", budget=unacorda.PureDP(5))
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_bounds_are_found_and_paid_for() -> None:
 )
 def test_equal_values_lie_between_two_rungs(value: float, low: float, high: float) -> None:
     table = pa.table({"id": np.arange(3_000), "x": np.full(3_000, value)})
-    with opened(table, budget=tacet.PureDP(1000)) as session:
-        bounds = session.find_bounds("t", "x", budget=tacet.PureDP(900))
+    with opened(table, budget=unacorda.PureDP(1000)) as session:
+        bounds = session.find_bounds("t", "x", budget=unacorda.PureDP(900))
     assert (bounds.lower, bounds.upper) == (low, high)
     assert math.copysign(1, bounds.lower) == 1 or low < 0
 
@@ -63,20 +63,20 @@ def test_equal_values_lie_between_two_rungs(value: float, low: float, high: floa
 def test_groups_are_refused_where_one_range_is_asked_for() -> None:
     with opened(pa.table(repeated([1.0], cells=2))) as session:
         grouped = session.table("t").group_by("cell", keys=[0, 1])
-        with pytest.raises(InvalidParameter, match=r"agg\(range=tacet.find_bounds"):
-            session.find_bounds(grouped, "x", budget=tacet.PureDP(1))
+        with pytest.raises(InvalidParameter, match=r"agg\(range=unacorda.find_bounds"):
+            session.find_bounds(grouped, "x", budget=unacorda.PureDP(1))
         release = session.evaluate(
-            grouped.agg(range=tacet.find_bounds("x")), budget=tacet.PureDP(1)
+            grouped.agg(range=unacorda.find_bounds("x")), budget=unacorda.PureDP(1)
         )
         assert [row["range_low"] < row["range_high"] for row in release.to_dicts()] == [True, True]
-        assert session.spent == tacet.PureDP(1)
+        assert session.spent == unacorda.PureDP(1)
 
 
 def test_a_range_is_printed_by_its_ends() -> None:
     table = pa.table({"id": np.arange(3_000), "x": np.full(3_000, 5.0)})
-    with opened(table, budget=tacet.PureDP(1000)) as session:
-        query = session.table("t").agg(range=tacet.find_bounds("x"))
-        release = session.evaluate(query, budget=tacet.PureDP(900))
+    with opened(table, budget=unacorda.PureDP(1000)) as session:
+        query = session.table("t").agg(range=unacorda.find_bounds("x"))
+        release = session.evaluate(query, budget=unacorda.PureDP(900))
     assert "5 to 10" in str(release).splitlines()[1]
     assert release.to_dicts()[0]["range"] == 7.5
 
@@ -90,48 +90,52 @@ def rows_table(people: int = 3_000) -> pa.Table:
 
 
 def test_max_rows_is_found_before_any_question_and_paid_for() -> None:
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2), most=50))
+    unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.PureDP(2), most=50))
     assert unit.max_rows == 50
     with opened(rows_table(), unit=unit) as session:
-        assert isinstance(session.unit, tacet.Person)
+        assert isinstance(session.unit, unacorda.Person)
         assert session.unit.max_rows == 7
-        assert session.spent == tacet.PureDP(2)
-        told = session.explain(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+        assert session.spent == unacorda.PureDP(2)
+        told = session.explain(
+            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1)
+        )
         assert "7 rows of a person: a number that was found privately" in str(told)
         assert told.standard_error("n") == pytest.approx(7 * math.sqrt(2), rel=0.01)
         assert len(session._ledger.entries("session")) == 2
-        release = session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(2))
+        release = session.evaluate(
+            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(2)
+        )
         assert any("found privately" in line for line in release.provenance)
 
 
 def test_a_first_look_names_what_the_search_cost() -> None:
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2), most=50))
+    unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.PureDP(2), most=50))
     table = rows_table().append_column("x", pa.array([1.0] * rows_table().num_rows))
-    with opened(table, unit=unit, budget=tacet.PureDP(9)) as session:
-        look = session.describe("t", budget=tacet.PureDP(4))
-        with session.for_analyst("a", tacet.PureDP(1)) as part:
+    with opened(table, unit=unit, budget=unacorda.PureDP(9)) as session:
+        look = session.describe("t", budget=unacorda.PureDP(4))
+        with session.for_analyst("a", unacorda.PureDP(1)) as part:
             assert not part.searches
-    assert (look.before, look.request) == (tacet.PureDP(2), tacet.PureDP(4))
-    assert look.spent + tacet.PureDP(2) == tacet.PureDP(9) - look.remaining
+    assert (look.before, look.request) == (unacorda.PureDP(2), unacorda.PureDP(4))
+    assert look.spent + unacorda.PureDP(2) == unacorda.PureDP(9) - look.remaining
     for text in (str(look), look.to_html()):
-        assert f"{look.spent + tacet.PureDP(2)}: PureDP(epsilon=2.0) to find how many" in text
+        assert f"{look.spent + unacorda.PureDP(2)}: PureDP(epsilon=2.0) to find how many" in text
     assert json.loads(look.to_json())["before"] == "PureDP(epsilon=2.0)"
-    with opened(table, unit=tacet.Person("id", max_rows=7)) as session:
-        look = session.describe("t", budget=tacet.PureDP(1))
+    with opened(table, unit=unacorda.Person("id", max_rows=7)) as session:
+        look = session.describe("t", budget=unacorda.PureDP(1))
     assert look.before is None
     assert f"spent {look.spent}; left" in str(look)
 
 
 def test_several_tables_share_the_search() -> None:
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.ZCDP(1), most=50))
-    with tacet.Session(
+    unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.ZCDP(1), most=50))
+    with unacorda.Session(
         {"a": rows_table(), "b": pa.table({"id": np.arange(2_000)})},
         unit=unit,
-        budget=tacet.ZCDP(3),
+        budget=unacorda.ZCDP(3),
         bits=SeededBits(2),
     ) as session:
         assert session.unit.max_rows == 7  # type: ignore[union-attr]
-        assert session.spent == tacet.ZCDP(1)
+        assert session.spent == unacorda.ZCDP(1)
 
 
 def test_a_search_beyond_the_budget_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,33 +143,33 @@ def test_a_search_beyond_the_budget_reads_nothing(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("the engine ran")
 
     monkeypatch.setattr(DuckDB, "run", reached)
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2)))
+    unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.PureDP(2)))
     with pytest.raises(BudgetExceeded):
-        opened(rows_table(9), unit=unit, budget=tacet.PureDP(1))
+        opened(rows_table(9), unit=unit, budget=unacorda.PureDP(1))
 
 
 def test_every_opening_pays_and_the_account_stays_the_same(tmp_path: Any) -> None:
     ledger = f"sqlite:///{tmp_path / 'budget.db'}"
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(1), most=20))
+    unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.PureDP(1), most=20))
     for spent in (1, 2):
-        with tacet.Session(
-            {"t": rows_table()}, unit=unit, budget=tacet.PureDP(5), ledger=ledger, dataset="d"
+        with unacorda.Session(
+            {"t": rows_table()}, unit=unit, budget=unacorda.PureDP(5), ledger=ledger, dataset="d"
         ) as session:
-            assert session.spent == tacet.PureDP(spent)
+            assert session.spent == unacorda.PureDP(spent)
     with pytest.raises(LedgerMismatch):
-        tacet.Session(
+        unacorda.Session(
             {"t": rows_table()},
-            unit=tacet.Person("id", max_rows=7),
-            budget=tacet.PureDP(5),
+            unit=unacorda.Person("id", max_rows=7),
+            budget=unacorda.PureDP(5),
             ledger=ledger,
             dataset="d",
         )
 
 
 def test_a_search_is_written_rightly_or_refused() -> None:
-    for options in ({"budget": 1.0}, {"budget": tacet.PureDP(1), "most": 0}):
+    for options in ({"budget": 1.0}, {"budget": unacorda.PureDP(1), "most": 0}):
         with pytest.raises(InvalidParameter):
-            tacet.auto(**options)
-    assert repr(tacet.Person("id", max_rows=3)) == (
+            unacorda.auto(**options)
+    assert repr(unacorda.Person("id", max_rows=3)) == (
         "Person(id=('id',), max_rows=3, neighbors=AddRemove)"
     )

@@ -13,10 +13,10 @@ import pytest
 import sqlglot.expressions
 from tests.query.expression_grammar import COLUMNS, nasty_table
 
-from tacet.errors import InvalidParameter
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.refusals import FUNCTIONS
-from tacet.query.expressions.types import Expression, Kind
+from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.refusals import FUNCTIONS
+from unacorda.query.expressions.types import Expression, Kind
 
 _OPERANDS = (
     *("", "x", "s", "b", "d", "t", "x, y", "s, u", "d, t", "x, 2", "2, x", "s, 2", "s, 'a'"),

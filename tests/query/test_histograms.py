@@ -18,23 +18,25 @@ import pyarrow as pa
 import pytest
 from tests.query.many_cells import ask, repeated, values_of
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter, MissingBound, TacetError
-from tacet.query.aggregates.arguments import CONFIDENCE
-from tacet.query.aggregates.places import place_among, place_between
-from tacet.query.sqltext import double, literal
-from tacet.query.units import Reach
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter, MissingBound, UnacordaError
+from unacorda.query.aggregates.arguments import CONFIDENCE
+from unacorda.query.aggregates.places import place_among, place_between
+from unacorda.query.sqltext import double, literal
+from unacorda.query.units import Reach
 
-LARGE = tacet.PureDP(10**5)  # the noise is 0
+LARGE = unacorda.PureDP(10**5)  # the noise is 0
 ODD = [None, math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, 1.5, 2.0, 2.5, 9.0, 1e308, -1e308]
 
 
-def opened(data: dict[str, Any], **options: Any) -> tacet.Session:
+def opened(data: dict[str, Any], **options: Any) -> unacorda.Session:
     length = len(next(iter(data.values())))
     table = pa.table({"id": np.arange(length), **data})
-    options.setdefault("unit", tacet.Person("id", max_rows=1))
-    return tacet.Session({"t": table}, budget=tacet.PureDP(10**6), bits=SeededBits(1), **options)
+    options.setdefault("unit", unacorda.Person("id", max_rows=1))
+    return unacorda.Session(
+        {"t": table}, budget=unacorda.PureDP(10**6), bits=SeededBits(1), **options
+    )
 
 
 def lines(data: dict[str, Any], aggregate: Any, *, keys: Any = None, **options: Any) -> Any:
@@ -81,7 +83,7 @@ def test_listed_texts_are_found_by_their_code_points() -> None:
 
 
 def test_bins_have_their_lower_edge_and_the_last_its_upper_one() -> None:
-    rows = lines({"x": pa.array(ODD)}, tacet.histogram("x", [0, 1, 2, "2.5"]))
+    rows = lines({"x": pa.array(ODD)}, unacorda.histogram("x", [0, 1, 2, "2.5"]))
     assert [(row["a_from"], row["a_to"], row["a"]) for row in rows] == [
         (None, 0.0, 2),
         (0.0, 1.0, 2),
@@ -96,7 +98,7 @@ def test_bins_of_every_group_stand_in_the_order_of_keys_and_edges() -> None:
     source = np.random.default_rng(2)
     g, x = source.integers(0, 3, 400), source.normal(0, 2, 400)
     edges = [-2.5, -0.5, 0.25, 3.0]
-    rows = lines({"g": g, "x": x}, tacet.histogram("x", edges), keys=[2, 0, 7])
+    rows = lines({"g": g, "x": x}, unacorda.histogram("x", edges), keys=[2, 0, 7])
     assert [row["g"] for row in rows] == [2] * 5 + [0] * 5 + [7] * 5
     for row in rows:
         inside = x[g == row["g"]]
@@ -107,13 +109,13 @@ def test_bins_of_every_group_stand_in_the_order_of_keys_and_edges() -> None:
 
 def test_a_printed_histogram_shows_its_edges() -> None:
     with opened({"x": [1.0, 2.0]}) as session:
-        query = session.table("t").agg(a=tacet.histogram("x", [0, 1, 2]))
+        query = session.table("t").agg(a=unacorda.histogram("x", [0, 1, 2]))
         text = str(session.evaluate(query, budget=LARGE))
     head, first, *_ = text.split("\n")
     assert head.split() == ["a_from", "a_to", "a"]
     assert first.split()[:2] == ["NULL", "0"]
     with opened({"x": [1.0, 2.0]}) as session:
-        query = session.table("t").agg(a=tacet.top("x", 1, [3, 2]))
+        query = session.table("t").agg(a=unacorda.top("x", 1, [3, 2]))
         text = str(session.evaluate(query, budget=LARGE))
     head, first, *_ = text.split("\n")
     assert head.split() == ["a_value", "a"]
@@ -124,17 +126,17 @@ def test_a_histogram_costs_what_a_count_does() -> None:
     def errors(unit: Any) -> list[float]:
         found = []
         with opened({"x": [1.0, 2.0]}, unit=unit) as session:
-            for made in (tacet.histogram("x", range(100)), tacet.count("x")):
+            for made in (unacorda.histogram("x", range(100)), unacorda.count("x")):
                 query = session.table("t").agg(a=made)
-                error = session.explain(query, budget=tacet.PureDP("1/5")).standard_error("a")
+                error = session.explain(query, budget=unacorda.PureDP("1/5")).standard_error("a")
                 assert error is not None
                 found.append(error)
         return found
 
-    bins, whole = errors(tacet.Person("id", max_rows=2))
+    bins, whole = errors(unacorda.Person("id", max_rows=2))
     assert bins == whole
     # Where a unit is replaced it leaves one bin and enters another.
-    bins, whole = errors(tacet.Row(neighbors=tacet.ReplaceOne))
+    bins, whole = errors(unacorda.Row(neighbors=unacorda.ReplaceOne))
     assert bins == pytest.approx(2 * whole, rel=0.02)
 
 
@@ -172,15 +174,15 @@ def test_a_reach_in_parts_is_that_of_more_groups() -> None:
 )
 def test_edges_that_are_none_are_refused(edges: Any, options: Any, named: str) -> None:
     with pytest.raises(InvalidParameter, match=named):
-        tacet.histogram("x", edges, **options)
+        unacorda.histogram("x", edges, **options)
 
 
 def test_found_edges_need_bounds_and_a_histogram_stands_alone() -> None:
     with opened({"x": [1.0]}) as session:
         with pytest.raises(MissingBound):
-            session.table("t").agg(a=tacet.histogram("x", bins=2))
+            session.table("t").agg(a=unacorda.histogram("x", bins=2))
         with pytest.raises(InvalidParameter, match="alone"):
-            session.table("t").agg(a=tacet.histogram("x", [0, 1]), n=tacet.count())
+            session.table("t").agg(a=unacorda.histogram("x", [0, 1]), n=unacorda.count())
 
 
 @pytest.mark.statistical
@@ -191,9 +193,9 @@ def test_the_error_promised_is_the_error_measured() -> None:
     standard error of the variance is sqrt(5 / 1200) = 6.5 %, half of it for the root.
     """
     values, cells = [0.5, 1.5, 1.5, 2.5, 9.0], 300
-    made = tacet.histogram("x", [1, 2, 3])
+    made = unacorda.histogram("x", [1, 2, 3])
     asked = ask(
-        repeated(values, cells=cells), {"a": made}, budget=tacet.PureDP(1), seed=4, cells=cells
+        repeated(values, cells=cells), {"a": made}, budget=unacorda.PureDP(1), seed=4, cells=cells
     )
     truth = np.tile([1, 2, 1, 1], cells)
     told = asked.promise.standard_error("a")
@@ -210,7 +212,7 @@ def test_counts_between_found_edges_are_exact(steps: int) -> None:
     source = np.random.default_rng(5)
     g = source.integers(0, 2, 900)
     x = np.round(source.exponential(100, 900))  # many are equal
-    made = tacet.histogram("x", bins=7, lower=0, upper=1_000, steps=steps)
+    made = unacorda.histogram("x", bins=7, lower=0, upper=1_000, steps=steps)
     rows = lines({"g": g, "x": x}, made, keys=[0, 1, 5])
     assert len(rows) == 21
     for key in (0, 1, 5):
@@ -231,9 +233,9 @@ def test_counts_between_found_edges_are_exact(steps: int) -> None:
 
 def test_the_price_of_found_edges_is_within_the_request() -> None:
     with opened({"x": np.arange(50.0)}) as session:
-        query = session.table("t").agg(a=tacet.histogram("x", bins=4, lower=0, upper=50))
-        explained = session.explain(query, budget=tacet.PureDP(1))
-        assert session.evaluate(query, budget=tacet.PureDP(1)).charge == tacet.PureDP(1)
+        query = session.table("t").agg(a=unacorda.histogram("x", bins=4, lower=0, upper=50))
+        explained = session.explain(query, budget=unacorda.PureDP(1))
+        assert session.evaluate(query, budget=unacorda.PureDP(1)).charge == unacorda.PureDP(1)
     assert explained.forecasts["a"].rank_error is not None
     assert explained.standard_error("a") == pytest.approx(math.sqrt(2) / 0.75, rel=0.05)
 
@@ -254,22 +256,22 @@ def test_the_price_of_found_edges_is_within_the_request() -> None:
     ids=["numbers", "texts", "booleans", "dates", "integers", "empty"],
 )
 def test_distinct_values_of_every_type(values: Any, expected: int) -> None:
-    (row,) = lines({"x": values}, tacet.count_distinct("x"))
+    (row,) = lines({"x": values}, unacorda.count_distinct("x"))
     assert row["a"] == expected
 
 
 def test_distinct_values_of_expressions_and_groups() -> None:
     columns = {"g": [0, 0, 1, 1, 1], "x": [-0.0, 0.0, 1.0, 1.0, 4.0]}
-    rows = lines(columns, tacet.count_distinct("x * -1"), keys=[1, 0, 9])
+    rows = lines(columns, unacorda.count_distinct("x * -1"), keys=[1, 0, 9])
     assert [row["a"] for row in rows] == [2, 1, 0]
 
 
 def test_the_noise_of_distinct_values_grows_with_the_rows_of_a_person() -> None:
     found = []
     for rows in (1, 8):
-        with opened({"x": [1.0]}, unit=tacet.Person("id", max_rows=rows)) as session:
-            query = session.table("t").agg(a=tacet.count_distinct("x"))
-            error = session.explain(query, budget=tacet.PureDP("1/2")).standard_error("a")
+        with opened({"x": [1.0]}, unit=unacorda.Person("id", max_rows=rows)) as session:
+            query = session.table("t").agg(a=unacorda.count_distinct("x"))
+            error = session.explain(query, budget=unacorda.PureDP("1/2")).standard_error("a")
             assert error is not None
             found.append(error)
     assert found[1] == pytest.approx(8 * found[0], rel=0.02)
@@ -282,7 +284,7 @@ def test_the_most_frequent_listed_values_come_first() -> None:
     source = random.Random(1)
     values = source.choices(["a", "b", "c", "d", None], weights=[5, 9, 2, 20, 30], k=600)
     columns = {"g": [source.randrange(2) for _ in values], "x": pa.array(values)}
-    rows = lines(columns, tacet.top("x", 2, ["c", "z", "b", "a"]), keys=[1, 0])
+    rows = lines(columns, unacorda.top("x", 2, ["c", "z", "b", "a"]), keys=[1, 0])
     for key in (0, 1):
         counts = Counter(v for v, g in zip(values, columns["g"], strict=True) if g == key)
         expected = sorted("abc", key=lambda value: -counts[value])[:2]
@@ -305,7 +307,7 @@ def test_the_most_frequent_listed_values_come_first() -> None:
     ids=str,
 )
 def test_values_of_every_type_are_told(values: list[Any], listed: list[Any]) -> None:
-    rows = lines({"x": pa.array(values)}, tacet.top("x", 1, listed))
+    rows = lines({"x": pa.array(values)}, unacorda.top("x", 1, listed))
     assert rows[0]["a_value"] == values[0]
     assert rows[0]["a"] == values.count(values[0])
 
@@ -313,10 +315,10 @@ def test_values_of_every_type_are_told(values: list[Any], listed: list[Any]) -> 
 def test_untyped_text_is_read_as_its_values_need(tmp_path: Any) -> None:
     path = tmp_path / "t.csv"
     path.write_text("id,x\n1,7\n2,7.0\n3,seven\n4,8\n")
-    with tacet.Session(
-        {"t": str(path)}, unit=tacet.Row(), budget=tacet.PureDP(10**6), bits=SeededBits(1)
+    with unacorda.Session(
+        {"t": str(path)}, unit=unacorda.Row(), budget=unacorda.PureDP(10**6), bits=SeededBits(1)
     ) as session:
-        query = session.table("t").agg(a=tacet.top("x", 2, [8, 7]))
+        query = session.table("t").agg(a=unacorda.top("x", 2, [8, 7]))
         rows = session.evaluate(query, budget=LARGE).to_dicts()
     assert [(row["a_value"], row["a"]) for row in rows] == [(7, 2), (8, 1)]
 
@@ -324,15 +326,15 @@ def test_untyped_text_is_read_as_its_values_need(tmp_path: Any) -> None:
 def test_declared_categories_are_the_values() -> None:
     rows = lines(
         {"x": ["a", "b", "b"]},
-        tacet.top("x", 1),
-        columns={"x": tacet.Categories(["b", "a"])},
+        unacorda.top("x", 1),
+        columns={"x": unacorda.Categories(["b", "a"])},
     )
     assert (rows[0]["a_value"], rows[0]["a"]) == ("b", 2)
 
 
 def test_values_that_are_not_public_are_refused_with_the_mend() -> None:
     with opened({"x": ["a"]}) as session, pytest.raises(InvalidParameter) as caught:
-        session.table("t").agg(a=tacet.top("x", 1))
+        session.table("t").agg(a=unacorda.top("x", 1))
     assert "values=[...]" in str(caught.value)
     assert "selected privately" in str(caught.value)
 
@@ -346,8 +348,8 @@ def test_values_that_are_not_public_are_refused_with_the_mend() -> None:
     ids=str,
 )
 def test_what_is_no_list_of_values_is_refused(k: Any, values: Any) -> None:
-    with pytest.raises(TacetError):
-        tacet.top("x", k, values)
+    with pytest.raises(UnacordaError):
+        unacorda.top("x", k, values)
 
 
 @pytest.mark.statistical
@@ -358,10 +360,12 @@ def test_intervals_hold_for_the_values_that_were_chosen() -> None:
     the seed is fixed. Intervals for a single value would cover the largest of eight far less often.
     """
     cells = 500
-    made = tacet.top("x", 1, list(range(8)))
+    made = unacorda.top("x", 1, list(range(8)))
     table = repeated([float(value) for value in range(8) for _ in range(3)], cells=cells)
-    asked = ask(table, {"a": made}, budget=tacet.PureDP(1), seed=6, cells=cells)
+    asked = ask(table, {"a": made}, budget=unacorda.PureDP(1), seed=6, cells=cells)
     assert np.mean(asked.covered("a", 3.0)) > 0.92
     values = values_of(asked.release, "a")
-    single = tacet.count().noise(tacet.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
+    single = unacorda.count().noise(
+        unacorda.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False)
+    )
     assert np.mean(np.abs(values - 3) <= single.half_width(CONFIDENCE)) < 0.9

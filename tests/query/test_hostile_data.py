@@ -23,9 +23,9 @@ import pytest
 from tests.query.exact_answers import asked, exact, opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query.plan import Query
-from tacet.query.session import Session
+import unacorda
+from unacorda.query.plan import Query
+from unacorda.query.session import Session
 
 SECRET = "Ms Smith, HIV positive"
 NAN, INF = float("nan"), float("inf")
@@ -74,12 +74,12 @@ def ask(session: Session) -> Query:
         .derive(y="ln(x) / (x - 1) + x * 1e300", z="TRY_CAST(s AS DATE)")
         .group_by("s", keys=["b", "a", None])
         .agg(
-            n=tacet.count(),
-            days=tacet.count("z"),
-            people=tacet.count_people(weight=2),
-            total=tacet.sum("y", -1e6, 1e6),
-            mean=tacet.mean("x", 0, 10),
-            middle=tacet.median("x", 0, 10, interval=0.5),
+            n=unacorda.count(),
+            days=unacorda.count("z"),
+            people=unacorda.count_people(weight=2),
+            total=unacorda.sum("y", -1e6, 1e6),
+            mean=unacorda.mean("x", 0, 10),
+            middle=unacorda.median("x", 0, 10, interval=0.5),
         )
     )
 
@@ -104,10 +104,13 @@ def overheard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 
 
 def texts_of(source: Any, caplog: pytest.LogCaptureFixture) -> list[str]:
-    with overheard(caplog) as heard, opened(source, unit=tacet.Person("id", max_rows=2)) as session:
+    with (
+        overheard(caplog) as heard,
+        opened(source, unit=unacorda.Person("id", max_rows=2)) as session,
+    ):
         query = ask(session)
-        explanation = session.explain(query, budget=tacet.PureDP(0.5))
-        release = session.evaluate(query, budget=tacet.PureDP(0.5))
+        explanation = session.explain(query, budget=unacorda.PureDP(0.5))
+        release = session.evaluate(query, budget=unacorda.PureDP(0.5))
         shown = [
             *(str(explanation), repr(explanation.to_dict()), repr(session), query.digest()),
             *(repr(release.provenance), repr(release.columns), repr(release.keys)),
@@ -161,11 +164,11 @@ def test_what_is_not_finite_is_clamped_or_absent() -> None:
     answers = asked(
         frame,
         {
-            "n": tacet.count(),
-            "present": tacet.count("x"),
-            "total": tacet.sum("x", -2, 10),
-            "mean": tacet.mean("x", -2, 10),
-            "middle": tacet.median("x", -2, 10, steps=12),
+            "n": unacorda.count(),
+            "present": unacorda.count("x"),
+            "total": unacorda.sum("x", -2, 10),
+            "mean": unacorda.mean("x", -2, 10),
+            "middle": unacorda.median("x", -2, 10, steps=12),
         },
     )
     assert answers == {
@@ -190,9 +193,9 @@ def test_division_by_zero_and_its_kin_are_absent_and_raise_nothing() -> None:
             "power(0, x)": 2,
             "1e308 * 1e308 * x": 2,
         }.items():
-            query = table.derive(y=expression).agg(n=tacet.count("y"))
+            query = table.derive(y=expression).agg(n=unacorda.count("y"))
             assert exact(session, query) == {"n": [present]}, expression
-        query = table.where("1 / x > 0").agg(n=tacet.count())
+        query = table.where("1 / x > 0").agg(n=unacorda.count())
         assert exact(session, query) == {"n": [1]}
 
 
@@ -205,11 +208,11 @@ def test_sums_are_exact_far_beyond_64_bits(bound: Any) -> None:
     frame = pl.DataFrame({"x": [INF] * rows + [-INF] * 7})
     with opened(frame) as session:
         query = session.table("t").agg(
-            total=tacet.sum("x", 0, bound), mean=tacet.mean("x", 0, bound)
+            total=unacorda.sum("x", 0, bound), mean=unacorda.mean("x", 0, bound)
         )
         found = exact(session, query)
         aggregate = query.aggregates["total"]
-    assert isinstance(aggregate, type(tacet.sum("x", 0, 1)))
+    assert isinstance(aggregate, type(unacorda.sum("x", 0, 1)))
     top = aggregate.clamp.upper * Fraction(2) ** aggregate.clamp.unit_log2
     assert abs(top - bound) <= Fraction(2) ** aggregate.clamp.unit_log2 / 2
     assert found == {"total": [rows * top], "mean": [(rows * top, rows + 7)]}
@@ -220,14 +223,14 @@ def test_sums_are_exact_far_beyond_64_bits(bound: Any) -> None:
 def test_sums_of_whole_numbers_agree_with_plain_python() -> None:
     values = [2**62, -(2**62), 2**63 - 1, -(2**63), 2**53 + 1, 3, None]
     frame = pl.DataFrame({"x": values}, schema={"x": pl.Int64})
-    found = asked(frame, {"total": tacet.sum("x", -(2**52), 2**52)})
+    found = asked(frame, {"total": unacorda.sum("x", -(2**52), 2**52)})
     kept = [min(max(v, -(2**52)), 2**52) for v in values if v is not None]
     assert found == {"total": sum(kept)}
 
 
 def test_hostile_numbers_fall_into_the_bins_of_plain_python() -> None:
     values = [-1e308, -1.0, -0.05, -0.049999999999999996, 0.05, 0.95, 1.0, 1e308, 5e-324, NAN]
-    found = asked(pl.DataFrame({"x": values}), {"m": tacet.median("x", 0, 1, steps=10)})
+    found = asked(pl.DataFrame({"x": values}), {"m": unacorda.median("x", 0, 1, steps=10)})
     bins = [
         min(max(math.floor(min(max(v, -9.0), 9.0) * 10.0 + 0.5), 0), 10)
         for v in values
@@ -255,7 +258,11 @@ def test_hostile_numbers_fall_into_the_bins_of_plain_python() -> None:
 def test_text_is_a_number_or_absent(text: str, value: float | None) -> None:
     found = asked(
         pl.DataFrame({"x": [text]}),
-        {"total": tacet.sum("x", -10, 10), "n": tacet.count("x + 0"), "all": tacet.count()},
+        {
+            "total": unacorda.sum("x", -10, 10),
+            "n": unacorda.count("x + 0"),
+            "all": unacorda.count(),
+        },
     )
     assert found == {"total": value or 0, "n": int(value is not None), "all": 1}
 
@@ -298,8 +305,8 @@ def test_lines_that_cannot_be_read_are_left_out(case: str, packed: bool, tmp_pat
     column = content.removeprefix(b"\xef\xbb\xbf")[:2].decode().strip("\n,")
     name = "#id" if column == "#i" else "id"
     with opened(path) as session:
-        query = session.table("t").where(f"\"{name}\" <> 'none'").agg(x=tacet.sum("x", 0, 100))
-        assert session.evaluate(query, budget=tacet.PureDP(0.5)).columns[0] == "x"
+        query = session.table("t").where(f"\"{name}\" <> 'none'").agg(x=unacorda.sum("x", 0, 100))
+        assert session.evaluate(query, budget=unacorda.PureDP(0.5)).columns[0] == "x"
         assert exact(session, query)["x"] == [sum(values)]
 
 
@@ -307,7 +314,7 @@ def test_the_same_lines_give_the_same_table_however_many_threads_read(tmp_path: 
     path = tmp_path / "t.csv"
     lines = [f"{i},{i % 7}{'' if i % 1_000 else chr(34)}" for i in range(200_000)]
     path.write_text("id,x\n" + "\n".join(lines) + "\n")
-    aggregates = {"n": tacet.count(), "x": tacet.sum("x", 0, 10)}
+    aggregates = {"n": unacorda.count(), "x": unacorda.sum("x", 0, 10)}
     found = [asked(path, aggregates, threads=threads) for threads in (1, 2, 4, 1)]
     assert found[1:] == found[:-1]
 
@@ -317,15 +324,19 @@ def test_the_same_lines_give_the_same_table_however_many_threads_read(tmp_path: 
 
 def test_one_person_who_owns_every_row_has_her_share_and_no_more() -> None:
     frame = pl.DataFrame({"id": [SECRET] * 10_000, "x": [5.0] * 10_000})
-    unit = tacet.Person("id", max_rows=3)
-    aggregates = {"n": tacet.count(), "p": tacet.count_people(), "x": tacet.sum("x", 0, 10)}
+    unit = unacorda.Person("id", max_rows=3)
+    aggregates = {
+        "n": unacorda.count(),
+        "p": unacorda.count_people(),
+        "x": unacorda.sum("x", 0, 10),
+    }
     assert asked(frame, aggregates, unit=unit) == {"n": 3, "p": 1, "x": 15}
 
 
 def test_rows_without_an_id_are_dropped_also_where_one_of_several_is_missing() -> None:
     frame = pa.table({"a": [1, 1, None, 2, None], "b": ["x", None, "x", "x", None]})
-    unit = tacet.Person(("a", "b"), max_rows=1)
-    aggregates = {"n": tacet.count(), "p": tacet.count_people()}
+    unit = unacorda.Person(("a", "b"), max_rows=1)
+    aggregates = {"n": unacorda.count(), "p": unacorda.count_people()}
     assert asked(frame, aggregates, unit=unit) == {"n": 2, "p": 2}
 
 
@@ -335,7 +346,7 @@ def test_keys_compare_by_code_point() -> None:
     keys = [*(text for text in texts if text != "a\0b"), "nobody"]
     with opened(frame) as session:
         with pytest.warns(UserWarning, match="look alike") as caught:
-            query = session.table("t").group_by("s", keys=keys).agg(n=tacet.count())
+            query = session.table("t").group_by("s", keys=keys).agg(n=unacorda.count())
         assert not any("é" in str(warning.message) for warning in caught)
         assert exact(session, query)["n"] == [2] * (len(keys) - 1) + [0]
 
@@ -343,7 +354,7 @@ def test_keys_compare_by_code_point() -> None:
 def test_numbers_and_their_keys_meet_whatever_type_they_have() -> None:
     for values in ([1, 2, 2, None], [1.0, 2.0, 2.0, NAN], ["1", "2", " 2 ", "two"]):
         with opened(pl.DataFrame({"k": values})) as session:
-            query = session.table("t").group_by("k", keys=[2, 1, 3, None]).agg(n=tacet.count())
+            query = session.table("t").group_by("k", keys=[2, 1, 3, None]).agg(n=unacorda.count())
             assert exact(session, query)["n"] == [2, 1, 0, 1], values
 
 
@@ -357,10 +368,12 @@ def test_an_empty_table_is_answered_in_every_cell(rows: int) -> None:
             session.table("t")
             .group_by("s", keys=["b", "a"])
             .agg(
-                n=tacet.count(), m=tacet.mean("x", 0, 10), q=tacet.median("x", 0, 10, interval=0.5)
+                n=unacorda.count(),
+                m=unacorda.mean("x", 0, 10),
+                q=unacorda.median("x", 0, 10, interval=0.5),
             )
         )
-        release = session.evaluate(query, budget=tacet.PureDP(1))
+        release = session.evaluate(query, budget=unacorda.PureDP(1))
     assert [row["s"] for row in release.to_dicts()] == ["b", "a"]
     for row in release.clamped().to_dicts():
         assert all(math.isfinite(row[name]) for name in ("n", "m", "q", "m_low", "q_high"))
@@ -368,6 +381,6 @@ def test_an_empty_table_is_answered_in_every_cell(rows: int) -> None:
 
 def test_python_is_left_as_it_was() -> None:
     limit, hook = sys.getrecursionlimit(), sys.excepthook
-    with opened(HOSTILE["objects"], unit=tacet.Person("id", max_rows=2)) as session:
-        session.evaluate(ask(session), budget=tacet.PureDP(0.5))
+    with opened(HOSTILE["objects"], unit=unacorda.Person("id", max_rows=2)) as session:
+        session.evaluate(ask(session), budget=unacorda.PureDP(0.5))
     assert (sys.getrecursionlimit(), sys.excepthook) == (limit, hook)

@@ -15,10 +15,10 @@ import pytest
 from tests.query.neighbor_moves import EVERY, moves_of
 from tests.query.neighbor_tables import make_pairs, statement_of
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.query.release import Release
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.query.release import Release
 
 TABLE: dict[str, Any] = {
     "email": ["A@x", "a@x", "A@X", "b@y", None, "é@y", "É@y", ""],
@@ -34,18 +34,18 @@ TABLE: dict[str, Any] = {
 
 def session_of(
     ids: str | tuple[str, ...], *, rows: int = 9, source: Any = None, **options: Any
-) -> tacet.Session:
-    unit = tacet.Person(ids, max_rows=rows)
+) -> unacorda.Session:
+    unit = unacorda.Person(ids, max_rows=rows)
     table = pa.table(TABLE) if source is None else source
-    return tacet.Session({"t": table}, unit=unit, budget=tacet.PureDP(10), **options)
+    return unacorda.Session({"t": table}, unit=unit, budget=unacorda.PureDP(10), **options)
 
 
-def people(session: tacet.Session, *, salt: int = 3) -> Counter[Any]:
+def people(session: unacorda.Session, *, salt: int = 3) -> Counter[Any]:
     """How many rows of everyone count."""
-    query = session.table("t").agg(n=tacet.count())
+    query = session.table("t").agg(n=unacorda.count())
     engine: Any = session._engine
     text = statement_of(session, query, salt=salt).bounded
-    width = len(session.unit.id) if isinstance(session.unit, tacet.Person) else 0
+    width = len(session.unit.id) if isinstance(session.unit, unacorda.Person) else 0
     return Counter(row[-width:] for row in engine._connection.execute(text).fetchall())
 
 
@@ -87,12 +87,12 @@ def test_it_is_the_same_as_a_column_made_beforehand() -> None:
     for limits in ({"max_rows": 3}, {"max_groups": 2, "max_rows_per_group": 2}):
         found = []
         for ids in ("lower(name)", "low"):
-            unit = tacet.Person(ids, **dict[str, Any](limits))
-            with tacet.Session({"t": made}, unit=unit, budget=tacet.PureDP(1)) as session:
+            unit = unacorda.Person(ids, **dict[str, Any](limits))
+            with unacorda.Session({"t": made}, unit=unit, budget=unacorda.PureDP(1)) as session:
                 query = (
                     session.table("t").derive(g="CAST(x AS INTEGER)").group_by("g", keys=range(13))
                 )
-                asked = statement_of(session, query.agg(s=tacet.sum("x", 0, 20)), salt=5)
+                asked = statement_of(session, query.agg(s=unacorda.sum("x", 0, 20)), salt=5)
                 engine: Any = session._engine
                 cursor = engine._connection
                 assert asked.keys is not None
@@ -106,7 +106,9 @@ def test_a_csv_file_is_read_as_the_expression_needs(tmp_path: Path) -> None:
     path.write_text("email,id\nA@x,7\na@x,8\nB,7.0\nc,x\n", encoding="utf-8")
     with session_of("upper(email)", source=str(path)) as session:
         assert people(session) == {("A@X",): 2, ("B",): 1, ("C",): 1}
-        page = session.explain(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+        page = session.explain(
+            session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1)
+        )
         assert "drop rows without upper(email)" in str(page)
     with session_of("id * 1", source=str(path)) as session:
         assert people(session) == {(7,): 2, (8,): 1}
@@ -115,9 +117,9 @@ def test_a_csv_file_is_read_as_the_expression_needs(tmp_path: Path) -> None:
 
 
 def test_answers_and_their_file_hold() -> None:
-    with session_of("lower(email)", bits=tacet.SeededBits(3)) as session:
+    with session_of("lower(email)", bits=unacorda.SeededBits(3)) as session:
         release = session.sql(
-            "SELECT COUNT(*) AS n, COUNT(DISTINCT person) AS p FROM t", budget=tacet.PureDP(9)
+            "SELECT COUNT(*) AS n, COUNT(DISTINCT person) AS p FROM t", budget=unacorda.PureDP(9)
         )
     assert Release.verify(release.to_json()).holds
     assert "lower(email)" in release.provenance[0]
@@ -145,7 +147,7 @@ def test_answers_and_their_file_hold() -> None:
 )
 def test_what_names_nobody_is_refused_at_once(ids: Any, said: str) -> None:
     with pytest.raises(InvalidParameter, match=said):
-        session_of(ids, columns={"half": tacet.Bounds(0, 1)})
+        session_of(ids, columns={"half": unacorda.Bounds(0, 1)})
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
@@ -154,11 +156,11 @@ def test_no_neighbour_moves_an_answer_further(
     ids: str, expression: str, neighbors: Neighbors
 ) -> None:
     pairs = make_pairs(count=60, ids=ids, neighbors=neighbors, rows=False, text=False, seed=4)
-    unit = tacet.Person(
+    unit = unacorda.Person(
         expression, max_rows=4, max_groups=2, max_rows_per_group=3, neighbors=neighbors
     )
     names = ("rows", "people", "sum_across_zero", "mean_from_zero", "median", "total")
-    with tacet.Session(dict(pairs.tables), unit=unit, budget=tacet.PureDP(1)) as session:
+    with unacorda.Session(dict(pairs.tables), unit=unit, budget=unacorda.PureDP(1)) as session:
         moves = moves_of(
             session,
             pipeline="plain",

@@ -21,19 +21,19 @@ from scipy import stats
 from tests.query.many_cells import Asked, ask, repeated, sums_of
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query.aggregates import ranks
-from tacet.query.aggregates.aggregate import Aggregate
-from tacet.query.aggregates.sums import Clamp
+import unacorda
+from unacorda.query.aggregates import ranks
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.sums import Clamp
 
 pytestmark = pytest.mark.statistical
 
 CELLS = 2_000
 BUDGETS: dict[str, Any] = {
-    "Laplace": tacet.PureDP(2),
-    "Laplace, much noise": tacet.PureDP("1/10"),
-    "discrete normal": tacet.ZCDP(1),
-    "normal": tacet.GDP("3/2"),
+    "Laplace": unacorda.PureDP(2),
+    "Laplace, much noise": unacorda.PureDP("1/10"),
+    "discrete normal": unacorda.ZCDP(1),
+    "normal": unacorda.GDP("3/2"),
 }
 
 
@@ -61,9 +61,9 @@ def of_kind(covered: NDArray[np.bool_], index: int) -> NDArray[np.bool_]:
 def test_counts_and_sums_are_covered(name: str) -> None:
     cells = 8_000
     aggregates: dict[str, Aggregate] = {
-        "rows": tacet.count(),
-        "people": tacet.count_people(),
-        "total": tacet.sum("x", "-0.3", 7),
+        "rows": unacorda.count(),
+        "people": unacorda.count_people(),
+        "total": unacorda.sum("x", "-0.3", 7),
     }
     source = np.random.default_rng(1)
     table = {
@@ -74,10 +74,10 @@ def test_counts_and_sums_are_covered(name: str) -> None:
     asked = ask(
         table,
         aggregates,
-        budget=BUDGETS.get(name, tacet.ApproxDP(1, "1e-5")),
+        budget=BUDGETS.get(name, unacorda.ApproxDP(1, "1e-5")),
         seed=31,
         cells=cells,
-        unit=tacet.Person("id", max_rows=3),
+        unit=unacorda.Person("id", max_rows=3),
         exactly=True,
     )
     unit = Clamp.of(Fraction(-3, 10), Fraction(7), whole=False).unit_log2
@@ -109,7 +109,7 @@ def test_means_are_covered(name: str) -> None:
     cells = len(MEANS) * CELLS
     asked = ask(
         kinds_of_cells(MEANS),
-        {"answer": tacet.mean("x", -10, 40)},
+        {"answer": unacorda.mean("x", -10, 40)},
         budget=BUDGETS[name],
         seed=32,
         cells=cells,
@@ -137,8 +137,8 @@ def test_means_are_not_covered_much_too_often() -> None:
     """Fieller's set is exact where the mean is not at an end: 95% of 16,000, to within 6 sigma."""
     asked = ask(
         repeated([15.0, 2.0, 4.0] * 40, cells=16_000),
-        {"answer": tacet.mean("x", -10, 40)},
-        budget=tacet.PureDP(2),
+        {"answer": unacorda.mean("x", -10, 40)},
+        budget=unacorda.PureDP(2),
         seed=33,
         cells=16_000,
     )
@@ -167,7 +167,7 @@ def test_quantiles_are_covered(name: str) -> None:
     every = {f"q{q}": q for q in (Fraction(1, 2), Fraction(9, 10), Fraction(0), Fraction(1))}
     asked = ask(
         kinds_of_cells(QUANTILES),
-        {n: tacet.quantile("x", q, 0, 100, steps=40, interval=0.6) for n, q in every.items()},
+        {n: unacorda.quantile("x", q, 0, 100, steps=40, interval=0.6) for n, q in every.items()},
         budget=BUDGETS[name] * 4,
         seed=34,
         cells=len(QUANTILES) * CELLS,
@@ -183,8 +183,8 @@ def test_a_quantile_s_interval_is_narrow_where_rows_are_many() -> None:
     values = [float(x) for x in np.linspace(0, 100, 2_000)]
     asked = ask(
         repeated(values, cells=50),
-        {"answer": tacet.median("x", 0, 100, interval=0.5)},
-        budget=tacet.PureDP(2),
+        {"answer": unacorda.median("x", 0, 100, interval=0.5)},
+        budget=unacorda.PureDP(2),
         seed=35,
         cells=50,
     )
@@ -199,11 +199,11 @@ def test_intervals_that_are_too_narrow_are_found(monkeypatch: pytest.MonkeyPatch
     def unshifted(counted: Any, *, shift: int, **options: Any) -> Any:
         return right(counted, shift=0, **options)
 
-    monkeypatch.setattr("tacet.query.aggregates.quantiles.draw_points", unshifted)
+    monkeypatch.setattr("unacorda.query.aggregates.quantiles.draw_points", unshifted)
     asked = ask(
         kinds_of_cells(QUANTILES),
-        {"answer": tacet.median("x", 0, 100, steps=40, interval=0.6)},
-        budget=tacet.PureDP(2),
+        {"answer": unacorda.median("x", 0, 100, steps=40, interval=0.6)},
+        budget=unacorda.PureDP(2),
         seed=34,
         cells=len(QUANTILES) * CELLS,
     )

@@ -15,9 +15,9 @@ from tests.query.neighbor_moves import Moves, Pipeline, moves_of
 from tests.query.neighbor_tables import Limits
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.query.rows import Rows
+import unacorda
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.query.rows import Rows
 
 UNITS: Mapping[str, tuple[str, Limits | None]] = {
     "four rows": ("text", {"max_rows": 4}),
@@ -106,10 +106,10 @@ def test_some_row_moves_a_count_as_far_as_told(name: str, neighbors: Neighbors) 
     other = {**worst, "region": "other"}
     left = [worst, other]
     right = [{**worst, "region": "b"}, other] if neighbors is ReplaceOne else [other]
-    with tacet.Session(
+    with unacorda.Session(
         {"left": table(left), "right": table(right)},
-        unit=tacet.Row(neighbors=neighbors),
-        budget=tacet.PureDP(1),
+        unit=unacorda.Row(neighbors=neighbors),
+        budget=unacorda.PureDP(1),
         public={"codes": PUBLIC},
     ) as session:
         moves = share_of_rows(session, way)
@@ -136,21 +136,21 @@ def test_some_person_moves_a_count_as_far_as_told(name: str) -> None:
         "right": table([other]),
         "right labs": table([other]),
     }
-    unit = tacet.Person("who", max_rows=40)
-    with tacet.Session(
-        tables, unit=unit, budget=tacet.PureDP(1), public={"codes": PUBLIC}
+    unit = unacorda.Person("who", max_rows=40)
+    with unacorda.Session(
+        tables, unit=unit, budget=unacorda.PureDP(1), public={"codes": PUBLIC}
     ) as session:
         assert share_of_rows(session, OF_PEOPLE[way])["rows", "l1"] == 1
-        query = OF_PEOPLE[way](session, "left").agg(n=tacet.count())
+        query = OF_PEOPLE[way](session, "left").agg(n=unacorda.count())
         assert query.reach.rows == rows
 
 
-def share_of_rows(session: tacet.Session, way: Pipeline) -> Moves:
+def share_of_rows(session: unacorda.Session, way: Pipeline) -> Moves:
     return moves_of(
         session,
         pipeline=way,
         grouped=True,
-        aggregates={"rows": tacet.count},
+        aggregates={"rows": unacorda.count},
         pairs=1,
         salt=4,
     )

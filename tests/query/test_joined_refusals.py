@@ -13,26 +13,26 @@ import pytest
 from tests.query.neighbor_joins import OF_PEOPLE, PUBLIC, Way
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.query.plan import Query
-from tacet.query.release import Release
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.query.plan import Query
+from unacorda.query.release import Release
 
 VISITS = {"pid": [1, 1, 2], "day": ["a", "b", "a"], "x": [1.0, 2.0, 3.0], "zip": ["z", "q", None]}
 LABS = {"patient": [1, 2, 2], "day": ["a", "a", "b"], "y": [1.0, 2.0, 3.0]}
 ZIPS = {"zip": ["z", "z", "q"], "people": [10, 20, 30], "x": [1, 2, 3], "open": [True, False, True]}
 
 
-def session_of(*, rows: bool = False, **tables: Any) -> tacet.Session:
+def session_of(*, rows: bool = False, **tables: Any) -> unacorda.Session:
     known = {"visits": pa.table(VISITS), "labs": pa.table(LABS), **tables}
     ids = {"visits": "pid", "labs": "patient"} | dict.fromkeys(tables, "pid")
-    unit = tacet.Row() if rows else tacet.Person(ids, max_rows=5)
-    return tacet.Session(
+    unit = unacorda.Row() if rows else unacorda.Person(ids, max_rows=5)
+    return unacorda.Session(
         known,
         unit=unit,
-        budget=tacet.PureDP(10),
+        budget=unacorda.PureDP(10),
         public={"zips": pa.table(ZIPS), "codes": PUBLIC},
-        bits=tacet.SeededBits(3),
+        bits=unacorda.SeededBits(3),
     )
 
 
@@ -92,19 +92,19 @@ REFUSED: dict[str, tuple[Callable[[Query, Query], Query], str]] = {
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[tacet.Session]:
+def shared() -> Iterator[unacorda.Session]:
     with session_of() as session:
         yield session
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_name_the_mend_and_cost_nothing(name: str, shared: tacet.Session) -> None:
+def test_refusals_name_the_mend_and_cost_nothing(name: str, shared: unacorda.Session) -> None:
     build, words = REFUSED[name]
     with pytest.raises(InvalidParameter) as caught:
         build(shared.table("visits"), shared.table("labs"))
     assert words in str(caught.value), str(caught.value)
     assert caught.value.argument in str(caught.value)
-    assert shared.remaining == tacet.PureDP(10)
+    assert shared.remaining == unacorda.PureDP(10)
 
 
 def test_ids_of_two_types_are_refused() -> None:
@@ -129,22 +129,22 @@ def test_ids_of_two_types_are_refused() -> None:
 def test_single_rows_meet_public_ones_alone() -> None:
     with session_of(rows=True) as session:
         start = session.table("visits")
-        with pytest.raises(InvalidParameter, match=r"tacet.Row\(\) protects single rows"):
+        with pytest.raises(InvalidParameter, match=r"unacorda.Row\(\) protects single rows"):
             start.join(session.table("labs"), max_rows=3)
         many = start.join("zips", "zip", columns=["people"])
         for asked in (
-            {"n": tacet.count_people()},
-            {"n": tacet.sum("people")},
-            {"n": tacet.max("people", 0, 50)},
-            {"r": tacet.find_bounds("people")},
+            {"n": unacorda.count_people()},
+            {"n": unacorda.sum("people")},
+            {"n": unacorda.max("people", 0, 50)},
+            {"r": unacorda.find_bounds("people")},
         ):
-            if asked.get("n") == tacet.sum("people"):
+            if asked.get("n") == unacorda.sum("people"):
                 continue  # its bounds are public
             with pytest.raises(InvalidParameter, match="one row of the table becomes up to 2"):
                 many.agg(**asked)
         with pytest.raises(InvalidParameter, match="becomes up to 2"):
-            many.group_by("day", keys=tacet.private_keys()).agg(n=tacet.count())
-        many.agg(n=tacet.count(), s=tacet.sum("people"), m=tacet.median("people"))
+            many.group_by("day", keys=unacorda.private_keys()).agg(n=unacorda.count())
+        many.agg(n=unacorda.count(), s=unacorda.sum("people"), m=unacorda.median("people"))
 
 
 def test_units_name_every_table() -> None:
@@ -154,17 +154,19 @@ def test_units_name_every_table() -> None:
         {"visits": "pid", "labs": "patient", "others": "pid"},
     ):
         with pytest.raises(InvalidParameter, match="the id of every table: 'visits', 'labs'"):
-            tacet.Session(tables, unit=tacet.Person(ids, max_rows=2), budget=tacet.PureDP(1))
+            unacorda.Session(
+                tables, unit=unacorda.Person(ids, max_rows=2), budget=unacorda.PureDP(1)
+            )
     with pytest.raises(InvalidParameter, match="as many columns as for the others"):
-        tacet.Person({"visits": "pid", "labs": ("patient", "day")}, max_rows=2)
+        unacorda.Person({"visits": "pid", "labs": ("patient", "day")}, max_rows=2)
     with pytest.raises(InvalidParameter, match="for every table"):
-        tacet.Person({}, max_rows=2)
+        unacorda.Person({}, max_rows=2)
     for public in ({"visits": pa.table(ZIPS)}, {"": pa.table(ZIPS), 3: pa.table(ZIPS)}, "zips"):
         with pytest.raises(InvalidParameter, match="public"):
-            tacet.Session(
+            unacorda.Session(
                 tables,
-                unit=tacet.Row(),
-                budget=tacet.PureDP(1),
+                unit=unacorda.Row(),
+                budget=unacorda.PureDP(1),
                 public=public,  # type: ignore[arg-type]
             )
     with session_of() as session, pytest.raises(InvalidParameter, match="table="):
@@ -173,17 +175,17 @@ def test_units_name_every_table() -> None:
 
 def test_rows_of_another_session_are_refused() -> None:
     with session_of() as one, session_of() as other:
-        query = one.table("visits").union(other.table("labs")).agg(n=tacet.count())
+        query = one.table("visits").union(other.table("labs")).agg(n=unacorda.count())
         with pytest.raises(InvalidParameter, match="a question begun with this session's table"):
-            one.evaluate(query, budget=tacet.PureDP(1))
-        public = other.table("visits").join("zips", "zip", columns=[]).agg(n=tacet.count())
+            one.evaluate(query, budget=unacorda.PureDP(1))
+        public = other.table("visits").join("zips", "zip", columns=[]).agg(n=unacorda.count())
         with pytest.raises(InvalidParameter, match="a question begun with this session's table"):
-            one.evaluate(public, budget=tacet.PureDP(1))
+            one.evaluate(public, budget=unacorda.PureDP(1))
 
 
 def test_explain_says_how_many_rows_one_unit_has() -> None:
-    def page(session: tacet.Session, query: Query) -> str:
-        return str(session.explain(query.agg(n=tacet.count()), budget=tacet.PureDP(1)))
+    def page(session: unacorda.Session, query: Query) -> str:
+        return str(session.explain(query.agg(n=unacorda.count()), budget=unacorda.PureDP(1)))
 
     with session_of() as session:
         visits, labs = session.table("visits"), session.table("labs")
@@ -211,17 +213,19 @@ def test_a_release_over_several_tables_is_verified(name: str) -> None:
     columns = {"pair": [0] * 4, "who": [1, 1, 2, 3], "x": [1.0, -2.0, 3.0, None]}
     columns |= {"whole": [1, 2, 3, 4], "note": ["z", "", None, "é"], "region": ["a", "b"] * 2}
     table = pa.table(columns)
-    with tacet.Session(
+    with unacorda.Session(
         {"left": table, "left labs": table},
-        unit=tacet.Person("who", max_rows=6),
-        budget=tacet.ZCDP(9),
+        unit=unacorda.Person("who", max_rows=6),
+        budget=unacorda.ZCDP(9),
         public={"codes": PUBLIC},
     ) as session:
         query = way(session, "left").derive(more="x * 3").where("more < 100 OR more IS NULL")
         query = query.group_by("region", keys=["a", "b"])
         release = session.evaluate(
-            query.agg(n=tacet.count(), s=tacet.sum("more", 0, 5), p=tacet.count_people("note")),
-            budget=tacet.ZCDP(1),
+            query.agg(
+                n=unacorda.count(), s=unacorda.sum("more", 0, 5), p=unacorda.count_people("note")
+            ),
+            budget=unacorda.ZCDP(1),
         )
         text = release.to_json()
         found = Release.verify(text)

@@ -19,8 +19,8 @@ import pytest
 from tests.query.exact_answers import exact
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query.plan import Query
+import unacorda
+from unacorda.query.plan import Query
 
 Line = dict[str, Any]
 
@@ -69,13 +69,15 @@ def arrow(lines: list[Line], kind: str, **types: Any) -> pa.Table:
     return pa.Table.from_pylist(lines, schema=schema)
 
 
-def opened(tables: Mapping[str, Any], *, rows: int | None = 100, **options: Any) -> tacet.Session:
-    unit = tacet.Row() if rows is None else tacet.Person("id", max_rows=rows)
-    return tacet.Session(dict(tables), unit=unit, budget=tacet.PureDP(1), **options)
+def opened(
+    tables: Mapping[str, Any], *, rows: int | None = 100, **options: Any
+) -> unacorda.Session:
+    unit = unacorda.Row() if rows is None else unacorda.Person("id", max_rows=rows)
+    return unacorda.Session(dict(tables), unit=unit, budget=unacorda.PureDP(1), **options)
 
 
-def counted(session: tacet.Session, query: Query) -> dict[str, list[Any]]:
-    return exact(session, query.agg(n=tacet.count(), s=tacet.sum("weight", 0, 10)))
+def counted(session: unacorda.Session, query: Query) -> dict[str, list[Any]]:
+    return exact(session, query.agg(n=unacorda.count(), s=unacorda.sum("weight", 0, 10)))
 
 
 @pytest.mark.parametrize("outer", [False, True])
@@ -193,9 +195,9 @@ def test_a_join_on_the_person(kind: str, outer: bool) -> None:
             [], schema=pa.schema([("key", type_), ("weight", pa.float64()), ("place", pa.string())])
         ),
     }  # fmt: skip
-    unit = tacet.Person({"t": "id", "u": "who", "none": "key"}, max_rows=100_000)
+    unit = unacorda.Person({"t": "id", "u": "who", "none": "key"}, max_rows=100_000)
     how: Any = "left" if outer else "inner"
-    with tacet.Session(tables, unit=unit, budget=tacet.PureDP(1)) as session:
+    with unacorda.Session(tables, unit=unit, budget=unacorda.PureDP(1)) as session:
         start, other = session.table("t"), session.table("u")
         for on in ({"id": "who"}, {"id": "who", "day": "on_day"}):
             query = start.join(other, on, how=how, max_rows=25)
@@ -221,7 +223,7 @@ def test_a_join_on_the_person(kind: str, outer: bool) -> None:
                 min(one, n) * (min(two, right_rows[who]) or outer) for who, n in left_rows.items()
             )
             for salt in (1, 2):
-                assert exact(session, cut.agg(n=tacet.count()), salt=salt)["n"] == [expected]
+                assert exact(session, cut.agg(n=unacorda.count()), salt=salt)["n"] == [expected]
 
 
 def test_a_union_has_the_rows_of_both() -> None:
@@ -232,28 +234,28 @@ def test_a_union_has_the_rows_of_both() -> None:
         "flag": ["t", "no", "yes"],
         "more": [1, 2, 3],
     }
-    unit = tacet.Person({"a": "CAST(id AS VARCHAR)", "b": "who"}, max_rows=50)
-    with tacet.Session(
-        {"a": pa.table(one), "b": pa.table(two)}, unit=unit, budget=tacet.PureDP(1)
+    unit = unacorda.Person({"a": "CAST(id AS VARCHAR)", "b": "who"}, max_rows=50)
+    with unacorda.Session(
+        {"a": pa.table(one), "b": pa.table(two)}, unit=unit, budget=unacorda.PureDP(1)
     ) as session:
         both = session.table("a").union(session.table("b"))
         asked = both.agg(
-            n=tacet.count(),
-            x=tacet.count("x"),
-            s=tacet.sum("x", 0, 5),
-            people=tacet.count_people(),
-            big=tacet.count_if("x >= 2"),
+            n=unacorda.count(),
+            x=unacorda.count("x"),
+            s=unacorda.sum("x", 0, 5),
+            people=unacorda.count_people(),
+            big=unacorda.count_if("x >= 2"),
         )
         assert exact(session, asked) == {"n": [6], "x": [4], "s": [8.5], "people": [3], "big": [2]}
-        with pytest.raises(tacet.errors.InvalidParameter, match="none of them: x, flag"):
-            both.agg(m=tacet.count("more"))
+        with pytest.raises(unacorda.errors.InvalidParameter, match="none of them: x, flag"):
+            both.agg(m=unacorda.count("more"))
         few = session.table("a").union(session.table("a")).where("x < 2")
-        assert exact(session, few.agg(n=tacet.count()))["n"] == [2]
-    with tacet.Session(
-        {"a": pa.table(one), "b": pa.table(two)}, unit=tacet.Row(), budget=tacet.PureDP(1)
+        assert exact(session, few.agg(n=unacorda.count()))["n"] == [2]
+    with unacorda.Session(
+        {"a": pa.table(one), "b": pa.table(two)}, unit=unacorda.Row(), budget=unacorda.PureDP(1)
     ) as session:
         both = session.table("a").union(session.table("b"))
-        assert exact(session, both.agg(n=tacet.count()))["n"] == [7]
+        assert exact(session, both.agg(n=unacorda.count()))["n"] == [7]
         assert both.rows.most == 1
         assert both.union(session.table("a")).rows.most == 2
 
@@ -274,13 +276,13 @@ def test_texts_in_parts(separator: str, most: int) -> None:
                 "tag", keys=keys
             ),
         ):
-            found = exact(session, query.agg(n=tacet.count()))["n"]
+            found = exact(session, query.agg(n=unacorda.count()))["n"]
             assert found == [sum(part == key for part in parts) for key in keys]
         twice = start.explode("tags", most=most).explode("tags", separator="é", most=2)
         again = [
             q for t in TEXTS if t is not None for p in t.split(",")[:most] for q in p.split("é")[:2]
         ]
-        assert exact(session, twice.agg(n=tacet.count()))["n"] == [len(again)]
+        assert exact(session, twice.agg(n=unacorda.count()))["n"] == [len(again)]
     with opened({"t": table}, rows=None) as session:
         assert session.table("t").explode("tags", most=most).rows.most == most
 
@@ -307,7 +309,7 @@ def test_what_is_public_bounds_and_lists_its_columns(seed: int) -> None:
             if len(set(finite)) > 1:
                 assert (size.lower, size.upper) == (min(finite), max(finite))
             towns = {t for t in public["town"].to_pylist() if t is not None}
-            grouped = query.group_by("town").agg(n=tacet.count(), s=tacet.sum("size"))
+            grouped = query.group_by("town").agg(n=unacorda.count(), s=unacorda.sum("size"))
             assert {key for (key,) in grouped.keys} == towns | ({None} if how == "left" else set())
             assert [k for (k,) in query.group_by("day").keys][:3] == sorted(
                 set(public["day"].to_pylist())

@@ -15,18 +15,18 @@ import pyarrow as pa
 import pytest
 from tests.query.exact_answers import exact, opened
 
-import tacet
-from tacet.errors import InvalidParameter, TacetError
+import unacorda
+from unacorda.errors import InvalidParameter, UnacordaError
 
 
 def test_dates_are_those_that_date_trunc_gives() -> None:
-    days = tacet.dates("2023-12-27", "2025-02-03")
+    days = unacorda.dates("2023-12-27", "2025-02-03")
     table = pl.DataFrame({"day": days})
     for every in ("week", "month", "quarter", "year"):
-        starts = tacet.dates(days[0], days[-1], every=every)
+        starts = unacorda.dates(days[0], days[-1], every=every)
         with opened(table) as session:
             query = session.table("t").derive(start=f"CAST(DATE_TRUNC('{every}', day) AS DATE)")
-            grouped = query.group_by("start", keys=starts).agg(n=tacet.count())
+            grouped = query.group_by("start", keys=starts).agg(n=unacorda.count())
             found = exact(session, grouped)["n"]
         assert sum(found) == len(days)  # each day has its start among them
         assert min(found) > 0
@@ -44,9 +44,9 @@ def test_dates_are_those_that_date_trunc_gives() -> None:
 )
 def test_what_is_no_range_of_dates_is_refused(arguments: Any, name: str) -> None:
     with pytest.raises(InvalidParameter, match=name):
-        tacet.dates(*arguments)
+        unacorda.dates(*arguments)
     with pytest.raises(InvalidParameter, match="every"):
-        tacet.dates("2024-01-01", "2024-02-01", every="hour")  # type: ignore[arg-type]
+        unacorda.dates("2024-01-01", "2024-02-01", every="hour")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_no_range_of_dates_is_refused(arguments: Any, name: str) -> None
 )
 def test_any_column_of_a_public_table_gives_keys(keys: Any) -> None:
     with opened(pl.DataFrame({"k": [0, 1, 1, 2, 2, 2, 9]})) as session:
-        query = session.table("t").group_by("k", keys=keys).agg(n=tacet.count())
+        query = session.table("t").group_by("k", keys=keys).agg(n=unacorda.count())
         assert query.keys == ((0,), (1,), (2,))
         assert exact(session, query)["n"] == [1, 2, 3]
 
@@ -75,13 +75,13 @@ def test_keys_that_look_alike_warn() -> None:
         started = session.table("t")
         with pytest.warns(UserWarning, match="look alike"):
             query = started.group_by("k", keys=["é", "e\u0301"])
-        assert exact(session, query.agg(n=tacet.count()))["n"] == [1, 0]
+        assert exact(session, query.agg(n=unacorda.count()))["n"] == [1, 0]
 
 
 def test_a_hundred_thousand_keys_are_joined() -> None:
     names = [f"key {n}" for n in range(100_000)]
     with opened(pl.DataFrame({"k": names + names[:7]})) as session:
-        query = session.table("t").group_by("k", keys=names).agg(n=tacet.count())
+        query = session.table("t").group_by("k", keys=names).agg(n=unacorda.count())
         assert exact(session, query)["n"] == [2] * 7 + [1] * 99_993
 
 
@@ -105,7 +105,7 @@ def regions(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
             return arrow
         case "Csv":
             REGIONS.to_csv(tmp_path / "r.csv", sep=";", index=False)
-            return tacet.Csv(tmp_path / "r.csv", delimiter=";")
+            return unacorda.Csv(tmp_path / "r.csv", delimiter=";")
         case "parquet":
             pl.from_pandas(REGIONS).write_parquet(tmp_path / "r.parquet")
             return tmp_path / "r.parquet"
@@ -120,8 +120,8 @@ def test_a_whole_public_table_gives_the_keys_of_several_columns(regions: Any) ->
         query = session.table("t").group_by("region", "county", keys=regions)
         assert query.keys == (("N", "a"), ("N", "b"), ("S", "c"))
         listed = session.table("t").group_by("region", "county", keys=list(query.keys))
-        assert query.agg(n=tacet.count()).digest() == listed.agg(n=tacet.count()).digest()
-        assert exact(session, query.agg(n=tacet.count()))["n"] == [1, 1, 1]
+        assert query.agg(n=unacorda.count()).digest() == listed.agg(n=unacorda.count()).digest()
+        assert exact(session, query.agg(n=unacorda.count()))["n"] == [1, 1, 1]
         text = "SELECT region, county AS area, COUNT(*) AS n FROM t GROUP BY region, area"
         with pytest.raises(InvalidParameter, match="column 'area'"):
             session.read_sql(text, keys=regions)
@@ -137,7 +137,7 @@ def test_a_table_goes_to_each_select_of_a_batch_that_has_groups() -> None:
     with opened(ROWS) as session:
         batch = session.evaluate(
             ["SELECT county, COUNT(*) FROM t GROUP BY county", "SELECT COUNT(*) FROM t"],
-            budget=tacet.PureDP("0.5"),
+            budget=unacorda.PureDP("0.5"),
             keys=REGIONS,
         )
     assert [len(release.keys) for release in batch] == [3, 1]
@@ -157,14 +157,14 @@ def test_a_table_goes_to_each_select_of_a_batch_that_has_groups() -> None:
 )
 def test_tables_that_give_no_keys_are_refused(table: Any, words: str) -> None:
     with (
-        opened(ROWS, columns={"region": tacet.Text()}) as session,
-        pytest.raises(TacetError, match=words.replace("(", r"\(").replace(")", r"\)")),
+        opened(ROWS, columns={"region": unacorda.Text()}) as session,
+        pytest.raises(UnacordaError, match=words.replace("(", r"\(").replace(")", r"\)")),
     ):
         session.table("t").group_by("region", "county", keys=table)
 
 
 def test_too_long_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacet.query.key_tables.MOST_KEYS", 2)
+    monkeypatch.setattr("unacorda.query.key_tables.MOST_KEYS", 2)
     with opened(ROWS) as session, pytest.raises(InvalidParameter, match="at most 2 lines"):
         session.table("t").group_by("county", keys=REGIONS)
 
@@ -190,8 +190,8 @@ def test_days_of_pandas_are_dates() -> None:
     days = pd.date_range("2024-01-01", "2024-01-03")
     with opened(pl.DataFrame({"day": [day.date() for day in days], "seen": days})) as session:
         table = session.table("t")
-        query = table.group_by("day", keys=days).agg(n=tacet.count())
-        assert query.keys == tuple((day,) for day in tacet.dates("2024-01-01", "2024-01-03"))
+        query = table.group_by("day", keys=days).agg(n=unacorda.count())
+        assert query.keys == tuple((day,) for day in unacorda.dates("2024-01-01", "2024-01-03"))
         assert exact(session, query)["n"] == [1, 1, 1]
         with pytest.raises(InvalidParameter, match=r"holds timestamps: group by the day, CAST"):
             table.group_by("seen", keys=days)

@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import pytest
 
-from tacet.mechanisms.keys.partitions import PartitionSelection
-from tacet.query.private_keys import hits_of
-from tacet.query.units import Reach
+from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.query.private_keys import hits_of
+from unacorda.query.units import Reach
 
 
 def law(chances: list[Fraction]) -> dict[tuple[bool, ...], Fraction]:

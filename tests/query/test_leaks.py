@@ -18,32 +18,32 @@ import pytest
 from tests.query.exact_answers import exact, opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import (
+import unacorda
+from unacorda.errors import (
     BudgetExceeded,
     EngineFailed,
     SourceChanged,
-    TacetError,
+    UnacordaError,
 )
-from tacet.query.aggregates.answers import Exact
-from tacet.query.aggregates.counted import Counted
-from tacet.query.compile import Statement
-from tacet.query.engines.duckdb import DuckDB
-from tacet.query.engines.protocol import Tallies
-from tacet.query.ranking import Ranking
-from tacet.query.session import Session
-from tacet.query.sqltext import identifier, literal
+from unacorda.query.aggregates.answers import Exact
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.compile import Statement
+from unacorda.query.engines.duckdb import DuckDB
+from unacorda.query.engines.protocol import Tallies
+from unacorda.query.ranking import Ranking
+from unacorda.query.session import Session
+from unacorda.query.sqltext import identifier, literal
 
 SECRET = "Ms Smith, HIV positive"
 FRAME = pl.DataFrame({"id": [1, 2, 3, 3], "x": [1.0, 2.0, 3.0, 4.0], "s": [SECRET, "a", "b", None]})
-PURE = tacet.PureDP
+PURE = unacorda.PureDP
 
 
 def query(session: Session) -> Any:
     return (
         session.table("t")
         .group_by("s", keys=["b", "a"])
-        .agg(n=tacet.count(), x=tacet.sum("x", 0, 10), m=tacet.median("x", 0, 10))
+        .agg(n=unacorda.count(), x=unacorda.sum("x", 0, 10), m=unacorda.median("x", 0, 10))
     )
 
 
@@ -69,7 +69,7 @@ def test_whatever_the_engine_raises_leaves_as_one_constant_sentence(
         raise raised
 
     with opened(FRAME) as session:
-        monkeypatch.setattr("tacet.query.engines.duckdb.tally", fail)
+        monkeypatch.setattr("unacorda.query.engines.duckdb.tally", fail)
         with pytest.raises(EngineFailed) as caught:
             session.evaluate(query(session), budget=PURE(0.25))
         assert session.spent == PURE(0.25)
@@ -83,12 +83,12 @@ def test_too_little_memory_leaves_as_the_same_sentence(tmp_path: Path) -> None:
     """Hundreds of thousands of long ids do not fit into 10 MB; the folder for spilling is gone."""
     path = tmp_path / "t.csv"
     path.write_text("id\n" + "\n".join(f"{i:0200d}" for i in range(100_000)) + "\n")
-    unit = tacet.Person("id", max_rows=1)
+    unit = unacorda.Person("id", max_rows=1)
     with opened(path, unit=unit, memory_limit="10MB", threads=1) as session:
         assert isinstance(session._engine, DuckDB)
         os.rmdir(session._engine._folder)
         Path(session._engine._folder).write_text("no folder: nothing can spill")
-        asked = session.table("t").agg(p=tacet.count_people())
+        asked = session.table("t").agg(p=unacorda.count_people())
         with pytest.raises(EngineFailed) as caught:
             session.evaluate(asked, budget=PURE(0.25))
         assert session.spent == PURE(0.25)
@@ -102,7 +102,7 @@ def test_an_interrupt_stays_an_interrupt_and_stays_spent(monkeypatch: pytest.Mon
         raise KeyboardInterrupt(SECRET)
 
     with opened(FRAME) as session:
-        monkeypatch.setattr("tacet.query.engines.duckdb.tally", interrupt)
+        monkeypatch.setattr("unacorda.query.engines.duckdb.tally", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             session.evaluate(query(session), budget=PURE(0.25))
         assert session.spent == PURE(0.25)
@@ -125,7 +125,7 @@ def test_a_source_that_changes_while_it_is_read_gives_no_answer_and_stays_spent(
     with opened(path) as session:
         monkeypatch.setattr(DuckDB, "run", touching)
         with pytest.raises(SourceChanged, match="changed, replaced or removed") as caught:
-            session.evaluate(session.table("t").agg(n=tacet.count()), budget=PURE(0.25))
+            session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PURE(0.25))
         assert session.spent == PURE(0.25)
         states = [entry.state for entry in session._ledger.entries("session")]
     assert states == ["reserved"]
@@ -160,8 +160,8 @@ def test_no_path_warns_prints_or_logs(
             shown = [str(session.explain(query(session), budget=PURE(0.1)))]
             release = session.evaluate(query(session), budget=PURE(0.1))
             shown += [repr(session), repr(query(session)), *release.provenance]
-            for wrong in (PURE(9), tacet.ZCDP(1), PURE(0)):
-                with pytest.raises(TacetError) as caught:
+            for wrong in (PURE(9), unacorda.ZCDP(1), PURE(0)):
+                with pytest.raises(UnacordaError) as caught:
                     session.evaluate(query(session), budget=wrong)
                 shown += [str(caught.value), repr(caught.value.__dict__)]
             entries = session._ledger.entries("d")
@@ -169,7 +169,7 @@ def test_no_path_warns_prints_or_logs(
     out = capfd.readouterr()
     assert out.out == out.err == ""
     logged = [record.getMessage() for record in caplog.records]
-    assert any("tacet_entries" in text for text in logged)
+    assert any("unacorda_entries" in text for text in logged)
     assert not any("Smith" in text for text in [*shown, *logged])
 
 
@@ -190,7 +190,7 @@ def test_groups_leave_in_the_order_of_their_keys_whatever_was_seen_first() -> No
     orders = set()
     for texts in (["z", "a", "m", None], ["a", "a", None, "z", "m"], []):
         with opened(pl.DataFrame({"s": texts}, schema={"s": pl.String})) as session:
-            asked = session.table("t").group_by("s", keys=keys).agg(n=tacet.count())
+            asked = session.table("t").group_by("s", keys=keys).agg(n=unacorda.count())
             release = session.evaluate(asked, budget=PURE(1))
             orders.add(tuple(row["s"] for row in release.to_dicts()))
             assert len(release.to_dicts()) == len(keys)
@@ -251,8 +251,8 @@ def test_the_folder_for_spilling_is_private_and_goes_with_the_session() -> None:
     folder = Path(forgotten._engine._folder)
     del forgotten
     assert not folder.exists()
-    with pytest.raises(TacetError):
-        opened(FRAME, columns={"nobody": tacet.Text()})
+    with pytest.raises(UnacordaError):
+        opened(FRAME, columns={"nobody": unacorda.Text()})
 
 
 STRANGE = [
@@ -281,21 +281,23 @@ def test_no_name_and_no_value_is_ever_read_as_sql(name: str) -> None:
     frame = pl.DataFrame({name: [name, "other", None], "v": [1.0, 2.0, 4.0]})
     quoted = '"' + name.replace('"', '""') + '"'
     text = "'" + name.replace("'", "''") + "'"
-    unit = tacet.Person(name, max_rows=1)
-    with Session({name: frame}, unit=unit, budget=PURE(1), bits=tacet.SeededBits(1)) as session:
+    unit = unacorda.Person(name, max_rows=1)
+    with Session({name: frame}, unit=unit, budget=PURE(1), bits=unacorda.SeededBits(1)) as session:
         table = session.table(name)
         grouped = table.group_by(name, keys=[name, "nobody", "other"])
         asked = grouped.agg(
-            n=tacet.count(name), v=tacet.sum("v", 0, 10), m=tacet.median("v", 0, 10, steps=2_000)
+            n=unacorda.count(name),
+            v=unacorda.sum("v", 0, 10),
+            m=unacorda.median("v", 0, 10, steps=2_000),
         )
         assert exact(session, asked) == {
             "n": [1, 0, 1],
             "v": [1, 0, 2],
             "m": [{200: 1}, {}, {400: 1}],
         }
-        asked = table.where(f"{quoted} = {text}").agg(n=tacet.count())
+        asked = table.where(f"{quoted} = {text}").agg(n=unacorda.count())
         assert exact(session, asked) == {"n": [1]}
-        asked = table.derive(**{f"{name}2": f"{quoted} || {text}"}).agg(**{name: tacet.count()})
+        asked = table.derive(**{f"{name}2": f"{quoted} || {text}"}).agg(**{name: unacorda.count()})
         release = session.evaluate(asked, budget=PURE(1))
         assert release.columns[0] == name
 

@@ -15,8 +15,8 @@ from tests.query.neighbor_moves import EVERY, moves_of, open_session
 from tests.query.neighbor_tables import REGIONS, Limits, Pairs
 from tests.tiers import mostly_slow
 
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.query.units import Reach
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.query.units import Reach
 
 LIMITS: list[Limits | None] = [
     None,

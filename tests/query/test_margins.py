@@ -20,14 +20,14 @@ from scipy import optimize
 from tests.query.exact_answers import opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacet.query.aggregates.level_shares import level_shares
-from tacet.query.aggregates.tree_noise import TreeNoise
-from tacet.query.allocation import allocate
-from tacet.query.margins import Margins
-from tacet.query.verification import verify
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.query.aggregates.level_shares import level_shares
+from unacorda.query.aggregates.tree_noise import TreeNoise
+from unacorda.query.allocation import allocate
+from unacorda.query.margins import Margins
+from unacorda.query.verification import verify
 
 TREE = (("a", 1), ("b", 1), ("a", 2), ("c", 1), ("c", 2), ("c", 3))
 PINNED = {
@@ -82,9 +82,9 @@ COUNTIES = [(r, f"{r}{n}") for r in "AB" for n in range(7)]
     "budget", [PureDP(1), ZCDP("0.1"), GDP("0.5"), ApproxDP(1, "1e-6")], ids=str
 )
 def test_a_rollup_adds_up_and_is_verified(budget: Any) -> None:
-    with opened(table(), unit=tacet.Person("id", max_rows=4), budget=budget) as session:
+    with opened(table(), unit=unacorda.Person("id", max_rows=4), budget=budget) as session:
         query = session.table("t").group_by("region", "county", keys=COUNTIES, margins="rollup")
-        asked = query.agg(n=tacet.count(), s=tacet.sum("x", 0, 2))
+        asked = query.agg(n=unacorda.count(), s=unacorda.sum("x", 0, 2))
         release = session.evaluate(asked, budget=budget)
         assert "add up" in str(session.explain(asked, budget=budget))
     rows = release.to_dicts()
@@ -103,9 +103,9 @@ def test_a_rollup_adds_up_and_is_verified(budget: Any) -> None:
 
 def test_a_cube_adds_up_in_every_direction() -> None:
     keys = {"region": ["A", "B"], "x": [0, 1, 2], "y": range(5)}
-    with opened(table(), unit=tacet.Person("id", max_rows=4), budget=ZCDP(1)) as session:
+    with opened(table(), unit=unacorda.Person("id", max_rows=4), budget=ZCDP(1)) as session:
         query = session.table("t").group_by("region", "x", "y", keys=keys, margins="cube")
-        release = session.evaluate(query.agg(n=tacet.count()), budget=ZCDP(1))
+        release = session.evaluate(query.agg(n=unacorda.count()), budget=ZCDP(1))
     found = dict(zip(release.keys, release.answers["n"].values, strict=True))
     assert len(found) == (1 + 2) * (1 + 3) * (1 + 5)
     for region, x in itertools.product(("A", "B"), range(3)):
@@ -123,9 +123,9 @@ def test_the_error_promised_is_the_error_measured() -> None:
     """400 releases: a variance within 30% of the promised one at every level (z > 5)."""
     keys = {"region": ["A", "B"], "x": [0, 1, 2]}
     frame, budget = table(), ZCDP("0.1")
-    with opened(frame, unit=tacet.Row(), budget=ZCDP(1000)) as session:
+    with opened(frame, unit=unacorda.Row(), budget=ZCDP(1000)) as session:
         query = session.table("t").group_by("region", "x", keys=keys, margins="cube")
-        asked = query.agg(n=tacet.count())
+        asked = query.agg(n=unacorda.count())
         cells = [
             frame.filter((pl.col("region") == region) & (pl.col("x") == x)).height
             for region, x in asked.keys
@@ -150,7 +150,7 @@ def of_levels(
     """Variances of every level, and where each is asked alone with an equal part of the budget."""
     columns = [f"c{n}" for n in range(len(keys[0]))]
     frame = pl.DataFrame({column: [0] for column in columns} | {"id": [0], "x": [0.0]})
-    unit = tacet.Person("id", max_rows=6, max_groups=2)
+    unit = unacorda.Person("id", max_rows=6, max_groups=2)
     with opened(frame, unit=unit, budget=budget) as session:
         query = session.table("t").group_by(
             *columns, keys=list(keys), margins=name, level_weights=weights
@@ -198,7 +198,7 @@ def test_no_level_errs_more_than_asked_alone_and_all_together_much_less(
     name: Any, keys: Any, gain: float, laplace_gain: float, budget: Any
 ) -> None:
     """Against as many questions, one for each level, with equal parts of the same budget."""
-    found, alone, levels = of_levels(name, keys, budget, asks=tacet.count())
+    found, alone, levels = of_levels(name, keys, budget, asks=unacorda.count())
     ratios = np.array([level.mean() for level in found]) / alone
     assert ratios.max() <= 1 + 1e-8, ratios
     sizes = np.array([len(nodes) for nodes in levels.nodes])
@@ -224,7 +224,7 @@ def test_under_normal_noise_nothing_linear_is_better_in_the_finest_level(
     name: Any, keys: Any
 ) -> None:
     """The bounds of docs/proofs/margins.md, which hold for all linear unbiased answers."""
-    found, alone, levels = of_levels(name, keys, GDP("0.3"), asks=tacet.count())
+    found, alone, levels = of_levels(name, keys, GDP("0.3"), asks=unacorda.count())
     nodes = [len(part) for part in levels.nodes]
     if name == "rollup":
         fans = [below / above for above, below in itertools.pairwise(nodes)]
@@ -250,7 +250,9 @@ def test_under_normal_noise_nothing_linear_is_better_in_the_finest_level(
 )
 def test_overall_is_the_least_error_of_all_linear_answers(name: Any, keys: Any) -> None:
     """Under normal noise it is the bound of Cauchy and Schwarz in docs/proofs/margins.md."""
-    found, alone, levels = of_levels(name, keys, GDP("0.1"), asks=tacet.count(), weights="overall")
+    found, alone, levels = of_levels(
+        name, keys, GDP("0.1"), asks=unacorda.count(), weights="overall"
+    )
     nodes = np.array([len(part) for part in levels.nodes], dtype=float)
     ratios = np.array([part.mean() for part in found]) / alone
     whole, cells = float(ratios @ nodes / nodes.sum()), nodes[-1]
@@ -352,11 +354,11 @@ def test_weights_of_levels_are_honoured_and_recorded(budget: Any) -> None:
         query = start.group_by(
             "region", "county", keys=COUNTIES, margins="rollup", level_weights=[1, "0.5", 8.5]
         )
-        asked = query.agg(n=tacet.count())
+        asked = query.agg(n=unacorda.count())
         noise: Any = allocate(asked, budget).noises["n"]
         release = session.evaluate(asked, budget=budget)
     single = [
-        allocate(start.agg(n=tacet.count()), budget * Fraction(part)).noises["n"]
+        allocate(start.agg(n=unacorda.count()), budget * Fraction(part)).noises["n"]
         for part in ("0.1", "0.05", "0.85")
     ]
     assert [one.mechanism for one in noise.levels] == [one.mechanism for one in single]  # type: ignore[attr-defined]
@@ -398,7 +400,7 @@ def test_no_shares_are_chosen_for_keys_that_are_not_known() -> None:
         pytest.raises(InvalidParameter, match="not known"),
     ):
         session.table("t").group_by(
-            "region", keys=tacet.private_keys(), margins="rollup", level_weights="overall"
+            "region", keys=unacorda.private_keys(), margins="rollup", level_weights="overall"
         )
 
 
@@ -410,12 +412,12 @@ def test_what_does_not_add_up_is_refused() -> None:
         with pytest.raises(InvalidParameter, match="mapping"):
             start.group_by("region", "county", keys=COUNTIES, margins="cube")
         with pytest.raises(InvalidParameter, match=r"one column at most.*no full table"):
-            start.group_by("region", "x", keys=tacet.private_keys(), margins="cube")
+            start.group_by("region", "x", keys=unacorda.private_keys(), margins="cube")
         query = start.group_by("region", keys=["A", "B"], margins="rollup")
-        for aggregate in (tacet.mean("x", 0, 2), tacet.count_people(), tacet.sum("x")):
-            if isinstance(session.unit, tacet.Row) and aggregate == tacet.count_people():
+        for aggregate in (unacorda.mean("x", 0, 2), unacorda.count_people(), unacorda.sum("x")):
+            if isinstance(session.unit, unacorda.Row) and aggregate == unacorda.count_people():
                 continue  # a row is in one group
             with pytest.raises(InvalidParameter, match="add up"):
                 query.agg(n=aggregate)
         with pytest.raises(InvalidParameter, match="margin"):
-            query.agg(margin=tacet.count())
+            query.agg(margin=unacorda.count())

@@ -14,11 +14,11 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacet.query.allocation import allocate
-from tacet.query.verification import verify
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.query.allocation import allocate
+from unacorda.query.verification import verify
 
 LINES = [(n, "NS"[n % 2], f"{'NS'[n % 2]}{n % 6}", n % 3) for n in range(1_200)]
 LINES += [(5_000, "N", "rare", 0), (5_001, "W", "rarer", 1)]
@@ -26,16 +26,16 @@ TABLE = pl.DataFrame(LINES, schema=["id", "region", "county", "x"], orient="row"
 BUDGETS = [ApproxDP(4, "1e-6"), ZCDP(1, "1e-6"), GDP(1, "1e-6")]
 
 
-def asked(session: tacet.Session, *columns: str, **options: Any) -> Any:
+def asked(session: unacorda.Session, *columns: str, **options: Any) -> Any:
     query = session.table("t").group_by(*columns, **options)
-    return query.agg(n=tacet.count(), s=tacet.sum("x", 0, 2))
+    return query.agg(n=unacorda.count(), s=unacorda.sum("x", 0, 2))
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_a_rollup_over_found_keys_adds_up_and_is_verified(budget: Any) -> None:
-    unit = tacet.Person("id", max_rows=1)
+    unit = unacorda.Person("id", max_rows=1)
     with opened(TABLE, unit=unit, budget=budget) as session:
-        query = asked(session, "region", "county", keys=tacet.private_keys(), margins="rollup")
+        query = asked(session, "region", "county", keys=unacorda.private_keys(), margins="rollup")
         told = session.explain(query, budget=budget)
         release = session.evaluate(query, budget=budget)
     assert "Sums are those over the keys that are found" in str(told)
@@ -57,8 +57,8 @@ def test_a_rollup_over_found_keys_adds_up_and_is_verified(budget: Any) -> None:
 
 def test_a_cube_of_found_and_listed_keys_adds_up_in_every_direction() -> None:
     budget = ApproxDP(4, "1e-6")
-    keys = {"x": [0, 1, 2], "county": tacet.private_keys()}
-    with opened(TABLE, unit=tacet.Person("id", max_rows=1), budget=budget) as session:
+    keys = {"x": [0, 1, 2], "county": unacorda.private_keys()}
+    with opened(TABLE, unit=unacorda.Person("id", max_rows=1), budget=budget) as session:
         weights = [1, 1, 2, 4]
         query = asked(session, "x", "county", keys=keys, margins="cube", level_weights=weights)
         release = session.evaluate(query, budget=budget)
@@ -78,10 +78,10 @@ def test_a_cube_of_found_and_listed_keys_adds_up_in_every_direction() -> None:
 @pytest.mark.parametrize("margins", ["rollup", "cube"])
 def test_standard_errors_of_every_level_are_computed_again(margins: Any, keys: Any) -> None:
     """Any one of them altered is found; lines that HAVING leaves out are no fault."""
-    counties = tacet.private_keys() if keys == "found" else ["N0", "S1", "N4"]
+    counties = unacorda.private_keys() if keys == "found" else ["N0", "S1", "N4"]
     given = {"x": [0, 1], "county": counties}
     budget = ApproxDP(4, "1e-6")
-    with opened(TABLE, unit=tacet.Person("id", max_rows=1), budget=budget * 2) as session:
+    with opened(TABLE, unit=unacorda.Person("id", max_rows=1), budget=budget * 2) as session:
         query = asked(session, "x", "county", keys=given, margins=margins)
         stated = json.loads(session.evaluate(query, budget=budget).to_json())
         most = int(np.median([row["n"] for row in stated["rows"]])) + 50
@@ -116,21 +116,21 @@ def test_standard_errors_of_every_level_are_computed_again(margins: Any, keys: A
 @pytest.mark.parametrize("margins", ["rollup", "cube"])
 def test_where_no_key_is_found_there_are_no_lines(margins: Any) -> None:
     budget = ApproxDP("0.01", "1e-9")
-    with opened(TABLE.head(3), unit=tacet.Person("id", max_rows=1), budget=budget) as session:
-        query = asked(session, "county", keys=tacet.private_keys(), margins=margins)
+    with opened(TABLE.head(3), unit=unacorda.Person("id", max_rows=1), budget=budget) as session:
+        query = asked(session, "county", keys=unacorda.private_keys(), margins=margins)
         release = session.evaluate(query, budget=budget)
     assert release.to_dicts() == []
     assert verify(release.to_json()).holds
 
 
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
 @pytest.mark.parametrize("limits", [{"max_rows": 1}, {"max_groups": 1, "max_rows_per_group": 3}])
 def test_people_of_one_group_each_add_up(limits: Any, neighbors: Any) -> None:
-    unit = tacet.Person("id", **limits, neighbors=neighbors)
+    unit = unacorda.Person("id", **limits, neighbors=neighbors)
     counties = sorted({(r, c) for _, r, c, _ in LINES})
     with opened(TABLE, unit=unit, budget=ZCDP(9)) as session:
         start = session.table("t").group_by("region", "county", keys=counties, margins="rollup")
-        release = session.evaluate(start.agg(p=tacet.count_people()), budget=ZCDP(9))
+        release = session.evaluate(start.agg(p=unacorda.count_people()), budget=ZCDP(9))
     values = release.answers["p"].values
     errors = [e for e in release.answers["p"].standard_errors if e is not None]
     truth = [1_202, 601, 600, 1]
@@ -138,15 +138,15 @@ def test_people_of_one_group_each_add_up(limits: Any, neighbors: Any) -> None:
     assert math.isclose(values[0], sum(values[1:4]), abs_tol=1e-6)
 
 
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
 def test_no_neighbour_moves_people_of_a_level_further_than_told(neighbors: Any) -> None:
     """Whoever comes, goes or is another, in whichever of the cells: every level, both norms."""
     cells = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
-    unit = tacet.Person("id", max_groups=1, max_rows_per_group=2, neighbors=neighbors)
+    unit = unacorda.Person("id", max_groups=1, max_rows_per_group=2, neighbors=neighbors)
     frame = pl.DataFrame({"id": [0], "r": ["a"], "c": [1]})
     with opened(frame, unit=unit, budget=PureDP(1)) as session:
         start = session.table("t").group_by("r", "c", keys=cells, margins="rollup")
-        query = start.agg(p=tacet.count_people())
+        query = start.agg(p=unacorda.count_people())
     of, margins = query.aggregates["p"].of, query.aggregates["p"].margins  # type: ignore[attr-defined]
     noise: Any = allocate(query, PureDP(1)).noises["p"]
     base = [3, 1, 0, 2]
@@ -154,7 +154,7 @@ def test_no_neighbour_moves_people_of_a_level_further_than_told(neighbors: Any) 
     for gone in (None, 0, 1, 2, 3):
         for come in (None, 0, 1, 2, 3):
             one = (gone is None) != (come is None)
-            if one is not (neighbors is tacet.AddRemove) or gone is come is None:
+            if one is not (neighbors is unacorda.AddRemove) or gone is come is None:
                 continue
             other = list(base)
             for cell, change in ((gone, -1), (come, 1)):
@@ -163,16 +163,16 @@ def test_no_neighbour_moves_people_of_a_level_further_than_told(neighbors: Any) 
             pairs = zip(margins.sums(base), margins.sums(other), strict=True)
             moved = [sum(abs(x - y) for x, y in zip(*pair, strict=True)) for pair in pairs]
             worst = [max(x, y) for x, y in zip(worst, moved, strict=True)]
-    assert isinstance(of, type(tacet.count_people()))
+    assert isinstance(of, type(unacorda.count_people()))
     # Pure DP: a level's epsilon is what it moves by over its scale; all together are the budget.
     scales = [float(level.mechanism.scale) for level in noise.levels]
     assert sum(moved / scale for moved, scale in zip(worst, scales, strict=True)) <= 1 + 1e-9
 
 
 def test_people_who_may_be_in_several_groups_are_refused_with_what_to_do() -> None:
-    unit = tacet.Person("id", max_rows=3)
+    unit = unacorda.Person("id", max_rows=3)
     with opened(TABLE, unit=unit, budget=PureDP(1)) as session:
         start = session.table("t").group_by("region", keys=["N", "S"], margins="rollup")
         with pytest.raises(InvalidParameter, match=r"2 groups.*max_groups=1.*evaluate\(\[") as e:
-            start.agg(p=tacet.count_people())
+            start.agg(p=unacorda.count_people())
     assert "do not add up" in str(e.value)

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.query.allocation import allocate
+import unacorda
+from unacorda.query.allocation import allocate
 
 EVEN = list(itertools.product("ab", (1, 2)))
 UNEVEN = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]
@@ -37,7 +37,7 @@ def placements(cells: int, limits: dict[str, int]) -> list[tuple[int, ...]]:
     ]
 
 
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne], ids=str)
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne], ids=str)
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("shape", mostly_slow(["rollup", "cube", "uneven"]))
 def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
@@ -45,18 +45,18 @@ def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
 ) -> None:
     keys = UNEVEN if shape == "uneven" else EVEN
     frame = pd.DataFrame({"id": [0], "r": ["a"], "c": [1], "x": [1]})
-    account = tacet.ZCDP(9)
+    account = unacorda.ZCDP(9)
     told: dict[Any, list[float]] = {}
-    with tacet.Session(
-        {"t": frame}, unit=tacet.Person("id", **limits, neighbors=neighbors), budget=account
+    with unacorda.Session(
+        {"t": frame}, unit=unacorda.Person("id", **limits, neighbors=neighbors), budget=account
     ) as session:
         given: Any = {"r": ["a", "b"], "c": [1, 2]} if shape == "cube" else keys
         margins: Any = "cube" if shape == "cube" else "rollup"
         start = session.table("t").group_by("r", "c", keys=given, margins=margins)
-        query: Any = start.agg(n=tacet.count(), s=tacet.sum("x", 0, 2))
-        for budget in (tacet.PureDP(1), tacet.ZCDP(1)):
+        query: Any = start.agg(n=unacorda.count(), s=unacorda.sum("x", 0, 2))
+        for budget in (unacorda.PureDP(1), unacorda.ZCDP(1)):
             noises: Any = allocate(query, budget).noises
-            norm = "l1_sensitivity" if isinstance(budget, tacet.PureDP) else "l2_sensitivity"
+            norm = "l1_sensitivity" if isinstance(budget, unacorda.PureDP) else "l2_sensitivity"
             told[type(budget)] = [float(getattr(n.mechanism, norm)) for n in noises["n"].levels]
             doubled = [float(getattr(n.mechanism, norm)) for n in noises["s"].levels]
             assert doubled == pytest.approx([2 * one for one in told[type(budget)]])
@@ -66,7 +66,7 @@ def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
         for rows in placements(len(keys), limits)
     ]
     ends = list(itertools.accumulate(map(len, levels.nodes), initial=0))
-    pairs = itertools.product(sums, sums if neighbors is tacet.ReplaceOne else [[0] * ends[-1]])
+    pairs = itertools.product(sums, sums if neighbors is unacorda.ReplaceOne else [[0] * ends[-1]])
     worst = [[0.0, 0.0] for _ in levels.levels]
     for one, other in pairs:
         moved = [abs(a - b) for a, b in zip(one, other, strict=True)]
@@ -74,10 +74,10 @@ def test_no_neighbour_moves_a_level_further_than_told_and_one_as_far(
             own = moved[low:high]
             worst[level][0] = max(worst[level][0], sum(own))
             worst[level][1] = max(worst[level][1], math.sqrt(sum(n * n for n in own)))
-    for number, kind in enumerate((tacet.PureDP, tacet.ZCDP)):
+    for number, kind in enumerate((unacorda.PureDP, unacorda.ZCDP)):
         for found, most in zip(worst, told[kind], strict=True):
             assert found[number] <= most * (1 + 1e-12)
-            if shape != "uneven" and neighbors is tacet.AddRemove:
+            if shape != "uneven" and neighbors is unacorda.AddRemove:
                 assert found[number] == pytest.approx(most)
 
 
@@ -85,13 +85,13 @@ def test_where_groups_hold_few_rows_the_finest_level_errs_by_less() -> None:
     """One row in each of five groups moves it by the root of 5, not by 5."""
     keys = [(a, 10 * a + b) for a in range(10) for b in range(10)]
     frame = pd.DataFrame({"id": [0], "r": [0], "c": [1]})
-    unit = tacet.Person("id", max_groups=5, max_rows_per_group=1)
-    with tacet.Session({"t": frame}, unit=unit, budget=tacet.ZCDP(9)) as session:
+    unit = unacorda.Person("id", max_groups=5, max_rows_per_group=1)
+    with unacorda.Session({"t": frame}, unit=unit, budget=unacorda.ZCDP(9)) as session:
         table = session.table("t")
-        rollup = table.group_by("r", "c", keys=keys, margins="rollup").agg(n=tacet.count())
-        told = session.explain(rollup, budget=tacet.ZCDP("0.1"))
-        alone = table.group_by("r", "c", keys=keys).agg(n=tacet.count())
-        apart = session.explain(alone, budget=tacet.ZCDP("0.1") / 3).standard_error("n")
+        rollup = table.group_by("r", "c", keys=keys, margins="rollup").agg(n=unacorda.count())
+        told = session.explain(rollup, budget=unacorda.ZCDP("0.1"))
+        alone = table.group_by("r", "c", keys=keys).agg(n=unacorda.count())
+        apart = session.explain(alone, budget=unacorda.ZCDP("0.1") / 3).standard_error("n")
         finest = told.standard_error("n", "r, c")
     assert apart is not None
     assert finest is not None

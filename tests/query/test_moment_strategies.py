@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from mpmath import exp, mpf, sqrt
 
-from tacet.query.aggregates.regions import noise_quantile
-from tacet.query.aggregates.strategies import CROSSED, PAIRED, SQUARED, Strategy
-from tacet.query.units import Reach
+from unacorda.query.aggregates.regions import noise_quantile
+from unacorda.query.aggregates.strategies import CROSSED, PAIRED, SQUARED, Strategy
+from unacorda.query.units import Reach
 
 SIZE = 40  # of the grid on [-1, 1] by which rows are tried
 

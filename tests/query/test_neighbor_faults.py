@@ -25,15 +25,15 @@ from tests.query.neighbor_tables import (
     make_pairs,
 )
 
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from tacet.query import bounding
-from tacet.query import compile as compiler
-from tacet.query.aggregates import chains, cutting, distinct, quantiles, ranks, splits
-from tacet.query.aggregates.sums import Clamp
-from tacet.query.bounding import bound_rows
-from tacet.query.sensitivity import Sensitivity, of_counts, of_ranks
-from tacet.query.sqltext import double
-from tacet.query.units import Person, Reach
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.query import bounding
+from unacorda.query import compile as compiler
+from unacorda.query.aggregates import chains, cutting, distinct, quantiles, ranks, splits
+from unacorda.query.aggregates.sums import Clamp
+from unacorda.query.bounding import bound_rows
+from unacorda.query.sensitivity import Sensitivity, of_counts, of_ranks
+from unacorda.query.sqltext import double
+from unacorda.query.units import Person, Reach
 
 
 def _one_row_too_many(patch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def _one_row_too_many(patch: pytest.MonkeyPatch) -> None:
         more = Person(unit.id, max_rows=unit.max_rows + 1, neighbors=unit.neighbors)
         return right(rows, unit=more, salt=salt, **given)
 
-    patch.setattr("tacet.query.compile.bound_rows", wrong)
+    patch.setattr("unacorda.query.compile.bound_rows", wrong)
 
 
 def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
         each = Person(unit.id, max_groups=1_000, max_rows_per_group=unit.max_rows)
         return right(rows, unit=each, salt=salt, **given)
 
-    patch.setattr("tacet.query.compile.bound_rows", wrong)
+    patch.setattr("unacorda.query.compile.bound_rows", wrong)
 
 
 def _groups_not_bound(patch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def _rounding_after_clamping(patch: pytest.MonkeyPatch) -> None:
         inside = f"greatest(least({value}, 2.5e0), {double(-0.25)})"
         return f"CASE WHEN {value} IS NOT NULL THEN CAST(round({inside}) AS BIGINT) END"
 
-    patch.setattr("tacet.query.aggregates.sums.grid_unit", lambda *_, **__: 0)
+    patch.setattr("unacorda.query.aggregates.sums.grid_unit", lambda *_, **__: 0)
     patch.setattr(Clamp, "sql", wrong)
 
 
@@ -217,7 +217,7 @@ def test_planted_couplings_of_people_are_found(
         assert was in text
         return text.replace(was, becomes)
 
-    monkeypatch.setattr("tacet.query.compile.bound_rows", wrong)
+    monkeypatch.setattr("unacorda.query.compile.bound_rows", wrong)
     before, after = rows_of_others("three rows", AddRemove)
     assert before != after
 
@@ -228,6 +228,6 @@ def test_a_choice_that_is_drawn_anew_is_found(monkeypatch: pytest.MonkeyPatch) -
     def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
         return right(rows, unit=unit, salt=next(salts), **given)
 
-    monkeypatch.setattr("tacet.query.compile.bound_rows", wrong)
+    monkeypatch.setattr("unacorda.query.compile.bound_rows", wrong)
     before, after = rows_of_others("three rows", AddRemove)
     assert before != after

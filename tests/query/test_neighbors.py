@@ -28,8 +28,8 @@ from tests.query.neighbor_tables import (
 )
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+import unacorda
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 QUICK = {"all limits"}
 
@@ -90,7 +90,7 @@ def test_one_small_table_asked_alone(name: str, tmp_path: Path) -> None:
                 for side, table in tables.items()
             }
         unit = unit_of(pairs.ids, limits=limits, neighbors=neighbors)
-        with tacet.Session(dict(tables), unit=unit, budget=tacet.PureDP(1)) as session:
+        with unacorda.Session(dict(tables), unit=unit, budget=unacorda.PureDP(1)) as session:
             for grouped in (False, True):
                 moves = moves_of(
                     session,

@@ -11,41 +11,41 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.errors import InvalidParameter
-from tacet.query.explanation import Explanation
+import unacorda
+from unacorda import PureDP
+from unacorda.errors import InvalidParameter
+from unacorda.query.explanation import Explanation
 
 FRAME = pd.DataFrame({"id": [1, 1, 2, 3], "age": [30, 30, 41, 62], "sex": list("FFMF")})
 ACCOUNTS: dict[str, tuple[Any, Any]] = {
     "PureDP": (PureDP(9), PureDP(1)),
-    "ZCDP": (tacet.ZCDP(9, 0.1), tacet.ZCDP("1/2", 1e-9)),
-    "GDP": (tacet.GDP(9), tacet.GDP(1)),
-    "ApproxDP": (tacet.ApproxDP(9, 0.1), tacet.ApproxDP(1, 1e-6)),
-    "RenyiDP": (tacet.RenyiDP(8, 9), tacet.RenyiDP(8, 1)),
+    "ZCDP": (unacorda.ZCDP(9, 0.1), unacorda.ZCDP("1/2", 1e-9)),
+    "GDP": (unacorda.GDP(9), unacorda.GDP(1)),
+    "ApproxDP": (unacorda.ApproxDP(9, 0.1), unacorda.ApproxDP(1, 1e-6)),
+    "RenyiDP": (unacorda.RenyiDP(8, 9), unacorda.RenyiDP(8, 1)),
 }
 
 
-def opened(unit: Any, account: Any = None) -> tacet.Session:
-    return tacet.Session({"t": FRAME}, unit=unit, budget=account or PureDP(9))
+def opened(unit: Any, account: Any = None) -> unacorda.Session:
+    return unacorda.Session({"t": FRAME}, unit=unit, budget=account or PureDP(9))
 
 
 @pytest.fixture
-def session() -> Iterator[tacet.Session]:
-    with opened(tacet.Person("id", max_rows=4)) as made:
+def session() -> Iterator[unacorda.Session]:
+    with opened(unacorda.Person("id", max_rows=4)) as made:
         yield made
 
 
-def question(session: tacet.Session) -> Any:
+def question(session: unacorda.Session) -> Any:
     return (
         session.table("t")
         .group_by("sex", keys=["F", "M"])
         .agg(
-            n=tacet.count(),
-            total=tacet.sum("age", 0, 50),
-            mean=tacet.mean("age", 0, 100),
-            mid=tacet.median("age", 0, 100),
-            top=tacet.max("age", 0, 100),
+            n=unacorda.count(),
+            total=unacorda.sum("age", 0, 50),
+            mean=unacorda.mean("age", 0, 100),
+            mid=unacorda.median("age", 0, 100),
+            top=unacorda.max("age", 0, 100),
         )
     )
 
@@ -54,7 +54,7 @@ def question(session: tacet.Session) -> Any:
 @pytest.mark.parametrize("name", ACCOUNTS)
 def test_the_table_says_what_each_budget_would_promise(name: str) -> None:
     account, request = ACCOUNTS[name]
-    with opened(tacet.Person("id", max_rows=4), account) as session:
+    with opened(unacorda.Person("id", max_rows=4), account) as session:
         query = question(session)
         found = session.explain(query, budget=request).outlook.budgets
         assert len(found) == 4
@@ -81,13 +81,13 @@ def test_the_table_says_what_each_budget_would_promise(name: str) -> None:
 
 def test_half_a_limit_errs_as_a_session_with_half_of_it() -> None:
     limits = {"max_rows": 9, "max_groups": 2, "max_rows_per_group": 6}
-    with opened(tacet.Person("id", **limits)) as session:  # type: ignore[arg-type]
+    with opened(unacorda.Person("id", **limits)) as session:  # type: ignore[arg-type]
         now = session.explain(question(session), budget=PureDP(1))
     assert {one.limit for one in now.outlook.limits} == set(limits)
     for one in now.outlook.limits:
         assert (one.now, one.then) == (limits[one.limit], limits[one.limit] // 2)
         other = limits | {one.limit: one.then}
-        with opened(tacet.Person("id", **other)) as session:
+        with opened(unacorda.Person("id", **other)) as session:
             then = session.explain(question(session), budget=PureDP(1))
         for name in ("n", "total"):
             times = (then.standard_error(name) or 0) / (now.standard_error(name) or 1)
@@ -98,21 +98,21 @@ def test_half_a_limit_errs_as_a_session_with_half_of_it() -> None:
 
 
 def test_nobody_who_protects_rows_is_told_of_limits() -> None:
-    with opened(tacet.Row()) as session:
+    with opened(unacorda.Row()) as session:
         found = session.explain(question(session), budget=PureDP(1))
         assert found.outlook.limits == ()
-    with opened(tacet.Person("id", max_rows=1)) as session:
+    with opened(unacorda.Person("id", max_rows=1)) as session:
         assert session.explain(question(session), budget=PureDP(1)).outlook.limits == ()
 
 
-def cuts(session: tacet.Session, **assumed: Any) -> str:
-    assume = tacet.Assume(rows=100, **assumed)
+def cuts(session: unacorda.Session, **assumed: Any) -> str:
+    assume = unacorda.Assume(rows=100, **assumed)
     return " | ".join(
         session.explain(question(session), budget=PureDP(1), assuming=assume).outlook.cuts
     )
 
 
-def test_what_bounds_would_cut_is_counted(session: tacet.Session) -> None:
+def test_what_bounds_would_cut_is_counted(session: unacorda.Session) -> None:
     said = cuts(session, rows_per_person=[1, 2, 4, 5, 8], values={"age": [20, 40, 60, 120]})
     # 5 of 20 rows go: 1 of 5 and 4 of 8; two of five people have more than four.
     assert "rows per person: 25% of the rows go, of 40% of the people" in said
@@ -121,25 +121,25 @@ def test_what_bounds_would_cut_is_counted(session: tacet.Session) -> None:
     assert "mean: 25% of the values of age are clamped to [0, 100]" in said
     assert "moves their mean by -5" in said
     assert cuts(session) == ""
-    with opened(tacet.Person("id", max_groups=5, max_rows_per_group=2)) as other:
+    with opened(unacorda.Person("id", max_groups=5, max_rows_per_group=2)) as other:
         # Both keys, two rows in each: at most four rows.
         assert "at least 25% of the rows go" in cuts(other, rows_per_person=[1, 2, 4, 5, 8])
 
 
-def test_the_noise_stands_beside_the_range(session: tacet.Session) -> None:
+def test_the_noise_stands_beside_the_range(session: unacorda.Session) -> None:
     found = session.explain(question(session), budget=PureDP(1))
     error = found.standard_error("total")
     assert error is not None
     assert found.beside == {
         "total": f"noise beside the range of one value, 0 to 50: {error / 50:,.0f} times as wide"
     }
-    assume = tacet.Assume(rows=10**6, values={"age": [50]})
+    assume = unacorda.Assume(rows=10**6, values={"age": [50]})
     found = session.explain(question(session), budget=PureDP(1), assuming=assume)
     assert f"{found.standard_error('mean'):.3g}% of it" in found.beside["mean"]
     assert found.beside["mean"] in str(found)
 
 
-def test_an_outlook_is_plain_values_and_lines(session: tacet.Session) -> None:
+def test_an_outlook_is_plain_values_and_lines(session: unacorda.Session) -> None:
     found: Explanation = session.explain(question(session), budget=PureDP(1))
     plain = json.loads(json.dumps(found.to_dict()))["outlook"]
     assert [line["budget"] for line in plain["budgets"]] == [
@@ -157,4 +157,4 @@ def test_an_outlook_is_plain_values_and_lines(session: tacet.Session) -> None:
 )
 def test_rows_per_person_that_are_none_are_refused(rows: Any) -> None:
     with pytest.raises(InvalidParameter, match="rows_per_person"):
-        tacet.Assume(rows=5, rows_per_person=rows)
+        unacorda.Assume(rows=5, rows_per_person=rows)

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tacet
-from tacet import inference
-from tacet.inference.losses import Huber
-from tacet.query.parameters import stated
+import unacorda
+from unacorda import inference
+from unacorda.inference.losses import Huber
+from unacorda.query.parameters import stated
 
 
 class Plain:
@@ -57,8 +57,8 @@ MADE: list[Any] = [
     {"a": 1},
     np.array([1.0, 2.0]),
     np.array([1, 2]),
-    tacet.GDP(1),
-    tacet.GDP(2),
+    unacorda.GDP(1),
+    unacorda.GDP(2),
     Huber(1.0),
     Huber(2.0),
     Plain(1),
@@ -66,11 +66,11 @@ MADE: list[Any] = [
     Slotted(1),
     print,
     math.exp,
-    inference.LinearRegression(budget=tacet.GDP(1)),
-    inference.LinearRegression(budget=tacet.GDP(1), feature_bounds=([0.0] * 900, [1.0] * 900)),
-    inference.LinearRegression(budget=tacet.GDP(1), feature_bounds=([0.0] * 900, [2.0] * 900)),
-    inference.MEstimator(loss=lossy(1), budget=tacet.GDP(1)),
-    inference.MEstimator(loss=lossy(2), budget=tacet.GDP(1)),
+    inference.LinearRegression(budget=unacorda.GDP(1)),
+    inference.LinearRegression(budget=unacorda.GDP(1), feature_bounds=([0.0] * 900, [1.0] * 900)),
+    inference.LinearRegression(budget=unacorda.GDP(1), feature_bounds=([0.0] * 900, [2.0] * 900)),
+    inference.MEstimator(loss=lossy(1), budget=unacorda.GDP(1)),
+    inference.MEstimator(loss=lossy(2), budget=unacorda.GDP(1)),
 ]
 
 
@@ -82,7 +82,9 @@ def test_different_parameters_are_told_apart() -> None:
 
 @pytest.mark.parametrize("held", [1, [1, "a"], Slotted(2), {"x": (1.5, None)}])
 def test_equal_ones_are_told_alike(held: object) -> None:
-    first, second = (inference.MEstimator(loss=lossy(held), budget=tacet.GDP(1)) for _ in range(2))
+    first, second = (
+        inference.MEstimator(loss=lossy(held), budget=unacorda.GDP(1)) for _ in range(2)
+    )
     assert first.loss is not second.loss
     assert told(first) == told(second)
 
@@ -97,11 +99,11 @@ def test_the_ledger_notes_the_same_digest_for_the_same_fit() -> None:
     table = {"x": np.linspace(0, 1, 20), "y": np.zeros(20)}
     digests = []
     for loss in (Spoken(1.0), Spoken(1.0), Spoken(2.0)):
-        with tacet.Session(
-            {"t": pa.table(table)}, unit=tacet.Row(), budget=tacet.GDP(1)
+        with unacorda.Session(
+            {"t": pa.table(table)}, unit=unacorda.Row(), budget=unacorda.GDP(1)
         ) as session:
-            model = inference.MEstimator(loss=loss, budget=tacet.GDP(1), feature_bounds=(0, 1))
-            with pytest.raises(tacet.errors.InvalidParameter, match="times as large"):
+            model = inference.MEstimator(loss=loss, budget=unacorda.GDP(1), feature_bounds=(0, 1))
+            with pytest.raises(unacorda.errors.InvalidParameter, match="times as large"):
                 session.fit(model, "t", features=["x"], target="y")
             (entry, *_) = session._ledger.entries(session._dataset)
             digests.append(entry.plan_digest)

@@ -7,17 +7,17 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-import tacet
-from tacet.errors import InvalidParameter
+import unacorda
+from unacorda.errors import InvalidParameter
 
 
-def _session() -> tacet.Session:
+def _session() -> unacorda.Session:
     table = pd.DataFrame({"id": [1, 2], "city": ["A", "B"], "adult": [True, False], "n": [1, 2]})
-    return tacet.Session(
+    return unacorda.Session(
         {"t": table},
-        unit=tacet.Person("id", max_rows=1),
-        budget=tacet.PureDP(1),
-        columns={"city": tacet.Categories(["A", "B"])},
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.PureDP(1),
+        columns={"city": unacorda.Categories(["A", "B"])},
     )
 
 

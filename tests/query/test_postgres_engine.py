@@ -20,18 +20,18 @@ from tests.postgres_server import Server, server
 from tests.query.engines_alike import TABLE, counted, opened_on
 from tests.query.postgres_tables import stored, url
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import (
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import (
     EngineFailed,
     InvalidParameter,
     SourceChanged,
     SourceUnreadable,
 )
-from tacet.query.compile import Statement
-from tacet.query.plan import Query
-from tacet.query.session import Session
-from tacet.query.units import Unit
+from unacorda.query.compile import Statement
+from unacorda.query.plan import Query
+from unacorda.query.session import Session
+from unacorda.query.units import Unit
 
 _numbers = itertools.count(1)
 
@@ -55,15 +55,15 @@ def schema(there: psycopg.Connection) -> str:
 def opened(source: object, *, unit: Unit | None = None, engine: object = None) -> Session:
     return Session(
         {"t": source},
-        unit=tacet.Row() if unit is None else unit,
-        budget=tacet.ApproxDP(100, "1e-3"),
+        unit=unacorda.Row() if unit is None else unit,
+        budget=unacorda.ApproxDP(100, "1e-3"),
         bits=SeededBits(7),
         engine=engine or url(),
     )
 
 
 def rows(session: Session) -> int:
-    (found,) = counted(session, session.table("t").agg(n=tacet.count()))["sums"].values()
+    (found,) = counted(session, session.table("t").agg(n=unacorda.count()))["sums"].values()
     return int(found[0])
 
 
@@ -99,21 +99,21 @@ def test_columns_of_every_type_count_the_same(there: psycopg.Connection) -> None
             .derive(hour="extract(hour from zoned)", month="date_trunc('month', day)")
             .group_by("month", keys=[dt.date(1969, 12, 1), dt.date(1970, 1, 1)])
             .agg(
-                cost=tacet.sum("cost", -(10**15), 10**15),
-                wide=tacet.sum("wide", -(10**38), 0),
-                wides=tacet.count_distinct("CAST(wide AS DOUBLE)"),
-                hours=tacet.sum("hour", 0, 24),
-                small=tacet.mean("small", -200, 200),
-                single=tacet.variance("single", 0, 1),
-                days=tacet.count_distinct("day"),
-                keys=tacet.count_distinct("key"),
-                late=tacet.count_if("key > 'Y'"),
-                true=tacet.count_if("flag"),
+                cost=unacorda.sum("cost", -(10**15), 10**15),
+                wide=unacorda.sum("wide", -(10**38), 0),
+                wides=unacorda.count_distinct("CAST(wide AS DOUBLE)"),
+                hours=unacorda.sum("hour", 0, 24),
+                small=unacorda.mean("small", -200, 200),
+                single=unacorda.variance("single", 0, 1),
+                days=unacorda.count_distinct("day"),
+                keys=unacorda.count_distinct("key"),
+                late=unacorda.count_if("key > 'Y'"),
+                true=unacorda.count_if("flag"),
             )
         )
 
     found = []
-    unit = tacet.Person("cost", max_rows=50)
+    unit = unacorda.Person("cost", max_rows=50)
     for engine in ("duckdb", "postgresql"):
         with opened_on(engine, table, unit=unit) as session:
             found.append(counted(session, ask(session.table("t"))))
@@ -132,11 +132,11 @@ def test_types_that_duckdb_does_not_have_are_read_as_written(there: psycopg.Conn
         "(null, null, null, null, null, 'NaN', 'NaN'),"
         "('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', 'sad', 9, 'c', 'b', '-Infinity', 0.25)"
     )
-    with opened(f"{schema(there)}.t", unit=tacet.Person("id", max_rows=9)) as session:
+    with opened(f"{schema(there)}.t", unit=unacorda.Person("id", max_rows=9)) as session:
         t = session.table("t")
-        query = t.group_by("feels", keys=["sad", "happy"]).agg(n=tacet.count_people())
+        query = t.group_by("feels", keys=["sad", "happy"]).agg(n=unacorda.count_people())
         assert counted(session, query)["sums"] == {0: (2,), 1: (1,)}
-        assert counted(session, t.agg(n=tacet.count_people()))["sums"] == {0: (2,)}
+        assert counted(session, t.agg(n=unacorda.count_people()))["sums"] == {0: (2,)}
         conditions = {
             "code = 'a'": 2,
             "short = 'é'": 1,
@@ -148,17 +148,17 @@ def test_types_that_duckdb_does_not_have_are_read_as_written(there: psycopg.Conn
             "feels = 'happy'": 1,
         }
         for condition, expected in conditions.items():
-            asked = t.agg(n=tacet.count_if(condition))
+            asked = t.agg(n=unacorda.count_if(condition))
             assert counted(session, asked)["sums"][0][0] == expected, condition
         with pytest.raises(InvalidParameter):
-            t.agg(n=tacet.count("list"))
+            t.agg(n=unacorda.count("list"))
     with opened(f"{schema(there)}.t") as session:
         for condition, expected in {
             "free IS NULL": 1,
             "fine IS NULL": 1,
             "years IS NULL": 1,
         }.items():
-            asked = session.table("t").agg(n=tacet.count_if(condition))
+            asked = session.table("t").agg(n=unacorda.count_if(condition))
             assert counted(session, asked)["sums"][0][0] == expected, condition
 
 
@@ -179,7 +179,7 @@ def test_names_and_collations_of_any_sort(there: psycopg.Connection) -> None:
             "v LIKE '%\\%'": 1,  # a backslash is one
             "v LIKE 'a\\_'": 1,
         }.items():
-            asked = t.agg(n=tacet.count_if(condition))
+            asked = t.agg(n=unacorda.count_if(condition))
             assert counted(session, asked)["sums"][0][0] == expected, condition
 
 
@@ -230,7 +230,7 @@ def test_who_sees_some_rows_only_is_refused(there: psycopg.Connection) -> None:
     )
     address = url().replace("postgres@", f"reader_{name}@")
     with opened(f"{name}.plain", engine=address) as session:  # who may only read
-        session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+        session.evaluate(session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1))
     with pytest.raises(InvalidParameter, match="row security"):
         opened(f"{name}.t", engine=address)
     with pytest.raises(InvalidParameter, match="GRANT SELECT"):
@@ -269,18 +269,18 @@ def test_an_engine_of_sqlalchemy_is_taken_as_it_connects(
         connection.row_factory = psycopg.rows.dict_row
         connection.execute("SELECT 1")  # and leaves a transaction open
 
-    query = {"n": tacet.count(), "m": tacet.median("x", 0, 1000, steps=100_000)}
+    query = {"n": unacorda.count(), "m": unacorda.median("x", 0, 1000, steps=100_000)}
     with made.connect() as kept:  # all that its pool has
         kept.exec_driver_sql("SET ROLE pg_monitor")
         caplog.clear()
         with opened(f"{name}.t", engine=made) as session:
             assert rows(session) == 100
-            release = session.evaluate(session.table("t").agg(**query), budget=tacet.PureDP(50))
+            release = session.evaluate(session.table("t").agg(**query), budget=unacorda.PureDP(50))
             seeds = [release.to_dicts(), session.spent]
             before = len(seen)
             there.execute("DROP TABLE t")
             with pytest.raises(SourceChanged):
-                session.evaluate(session.table("t").agg(**query), budget=tacet.PureDP(1))
+                session.evaluate(session.table("t").agg(**query), budget=unacorda.PureDP(1))
         assert before > 3
         assert not kept.closed
         assert not any("generate_series" in r.getMessage() or name in r.getMessage()
@@ -288,7 +288,7 @@ def test_an_engine_of_sqlalchemy_is_taken_as_it_connects(
     there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
     with opened(f"{name}.t") as session:
         rows(session)
-        release = session.evaluate(session.table("t").agg(**query), budget=tacet.PureDP(50))
+        release = session.evaluate(session.table("t").agg(**query), budget=unacorda.PureDP(50))
         assert seeds == [release.to_dicts(), session.spent]
     made.dispose()
 
@@ -316,9 +316,9 @@ def test_a_question_of_several_reads_sees_one_state(there: psycopg.Connection) -
     name = schema(there)
     there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
     with opened(f"{name}.t") as session:
-        query = session.table("t").agg(m=tacet.median("x", 0, 1000, steps=100_000))
-        from tacet.query.counting import first_statement
-        from tacet.query.ranking import Asked
+        query = session.table("t").agg(m=unacorda.median("x", 0, 1000, steps=100_000))
+        from unacorda.query.counting import first_statement
+        from unacorda.query.ranking import Asked
 
         first = first_statement(session._engine, query, salt=3)
         tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
@@ -336,7 +336,7 @@ def test_a_table_that_is_another_one_is_noticed(there: psycopg.Connection) -> No
     name = schema(there)
     there.execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
     with opened(f"{name}.t") as session:
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         for change in (
             "ALTER TABLE t ADD COLUMN b int",
             "ALTER TABLE t DROP COLUMN b, ALTER COLUMN a TYPE bigint",
@@ -345,11 +345,11 @@ def test_a_table_that_is_another_one_is_noticed(there: psycopg.Connection) -> No
         ):
             there.execute(change)
             with pytest.raises(SourceChanged, match="new session"):
-                session.evaluate(query, budget=tacet.PureDP(1))
-        assert session.spent == tacet.ApproxDP(0, 0)
+                session.evaluate(query, budget=unacorda.PureDP(1))
+        assert session.spent == unacorda.ApproxDP(0, 0)
         session._engine.check_sources = lambda: None  # type: ignore[method-assign]
         with pytest.raises(EngineFailed):  # the question itself looks again
-            session.evaluate(query, budget=tacet.PureDP(1))
+            session.evaluate(query, budget=unacorda.PureDP(1))
 
 
 def test_nothing_is_written_and_no_function_of_a_user_is_called(there: psycopg.Connection) -> None:
@@ -361,8 +361,8 @@ def test_nothing_is_written_and_no_function_of_a_user_is_called(there: psycopg.C
     here = f"ALTER ROLE postgres SET search_path = public, {name}, pg_catalog"
     try:
         there.execute(here.encode())
-        with opened(f"{name}.t", unit=tacet.Person("a", max_rows=1)) as session:
-            asked = session.table("t").agg(n=tacet.count_if("length(a) > 1"))
+        with opened(f"{name}.t", unit=unacorda.Person("a", max_rows=1)) as session:
+            asked = session.table("t").agg(n=unacorda.count_if("length(a) > 1"))
             assert counted(session, asked)["sums"] == {0: (0,)}
             asking = session._engine._asking()  # type: ignore[attr-defined]
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
@@ -404,15 +404,15 @@ def test_a_server_that_goes_away_tells_nothing_and_the_spend_stays() -> None:
     with contextlib.closing(running.connect()) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS a")
     with opened("public.t", engine=running.url) as session:
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         session._engine.check_sources = lambda: None  # type: ignore[method-assign]
         running.crash()
         with pytest.raises(EngineFailed):
-            session.evaluate(query, budget=tacet.PureDP(1))
-        assert session.spent == tacet.ApproxDP(1, 0)
+            session.evaluate(query, budget=unacorda.PureDP(1))
+        assert session.spent == unacorda.ApproxDP(1, 0)
         running.start()
-        session.evaluate(query, budget=tacet.PureDP(1))
-        assert session.spent == tacet.ApproxDP(2, 0)
+        session.evaluate(query, budget=unacorda.PureDP(1))
+        assert session.spent == unacorda.ApproxDP(2, 0)
 
 
 def test_keys_of_every_sort_are_found_and_listed() -> None:
@@ -428,7 +428,7 @@ def test_keys_of_every_sort_are_found_and_listed() -> None:
     )
     found = []
     for engine in ("duckdb", "postgresql"):
-        with opened_on(engine, table, unit=tacet.Person("who", max_rows=50)) as session:
+        with opened_on(engine, table, unit=unacorda.Person("who", max_rows=50)) as session:
             asked: dict[str, list[Any]] = {
                 "day": [dt.date(1970, 1, 1), None],
                 "n": [None, 2**40, 5],
@@ -436,10 +436,10 @@ def test_keys_of_every_sort_are_found_and_listed() -> None:
             }
             for name, keys in asked.items():
                 t = session.table("t")
-                listed = t.group_by(name, keys=keys).agg(rows=tacet.count())
+                listed = t.group_by(name, keys=keys).agg(rows=unacorda.count())
                 found.append(counted(session, listed))
-                hidden = t.group_by(name, keys=tacet.private_keys()).agg(rows=tacet.count())
-                release = session.evaluate(hidden, budget=tacet.ApproxDP(8, "1e-5"))
+                hidden = t.group_by(name, keys=unacorda.private_keys()).agg(rows=unacorda.count())
+                release = session.evaluate(hidden, budget=unacorda.ApproxDP(8, "1e-5"))
                 found.append({"found": release.to_dicts()})
     half = len(found) // 2
     assert found[:half] == found[half:]

@@ -21,11 +21,11 @@ from tests.query import expressions_alike
 from tests.query.expressions_alike import There
 from tests.query.postgres_tables import stored
 
-from tacet.query.dialects.postgres import quoted, translate
-from tacet.query.dialects.statements import Table
-from tacet.query.dialects.typed import Untranslatable
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Expression, Kind
+from unacorda.query.dialects.postgres import quoted, translate
+from unacorda.query.dialects.statements import Table
+from unacorda.query.dialects.typed import Untranslatable
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Expression, Kind
 
 REFUSED_HERE = (
     "try_cast(t as date)",

@@ -13,17 +13,17 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.accounting.charges import charge
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.keys.partitions import PartitionSelection
-from tacet.mechanisms.keys.thresholded import ThresholdedGaussian
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacet.query.allocation import allocate
-from tacet.query.plan import Query
-from tacet.query.private_keys import KeyRule, key_rule
-from tacet.query.session import Session
-from tacet.query.verification import verify
+import unacorda
+from unacorda.accounting.charges import charge
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.query.allocation import allocate
+from unacorda.query.plan import Query
+from unacorda.query.private_keys import KeyRule, key_rule
+from unacorda.query.session import Session
+from unacorda.query.verification import verify
 
 MANY = 400
 ROOMY = ApproxDP(2, "1e-3")
@@ -39,8 +39,8 @@ def named(session: Session, query: Query, *, budget: Any = ROOMY) -> list[Any]:
     return [key[0] if len(key) == 1 else key for key in session.evaluate(query, budget=budget).keys]
 
 
-def person(**limits: Any) -> tacet.Person:
-    return tacet.Person("id", **(limits or {"max_rows": 1}))
+def person(**limits: Any) -> unacorda.Person:
+    return unacorda.Person("id", **(limits or {"max_rows": 1}))
 
 
 # ---- what is named ------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def person(**limits: Any) -> tacet.Person:
 )
 def test_keys_that_many_have_are_named_in_their_own_order(keys: list[Any], order: Any) -> None:
     table = frame(dict.fromkeys(keys, MANY))
-    how = {"key": tacet.private_keys()}
+    how = {"key": unacorda.private_keys()}
     with opened(table, unit=person(), budget=ROOMY) as session:
-        query = session.table("t").group_by("key", keys=how).agg(n=tacet.count_people())
+        query = session.table("t").group_by("key", keys=how).agg(n=unacorda.count_people())
         release = session.evaluate(query, budget=ROOMY)
     assert [key for (key,) in release.keys] == order
     assert [abs(n - MANY) < 60 for n in release.answers["n"].values] == [True] * len(order)
@@ -70,12 +70,14 @@ def test_keys_that_many_have_are_named_in_their_own_order(keys: list[Any], order
 def test_whole_numbers_and_dates_that_python_has_not_count_under_null() -> None:
     far = pl.DataFrame({"id": range(800), "x": [2**53] * 400 + [-(2**63)] * 400})
     with opened(far, unit=person(), budget=ROOMY) as session:
-        query = session.table("t").group_by("x", keys=tacet.private_keys()).agg(n=tacet.count())
+        query = (
+            session.table("t").group_by("x", keys=unacorda.private_keys()).agg(n=unacorda.count())
+        )
         assert named(session, query) == [None]
     later = pl.DataFrame({"id": range(400), "day": ["12345-06-07"] * 400})
     with opened(later, unit=person(), budget=ROOMY) as session:
         query = session.table("t").derive(d="CAST(day AS DATE)").where("d > '2024-01-01'")
-        grouped = query.group_by("d", keys=tacet.private_keys()).agg(n=tacet.count())
+        grouped = query.group_by("d", keys=unacorda.private_keys()).agg(n=unacorda.count())
         assert named(session, grouped) == [None]
 
 
@@ -83,10 +85,10 @@ def test_columns_are_found_together_beside_public_ones_in_the_order_of_the_colum
     cells = [("M", "b", 1), ("F", "b", 1), ("F", "a", 2), ("X", "a", 2)]
     lines = [(*cell, n) for n, cell in enumerate(cells * MANY)]
     table = pl.DataFrame(lines, schema=["sex", "county", "year", "id"], orient="row")
-    both = {"county": tacet.private_keys(), "year": tacet.private_keys(), "sex": ["M", "F"]}
+    both = {"county": unacorda.private_keys(), "year": unacorda.private_keys(), "sex": ["M", "F"]}
     with opened(table, unit=person(), budget=ROOMY) as session:
         start = session.table("t")
-        query = start.group_by("sex", "county", "year", keys=both).agg(n=tacet.count())
+        query = start.group_by("sex", "county", "year", keys=both).agg(n=unacorda.count())
         expected = [(s, *key) for s in ("M", "F") for key in (("a", 2), ("b", 1))]
         release = session.evaluate(query, budget=ROOMY)
     assert list(release.keys) == expected
@@ -97,21 +99,21 @@ def test_columns_are_found_together_beside_public_ones_in_the_order_of_the_colum
 def test_declared_columns_stay_public_where_all_keys_are_private() -> None:
     table = frame({"a": MANY}, flag=[True] * MANY)
     with opened(table, unit=person(), budget=ROOMY) as session:
-        asked = session.table("t").group_by("key", "flag", keys=tacet.private_keys())
-        assert named(session, asked.agg(n=tacet.count())) == [("a", False), ("a", True)]
+        asked = session.table("t").group_by("key", "flag", keys=unacorda.private_keys())
+        assert named(session, asked.agg(n=unacorda.count())) == [("a", False), ("a", True)]
 
 
 def test_people_are_bound_before_keys_are_found() -> None:
     lines = [(who, key) for who in range(30) for key in range(100)]  # everybody has every key
     table = pl.DataFrame(lines, schema=["id", "key"], orient="row")
-    rare = tacet.private_keys(max_groups=1)
+    rare = unacorda.private_keys(max_groups=1)
     for unit, how in (
-        (person(max_rows=1), tacet.private_keys()),
+        (person(max_rows=1), unacorda.private_keys()),
         (person(max_rows=100), rare),
-        (person(max_groups=1, max_rows_per_group=5), tacet.private_keys()),
+        (person(max_groups=1, max_rows_per_group=5), unacorda.private_keys()),
     ):
         with opened(table, unit=unit, budget=ApproxDP(3, "1e-9")) as session:
-            query = session.table("t").group_by("key", keys=how).agg(n=tacet.count())
+            query = session.table("t").group_by("key", keys=how).agg(n=unacorda.count())
             # 30 people under one key each: a key has 30 at the very most, and about 0.3.
             assert named(session, query, budget=ApproxDP(3, "1e-9")) == []
 
@@ -119,7 +121,9 @@ def test_people_are_bound_before_keys_are_found() -> None:
 def test_rows_are_units_of_their_own() -> None:
     table = pl.DataFrame({"key": ["a"] * MANY + ["b"]})
     with opened(table, budget=ROOMY) as session:
-        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        query = (
+            session.table("t").group_by("key", keys=unacorda.private_keys()).agg(n=unacorda.count())
+        )
         assert named(session, query) == ["a"]
 
 
@@ -128,13 +132,13 @@ def test_every_aggregate_counts_the_chosen_keys_alone() -> None:
         {"id": range(801), "key": ["a"] * 400 + ["b"] * 400 + ["c"], "x": [1.0] * 400 + [3.0] * 401}
     )
     with opened(table, unit=person(), budget=ApproxDP(9, "1e-3")) as session:
-        query = session.table("t").group_by("key", keys=tacet.private_keys())
+        query = session.table("t").group_by("key", keys=unacorda.private_keys())
         asked = query.agg(
-            n=tacet.count(),
-            m=tacet.mean("x", 0, 4),
-            q=tacet.quantile("x", 0.5, 0, 4, steps=4),
-            top=tacet.max("x", 0, 4, steps=4),
-            s=tacet.sum("x"),
+            n=unacorda.count(),
+            m=unacorda.mean("x", 0, 4),
+            q=unacorda.quantile("x", 0.5, 0, 4, steps=4),
+            top=unacorda.max("x", 0, 4, steps=4),
+            s=unacorda.sum("x"),
         )
         release = session.evaluate(asked, budget=ApproxDP(9, "1e-3"))
     assert release.keys == (("a",), ("b",))
@@ -147,7 +151,9 @@ def test_explain_and_the_release_say_from_how_many_people_on_keys_appear() -> No
     table = frame({"a": MANY, "b": 1})
     budget = ZCDP("0.1", delta="1e-6")
     with opened(table, unit=person(max_rows=2), budget=budget) as session:
-        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        query = (
+            session.table("t").group_by("key", keys=unacorda.private_keys()).agg(n=unacorda.count())
+        )
         explanation = session.explain(query, budget=budget)
         release = session.evaluate(query, budget=budget)
     rule = allocate(query, budget).rule
@@ -193,13 +199,13 @@ def test_the_rule_that_names_more_keys_is_taken() -> None:
     mostly_slow([ApproxDP(1, "1e-6"), ZCDP("0.1", delta="1e-6"), GDP("0.5", delta="1e-6")]),
 )
 @pytest.mark.parametrize("how", [{}, {"delta": "1e-7", "weight": 3}, {"max_groups": 2}])
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
 def test_the_charge_is_at_most_the_request(budget: Any, how: Any, neighbors: Any) -> None:
-    unit = tacet.Person("id", max_rows=3, neighbors=neighbors)
+    unit = unacorda.Person("id", max_rows=3, neighbors=neighbors)
     with opened(frame({"a": 9}), unit=unit, budget=budget) as session:
-        keys = tacet.private_keys(**how)
+        keys = unacorda.private_keys(**how)
         query = session.table("t").group_by("key", keys=keys)
-        asked = query.agg(n=tacet.count(), m=tacet.mean("id", 0, 9))
+        asked = query.agg(n=unacorda.count(), m=unacorda.mean("id", 0, 9))
         release = session.evaluate(asked, budget=budget)
         assert session.spent == release.charge
     pairs = zip(release.charge.additive, budget.additive, strict=True)
@@ -210,8 +216,8 @@ def test_the_charge_is_at_most_the_request(budget: Any, how: Any, neighbors: Any
 
 def test_parts_of_a_budget_follow_weights() -> None:
     with opened(frame({"a": 9}), unit=person(), budget=ROOMY) as session:
-        query = session.table("t").group_by("key", keys=tacet.private_keys(weight=3))
-        asked = query.agg(n=tacet.count(), m=tacet.mean("id", 0, 9, weight=2))
+        query = session.table("t").group_by("key", keys=unacorda.private_keys(weight=3))
+        asked = query.agg(n=unacorda.count(), m=unacorda.mean("id", 0, 9, weight=2))
         assert asked.keys_part == Fraction(1, 2)
         assert sum(asked.parts().values()) == Fraction(1, 2)
         rare = allocate(asked, ZCDP(1, delta="1e-6"))
@@ -223,11 +229,11 @@ def test_parts_of_a_budget_follow_weights() -> None:
 def test_questions_asked_together_share_the_delta() -> None:
     budget = ApproxDP(3, "1e-6")
     with opened(frame({"a": MANY, "b": 1}), unit=person(), budget=budget) as session:
-        private = session.table("t").group_by("key", keys=tacet.private_keys())
-        given = session.table("t").group_by("key", keys=tacet.private_keys(delta="2e-7"))
-        plain = session.table("t").agg(n=tacet.count())
+        private = session.table("t").group_by("key", keys=unacorda.private_keys())
+        given = session.table("t").group_by("key", keys=unacorda.private_keys(delta="2e-7"))
+        plain = session.table("t").agg(n=unacorda.count())
         batch = session.evaluate(
-            {"a": private.agg(n=tacet.count()), "b": given.agg(n=tacet.count()), "c": plain},
+            {"a": private.agg(n=unacorda.count()), "b": given.agg(n=unacorda.count()), "c": plain},
             budget=budget,
         )
         assert session.spent.implies(budget)
@@ -238,35 +244,37 @@ def test_questions_asked_together_share_the_delta() -> None:
 def test_budgets_without_a_delta_are_refused_before_anything_is_spent() -> None:
     for budget in (PureDP(1), ApproxDP(1, 0), ZCDP(1), GDP(1)):
         with opened(frame({"a": 9}), unit=person(), budget=budget) as session:
-            query = session.table("t").group_by("key", keys=tacet.private_keys())
+            query = session.table("t").group_by("key", keys=unacorda.private_keys())
             with pytest.raises(InvalidParameter, match="delta"):
-                session.evaluate(query.agg(n=tacet.count()), budget=budget)
+                session.evaluate(query.agg(n=unacorda.count()), budget=budget)
             assert session.spent.additive[0] == 0
 
 
 @pytest.mark.parametrize(
     ("build", "match"),
     [
-        (lambda t: t.group_by("x", keys=tacet.private_keys()), "FLOOR"),
-        (lambda t: t.group_by("at", keys=tacet.private_keys()), "CAST"),
+        (lambda t: t.group_by("x", keys=unacorda.private_keys()), "FLOOR"),
+        (lambda t: t.group_by("at", keys=unacorda.private_keys()), "CAST"),
         (lambda t: t.group_by("key"), "private_keys"),
-        (lambda t: t.group_by("key", keys={"other": tacet.private_keys()}), "keys"),
+        (lambda t: t.group_by("key", keys={"other": unacorda.private_keys()}), "keys"),
         (
             lambda t: t.group_by(
-                "key", "x", keys={"key": tacet.private_keys(), "x": tacet.private_keys(weight=2)}
+                "key",
+                "x",
+                keys={"key": unacorda.private_keys(), "x": unacorda.private_keys(weight=2)},
             ),
             "same",
         ),
         (
             lambda t: t.group_by(
-                "key", "id", keys={"key": tacet.private_keys(), "id": range(2000)}
+                "key", "id", keys={"key": unacorda.private_keys(), "id": range(2000)}
             ),
             "1,000",
         ),
-        (lambda _: tacet.private_keys(weight=0), "weight"),
-        (lambda _: tacet.private_keys(delta=1), "delta"),
-        (lambda _: tacet.private_keys(max_groups=0), "max_groups"),
-        (lambda _: tacet.private_keys(max_groups=2000), "max_groups"),
+        (lambda _: unacorda.private_keys(weight=0), "weight"),
+        (lambda _: unacorda.private_keys(delta=1), "delta"),
+        (lambda _: unacorda.private_keys(max_groups=0), "max_groups"),
+        (lambda _: unacorda.private_keys(max_groups=2000), "max_groups"),
     ],
 )
 def test_what_can_not_be_found_is_refused(build: Any, match: str) -> None:
@@ -280,12 +288,14 @@ def test_what_can_not_be_found_is_refused(build: Any, match: str) -> None:
 
 def test_too_many_groups_and_too_much_delta_are_refused() -> None:
     with opened(frame({"a": 2}), unit=person(max_rows=5000), budget=ROOMY) as session:
-        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        query = (
+            session.table("t").group_by("key", keys=unacorda.private_keys()).agg(n=unacorda.count())
+        )
         with pytest.raises(InvalidParameter, match="max_groups"):
             session.explain(query, budget=ROOMY)
-        much = session.table("t").group_by("key", keys=tacet.private_keys(delta="0.1"))
+        much = session.table("t").group_by("key", keys=unacorda.private_keys(delta="0.1"))
         with pytest.raises(InvalidParameter, match="delta"):
-            session.explain(much.agg(n=tacet.count()), budget=ROOMY)
+            session.explain(much.agg(n=unacorda.count()), budget=ROOMY)
 
 
 def test_keys_that_are_too_many_for_the_bins_are_answered_in_their_order(
@@ -294,9 +304,9 @@ def test_keys_that_are_too_many_for_the_bins_are_answered_in_their_order(
     """Nothing is refused once it is paid for: which keys are left out follows from the chosen."""
     people = frame({"c": 60, "a": 60, "b": 60}, x=[0.5] * 180)
     with opened(people, unit=person(max_rows=1), budget=ROOMY) as session:
-        query = session.table("t").group_by("key", keys=tacet.private_keys())
-        asked = query.agg(m=tacet.histogram("x", [k / 50 for k in range(51)]))
-        monkeypatch.setattr("tacet.query.plan._MOST_BINS", 110)
+        query = session.table("t").group_by("key", keys=unacorda.private_keys())
+        asked = query.agg(m=unacorda.histogram("x", [k / 50 for k in range(51)]))
+        monkeypatch.setattr("unacorda.query.plan._MOST_BINS", 110)
         told = "at most 2 of the keys that are found are answered"
         assert told in str(session.explain(asked, budget=ROOMY))
         release = session.evaluate(asked, budget=ROOMY)

@@ -13,16 +13,16 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_private_keys import MANY, ROOMY, frame, named, person
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.keys.partitions import PartitionSelection
-from tacet.privacy.guarantees import ZCDP, ApproxDP
-from tacet.query.aggregates.sums import Sum
-from tacet.query.compile import compile_found
-from tacet.query.counting import finished
-from tacet.query.private_keys import KeyRule
-from tacet.query.verification import verify
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.privacy.guarantees import ZCDP, ApproxDP
+from unacorda.query.aggregates.sums import Sum
+from unacorda.query.compile import compile_found
+from unacorda.query.counting import finished
+from unacorda.query.private_keys import KeyRule
+from unacorda.query.verification import verify
 
 # ---- nothing of the others ----------------------------------------------------------------------
 
@@ -36,8 +36,8 @@ def test_suppressed_keys_leave_no_trace() -> None:
     for table in (rare, plain):
         budget = ZCDP(1, delta="1e-9")
         with opened(table, unit=person(), budget=budget, seed=3) as session:
-            keys = tacet.private_keys()
-            query = session.table("t").group_by("key", keys=keys).agg(n=tacet.count())
+            keys = unacorda.private_keys()
+            query = session.table("t").group_by("key", keys=keys).agg(n=unacorda.count())
             release = session.evaluate(query, budget=budget)
             entries = session._ledger.entries("session")
             told = [release.to_json(), repr(release), str(release.query), repr(session)]
@@ -67,7 +67,9 @@ def test_only_chosen_keys_are_read_off_the_engine(monkeypatch: pytest.MonkeyPatc
             return keyed
 
         monkeypatch.setattr(session._engine, "find", watched)
-        query = session.table("t").group_by("key", keys=tacet.private_keys()).agg(n=tacet.count())
+        query = (
+            session.table("t").group_by("key", keys=unacorda.private_keys()).agg(n=unacorda.count())
+        )
         assert named(session, query) == ["a"]
     assert read == [[("a",)]]
 
@@ -77,16 +79,18 @@ def test_the_order_of_rows_is_without_effect() -> None:
     found = []
     for turned in (table, table.reverse(), table.sample(fraction=1, shuffle=True, seed=1)):
         with opened(turned, unit=person(), budget=ROOMY, seed=9) as session:
-            query = session.table("t").group_by("key", keys=tacet.private_keys())
-            found.append(session.evaluate(query.agg(n=tacet.count()), budget=ROOMY).to_dicts())
+            query = session.table("t").group_by("key", keys=unacorda.private_keys())
+            found.append(session.evaluate(query.agg(n=unacorda.count()), budget=ROOMY).to_dicts())
     assert found[0] == found[1] == found[2]
 
 
 def test_no_key_at_all_is_an_empty_table() -> None:
     for table in (frame({"a": 1}), frame({"a": 1}).head(0)):
         with opened(table, unit=person(), budget=ROOMY) as session:
-            query = session.table("t").group_by("key", keys=tacet.private_keys())
-            asked = query.agg(n=tacet.count(), q=tacet.median("id", 0, 9), s=tacet.sum("id"))
+            query = session.table("t").group_by("key", keys=unacorda.private_keys())
+            asked = query.agg(
+                n=unacorda.count(), q=unacorda.median("id", 0, 9), s=unacorda.sum("id")
+            )
             release = session.evaluate(asked, budget=ROOMY)
             assert release.keys == ()
             assert release.to_dicts() == []
@@ -103,8 +107,8 @@ def test_a_select_finds_keys() -> None:
     with opened(table, unit=person(), budget=ApproxDP(9, "1e-2")) as session:
         text = "SELECT key AS k, sex, COUNT(*) AS n FROM t GROUP BY k, sex ORDER BY n DESC LIMIT 3"
         for keys in (
-            {"key": tacet.private_keys(), "sex": ["F", "M"]},
-            tacet.private_keys(),
+            {"key": unacorda.private_keys(), "sex": ["F", "M"]},
+            unacorda.private_keys(),
         ):
             release = session.sql(text, budget=ROOMY, keys=keys)
             assert len(release.keys) == 3
@@ -119,7 +123,9 @@ def test_finished_counts_are_those_of_public_keys() -> None:
     table = pl.DataFrame(lines, schema=["id", "key", "x"], orient="row")
     with opened(table, unit=person(max_rows=50), budget=ROOMY) as session:
         start = session.table("t").where("x < 150")
-        private = start.group_by("key", keys=tacet.private_keys()).agg(s=tacet.sum("x", 0, 200))
+        private = start.group_by("key", keys=unacorda.private_keys()).agg(
+            s=unacorda.sum("x", 0, 200)
+        )
         scan = session._engine.scan
         keyed = session._engine.find(
             compile_found(private, unit=private.limited, scan=scan, salt=4)

@@ -16,19 +16,19 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.mechanisms.keys.partitions import PartitionSelection
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacet.query.allocation import allocate
-from tacet.query.compile import compile_found
-from tacet.query.private_keys import key_rule
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.query.allocation import allocate
+from unacorda.query.compile import compile_found
+from unacorda.query.private_keys import key_rule
 
 ROOMY = ApproxDP(2, "1e-3")
 
 
-def person(**limits: Any) -> tacet.Person:
-    return tacet.Person("id", **(limits or {"max_rows": 1}))
+def person(**limits: Any) -> unacorda.Person:
+    return unacorda.Person("id", **(limits or {"max_rows": 1}))
 
 
 SHARES = (PureDP(1), PureDP(3), ZCDP("1/4"), GDP(1))
@@ -45,7 +45,7 @@ def test_the_choice_keeps_what_its_event_says_on_every_small_table(
     rule = key_rule(share, delta=delta, hits=hits, replaced=replaced)
     allowed = rule.event
     epsilon = float(share.epsilon) if isinstance(share, PureDP) else 1.0
-    bound = float(tacet.accounting.delta(allowed, epsilon=epsilon))
+    bound = float(unacorda.accounting.delta(allowed, epsilon=epsilon))
     if isinstance(share, PureDP):
         assert bound <= float(delta) * (1 + 1e-9)
     chance = [float(rule.mechanism.probability(n)) for n in range(12)]
@@ -107,11 +107,11 @@ def test_counts_of_people_move_as_promised_between_neighbouring_tables() -> None
         assert attained == hits
 
 
-def _people(lines: list[tuple[int, int, str]], unit: tacet.Person) -> dict[Any, int]:
+def _people(lines: list[tuple[int, int, str]], unit: unacorda.Person) -> dict[Any, int]:
     table = pl.DataFrame(lines, schema=["id", "key", "word"], orient="row")
     with opened(table, unit=unit, budget=ROOMY) as session:
-        asked = {"key": tacet.private_keys(), "word": tacet.private_keys()}
-        query = session.table("t").group_by("key", "word", keys=asked).agg(n=tacet.count())
+        asked = {"key": unacorda.private_keys(), "word": unacorda.private_keys()}
+        query = session.table("t").group_by("key", "word", keys=asked).agg(n=unacorda.count())
         assert int(allocate(query, ROOMY).reach.touched) >= 1
         statement = compile_found(query, unit=query.limited, scan=session._engine.scan, salt=11)
         keyed = session._engine.find(statement)

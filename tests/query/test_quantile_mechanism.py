@@ -17,13 +17,13 @@ from tests.query.many_cells import Floats, ask, repeated, values_of
 from tests.query.test_sensitivity import tables
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.query.aggregates.answers import Exact
-from tacet.query.aggregates.counted import Counted
-from tacet.query.aggregates.quantiles import Quantile, Selection, rank_error
-from tacet.query.aggregates.ranks import rank_losses
-from tacet.query.units import Reach
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.query.aggregates.answers import Exact
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
+from unacorda.query.aggregates.ranks import rank_losses
+from unacorda.query.units import Reach
 
 Counts = NDArray[np.int64]
 
@@ -40,7 +40,7 @@ POINTS = 3
 
 
 def aggregate(q: Fraction, *, interval: float = 0, points: int = POINTS) -> Quantile:
-    return tacet.quantile("x", q, 0, points - 1, steps=points - 1, interval=interval)
+    return unacorda.quantile("x", q, 0, points - 1, steps=points - 1, interval=interval)
 
 
 def laws(selection: Selection, made: Quantile, counts: Counts) -> list[Floats]:
@@ -83,7 +83,7 @@ def test_no_answer_of_all_groups_and_draws_tells_more_than_epsilon(
     """Draws and groups are independent, so that their largest ratios come together."""
     epsilon = 1.5
     made = aggregate(q, interval=interval)
-    selection = made.noise(tacet.PureDP(Fraction(epsilon)), reach)
+    selection = made.noise(unacorda.PureDP(Fraction(epsilon)), reach)
     most_ratio = most_range = 0.0
     for left, right in neighbours(reach):
         ratio = spread = 0.0
@@ -107,7 +107,7 @@ def test_epsilon_is_nearly_attained() -> None:
         aggregate(Fraction(1, 2), points=101),
         Reach.within(max_rows=1, cells=1, replaced=False),
     )
-    selection = made.noise(tacet.PureDP(3), reach)
+    selection = made.noise(unacorda.PureDP(3), reach)
     rest = np.zeros((1, 101), dtype=np.int64)
     rest[0, 1] = 1
     more = rest.copy()
@@ -121,8 +121,8 @@ def test_the_joint_law_keeps_zcdp_and_gdp(reach: Reach) -> None:
     """Renyi divergences within rho alpha, hockey-stick divergences within the normal's."""
     for q in QS:
         made = aggregate(q)
-        concentrated = made.noise(tacet.ZCDP("1/5"), reach)
-        gaussian = made.noise(tacet.GDP("4/5"), reach)
+        concentrated = made.noise(unacorda.ZCDP("1/5"), reach)
+        gaussian = made.noise(unacorda.GDP("4/5"), reach)
         for left, right in neighbours(reach, most=3):
             for alpha in (1.01, 2.0, 5.0, 40.0):
                 assert _renyi(concentrated, made, left, right, alpha) <= 0.2 * alpha * (1 + 1e-9)
@@ -171,7 +171,7 @@ def _joint(law: Floats) -> Floats:
 def test_releases_follow_the_law_and_groups_are_independent(q: Fraction) -> None:
     """Two cells, 40,000 times: chi-square over the nine answers. False alarm 1e-8 a case."""
     made, reach = aggregate(q).bound_to(_scope()), Reach.within(max_rows=2, cells=2, replaced=False)
-    selection = made.noise(tacet.PureDP("3/2"), reach)
+    selection = made.noise(unacorda.PureDP("3/2"), reach)
     counts = np.array([[2, 0, 1], [0, 1, 3]], dtype=np.int64)
     answer = made.release(
         Exact(rankings=(Counted.of(made.ranking, np.tile(counts, (40_000, 1))),)),
@@ -203,8 +203,8 @@ def _scope() -> Any:
     import pyarrow as pa
 
     table = pa.table({"id": [1], "x": [1.0]})
-    with tacet.Session(
-        {"t": table}, unit=tacet.Person("id", max_rows=1), budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Person("id", max_rows=1), budget=unacorda.PureDP(1)
     ) as session:
         return session.table("t").scope
 
@@ -220,8 +220,8 @@ def test_tied_data_give_the_tied_value(tied: float, q: Fraction) -> None:
     """
     asked = ask(
         repeated([tied] * 60, cells=200),
-        {"answer": tacet.quantile("x", q, 0, 100, steps=100)},
-        budget=tacet.PureDP(4),
+        {"answer": unacorda.quantile("x", q, 0, 100, steps=100)},
+        budget=unacorda.PureDP(4),
         seed=3,
         cells=200,
     )
@@ -237,7 +237,9 @@ def test_ties_around_the_quantile_are_one_atom() -> None:
 
 def test_half_the_sensitivity_would_be_found() -> None:
     made, reach = aggregate(Fraction(1, 2)), Reach.within(max_rows=2, cells=1, replaced=False)
-    selection = made.noise(tacet.PureDP("3/2"), Reach.within(max_rows=1, cells=1, replaced=False))
+    selection = made.noise(
+        unacorda.PureDP("3/2"), Reach.within(max_rows=1, cells=1, replaced=False)
+    )
     worst = max(
         float((draw.max(axis=-1) - draw.min(axis=-1)).sum(axis=-1).max())
         for left, right in neighbours(reach)
@@ -246,10 +248,10 @@ def test_half_the_sensitivity_would_be_found() -> None:
     assert worst > 1.5
 
 
-@pytest.mark.parametrize("make", [tacet.median, tacet.mean, tacet.sum])
+@pytest.mark.parametrize("make", [unacorda.median, unacorda.mean, unacorda.sum])
 def test_bounds_that_are_one_double_are_refused_before_anything_is_spent(make: Any) -> None:
     """They once divided by zero, after the charge was reserved."""
     for upper in ("1.00000000000000000001", 1 + Fraction(1, 2**54)):
-        with pytest.raises(tacet.errors.InvalidParameter):
+        with pytest.raises(unacorda.errors.InvalidParameter):
             make("x", 1, upper)
     assert make("x", 1, 1 + 2.0**-52).upper > 1

@@ -19,20 +19,20 @@ from tests.query.many_cells import ask, repeated, values_of
 from tests.query.neighbor_tables import empty_scope
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import EngineFailed, InvalidParameter
-from tacet.query import ranking as rankings
-from tacet.query.aggregates import counted, trials
-from tacet.query.aggregates.answers import Exact
-from tacet.query.aggregates.counted import Counted
-from tacet.query.aggregates.extremes import Extreme
-from tacet.query.aggregates.ranks import rank_losses
-from tacet.query.engines.duckdb import DuckDB
-from tacet.query.engines.reading import DeeperRows
-from tacet.query.ranking import Asked, Ranking, first_counts
-from tacet.query.sensitivity import of_totals
-from tacet.query.units import Person, Reach
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.query import ranking as rankings
+from unacorda.query.aggregates import counted, trials
+from unacorda.query.aggregates.answers import Exact
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.extremes import Extreme
+from unacorda.query.aggregates.ranks import rank_losses
+from unacorda.query.engines.duckdb import DuckDB
+from unacorda.query.engines.reading import DeeperRows
+from unacorda.query.ranking import Asked, Ranking, first_counts
+from unacorda.query.sensitivity import of_totals
+from unacorda.query.units import Person, Reach
 
 STEPS = 37
 VALUES = (0.0, 5.0, 5.0, 6.0, 20.0, 21.0, 21.0, 36.0, 37.0)
@@ -68,7 +68,7 @@ def drawn(aggregate: Any, epsilon: float, *, seed: int, values: Sequence[float] 
     asked = ask(
         repeated(list(values), cells=cells),
         {"answer": aggregate},
-        budget=tacet.PureDP(epsilon),
+        budget=unacorda.PureDP(epsilon),
         seed=seed,
         cells=cells,
     )
@@ -91,7 +91,7 @@ def pvalue(seen: NDArray[Any], chances: NDArray[Any]) -> float:
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 10)], ids=str)
 def test_a_fine_grid_has_the_law_of_the_mechanism(q: Fraction, epsilon: float) -> None:
     """Through the engine, 1,200 cells each. False alarm 1e-7 a case."""
-    made = tacet.quantile("x", q, 0, STEPS, steps=STEPS)
+    made = unacorda.quantile("x", q, 0, STEPS, steps=STEPS)
     assert made.ranking.shift == 4  # three levels below the first
     seen = drawn(made, epsilon, seed=5)
     factor = Fraction(epsilon) / (2 * max(q, 1 - q))
@@ -111,7 +111,7 @@ def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None
     Where likely bins are cut first, hardly anything is left to refuse on a grid as small as this.
     """
     chances = law(VALUES, STEPS, Fraction(9, 2), Fraction(1))
-    made = tacet.median("x", 0, STEPS, steps=STEPS)
+    made = unacorda.median("x", 0, STEPS, steps=STEPS)
     assert pvalue(drawn(made, 1.0, seed=6), chances) > 1e-7
     for heads in (True, False):
         monkeypatch.setattr(trials, "accepts", lambda x, *_, h=heads: np.full(len(x), h))
@@ -123,10 +123,10 @@ def test_wrong_ways_to_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("side", mostly_slow(["min", "max"]))
 def test_extremes_have_their_law(side: str) -> None:
     """Of 9 people; those aimed to be left out are more and fewer than that."""
-    make = tacet.max if side == "max" else tacet.min
+    make = unacorda.max if side == "max" else unacorda.min
     for epsilon in (1.0, 9.0):
         noise: Any = make("x", 0, STEPS, steps=STEPS).noise(
-            tacet.PureDP(epsilon), Reach.within(max_rows=1, cells=1, replaced=False)
+            unacorda.PureDP(epsilon), Reach.within(max_rows=1, cells=1, replaced=False)
         )
         weights = []
         for e in range(STEPS + 1):
@@ -158,7 +158,7 @@ def test_the_bins_of_a_ranking_are_a_partition_and_its_first_counts_are_right() 
         connection = duckdb.connect()
         connection.execute("CREATE TABLE bounded (cell INT, v BIGINT)")
         connection.executemany("INSERT INTO bounded VALUES (0, ?)", [[int(p)] for p in places])
-        query = first_counts({0: f"({ranking.relation(tacet.Row())})"})
+        query = first_counts({0: f"({ranking.relation(unacorda.Row())})"})
         found = dict(row[2:] for row in connection.execute(query).fetchall())
         assert found == {b: int((expected == b).sum()) for b in expected.tolist()}
 
@@ -183,13 +183,13 @@ def test_counts_within_bins_are_right() -> None:
         shifts=[4, 3, 0, 0],
         points=[chosen, part, 7, chosen + 1],
     )
-    with tacet.Session(
-        {"t": table}, unit=Person("id", max_rows=1), budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": table}, unit=Person("id", max_rows=1), budget=unacorda.PureDP(1)
     ) as session:
         from tests.query.neighbor_tables import statement_of
 
         query = session.table("t").group_by("cell", keys=range(3))
-        query = query.agg(m=tacet.median("x", 0, 10**6, steps=10**6))
+        query = query.agg(m=unacorda.median("x", 0, 10**6, steps=10**6))
         tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
         assert tallies.deeper is not None
         found = tallies.deeper.count({0: asked})[0]
@@ -222,14 +222,14 @@ def test_the_engine_is_asked_a_few_times_whatever_the_grid(monkeypatch: pytest.M
     monkeypatch.setattr(DeeperRows, "count", counted)
     source = np.random.default_rng(2)
     values = source.lognormal(7, 1, 20_000)
-    with tacet.Session(
+    with unacorda.Session(
         {"t": pa.table({"id": np.arange(20_000), "x": values})},
         unit=Person("id", max_rows=1),
-        budget=tacet.PureDP(10),
+        budget=unacorda.PureDP(10),
         bits=SeededBits(4),
     ) as session:
-        query = session.table("t").agg(m=tacet.median("x", 0, 10**9, steps=2**40))
-        answer = session.evaluate(query, budget=tacet.PureDP(1)).answers["m"].values[0]
+        query = session.table("t").agg(m=unacorda.median("x", 0, 10**9, steps=2**40))
+        answer = session.evaluate(query, budget=unacorda.PureDP(1)).answers["m"].values[0]
     assert next(times) < 30
     # A bound a million times the values costs nothing: the rank is off by a few.
     assert abs(np.mean(values < answer) - 0.5) < 60 / 20_000
@@ -243,23 +243,23 @@ def test_a_failure_while_drawing_leaves_no_trace_and_the_charge_stays(
 
     closed = []
     right = DeeperRows.close
-    monkeypatch.setattr("tacet.query.engines.reading._refined", fails)
+    monkeypatch.setattr("unacorda.query.engines.reading._refined", fails)
 
     def closes(deeper: DeeperRows) -> None:
         closed.append(1)
         right(deeper)
 
     monkeypatch.setattr(DeeperRows, "close", closes)
-    with tacet.Session(
+    with unacorda.Session(
         {"t": pa.table({"id": np.arange(50), "x": np.full(50, 0.3)})},
         unit=Person("id", max_rows=1),
-        budget=tacet.PureDP(90),
+        budget=unacorda.PureDP(90),
         bits=SeededBits(4),
     ) as session:
-        query = session.table("t").agg(m=tacet.median("x", 0, 1))
+        query = session.table("t").agg(m=unacorda.median("x", 0, 1))
         with pytest.raises(EngineFailed) as caught:
-            session.evaluate(query, budget=tacet.PureDP(50))
-        assert session.spent == tacet.PureDP(50)
+            session.evaluate(query, budget=unacorda.PureDP(50))
+        assert session.spent == unacorda.PureDP(50)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert "Smith" not in str(caught.value)
@@ -271,15 +271,15 @@ def test_everything_is_charged_before_the_engine_runs(monkeypatch: pytest.Monkey
         raise AssertionError("the engine ran")
 
     monkeypatch.setattr(DuckDB, "run", reached)
-    with tacet.Session(
+    with unacorda.Session(
         {"t": pa.table({"id": [1], "x": [1.0]})},
         unit=Person("id", max_rows=1),
-        budget=tacet.PureDP(1),
+        budget=unacorda.PureDP(1),
     ) as session:
-        for aggregate in (tacet.median("x", 0, 1), tacet.max("x", 0, 1), tacet.sum("x")):
+        for aggregate in (unacorda.median("x", 0, 1), unacorda.max("x", 0, 1), unacorda.sum("x")):
             query = session.table("t").agg(a=aggregate)
-            with pytest.raises(tacet.errors.BudgetExceeded):
-                session.evaluate(query, budget=tacet.PureDP(2))
+            with pytest.raises(unacorda.errors.BudgetExceeded):
+                session.evaluate(query, budget=unacorda.PureDP(2))
 
 
 # ---- least and greatest --------------------------------------------------------------------------
@@ -326,9 +326,9 @@ def test_the_loss_of_extremes_moves_as_told(rows: int, cells: int, *, replaced: 
 def test_ninety_five_of_a_hundred_answers_lie_where_they_are_promised(side: str) -> None:
     """The probability by the law itself, on nasty counts."""
     steps = 300
-    make = tacet.max if side == "max" else tacet.min
+    make = unacorda.max if side == "max" else unacorda.min
     made = make("x", 0, steps, steps=steps)
-    noise = made.noise(tacet.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
+    noise = made.noise(unacorda.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
     source = np.random.default_rng(5)
     for n in (60, 200):
         for spread in (1, 3, 300):
@@ -355,15 +355,15 @@ def test_a_person_counts_once_however_many_rows_she_has() -> None:
     """One person has most rows, all of them large: she cannot carry the greatest value."""
     ids = np.concatenate([np.arange(400), np.full(5_000, 7)])
     x = np.concatenate([np.linspace(0, 50, 400), np.full(5_000, 99.0)])
-    with tacet.Session(
+    with unacorda.Session(
         {"t": pa.table({"id": ids, "x": x})},
         unit=Person("id", max_rows=10_000),
-        budget=tacet.PureDP(10),
+        budget=unacorda.PureDP(10),
         bits=SeededBits(2),
     ) as session:
-        query = session.table("t").agg(hi=tacet.max("x", 0, 100), lo=tacet.min("x", 0, 100))
-        told = session.explain(query, budget=tacet.PureDP(10))
-        (row,) = session.evaluate(query, budget=tacet.PureDP(10)).to_dicts()
+        query = session.table("t").agg(hi=unacorda.max("x", 0, 100), lo=unacorda.min("x", 0, 100))
+        told = session.explain(query, budget=unacorda.PureDP(10))
+        (row,) = session.evaluate(query, budget=unacorda.PureDP(10)).to_dicts()
     assert 40 < row["hi"] < 51
     assert 0 <= row["lo"] < 5
     assert "aimed at the value that 7 people exceed" in str(told)
@@ -371,30 +371,30 @@ def test_a_person_counts_once_however_many_rows_she_has() -> None:
 
 def test_extremes_in_sql_and_their_refusals() -> None:
     table = pa.table({"id": np.arange(500), "x": np.arange(500.0), "y": np.arange(500.0)})
-    with tacet.Session(
+    with unacorda.Session(
         {"t": table},
         unit=Person("id", max_rows=1),
-        budget=tacet.PureDP(50),
-        columns={"x": tacet.Bounds(0, 1_000)},
+        budget=unacorda.PureDP(50),
+        columns={"x": unacorda.Bounds(0, 1_000)},
         bits=SeededBits(1),
     ) as session:
         text = "SELECT MIN(x) AS lo, MAX(x), COUNT(*) FROM t"
-        release = session.sql(text, budget=tacet.PureDP(30))
+        release = session.sql(text, budget=unacorda.PureDP(30))
         (row,) = release.to_dicts()
         assert 0 <= row["lo"] < 30
         assert 470 < row["max_x"] < 500
-        with pytest.raises(tacet.errors.MissingBound):
-            session.sql("SELECT MAX(y) FROM t", budget=tacet.PureDP(1))
-        with pytest.raises(tacet.errors.UnsafeExpression):
-            session.sql("SELECT MAX(x, 3) FROM t", budget=tacet.PureDP(1))
+        with pytest.raises(unacorda.errors.MissingBound):
+            session.sql("SELECT MAX(y) FROM t", budget=unacorda.PureDP(1))
+        with pytest.raises(unacorda.errors.UnsafeExpression):
+            session.sql("SELECT MAX(x, 3) FROM t", budget=unacorda.PureDP(1))
     with pytest.raises(InvalidParameter, match="steps"):
-        tacet.max("x", 0, 1, steps=2**41)
+        unacorda.max("x", 0, 1, steps=2**41)
 
 
 def test_an_extreme_of_nobody_is_an_end_and_nothing_raises() -> None:
-    made = tacet.max("x", 0, 10, steps=10).bound_to(empty_scope())
+    made = unacorda.max("x", 0, 10, steps=10).bound_to(empty_scope())
     assert isinstance(made, Extreme)
-    noise = made.noise(tacet.PureDP(4), Reach.within(max_rows=1, cells=1, replaced=False))
+    noise = made.noise(unacorda.PureDP(4), Reach.within(max_rows=1, cells=1, replaced=False))
     answer = made.release(
         Exact(rankings=(Counted.of(made.ranking, np.zeros((500, 11), dtype=np.int64)),)),
         noise,

@@ -15,10 +15,10 @@ from scipy import stats
 from tests.query.many_cells import Floats, ask
 from tests.query.two_columns import RAGGED, one_answer, two_columns, typical_first
 
-import tacet
-from tacet import count_if, proportion, ratio, weighted_mean
-from tacet.errors import InvalidParameter, MissingBound
-from tacet.query.aggregates.ratios import Ratio
+import unacorda
+from unacorda import count_if, proportion, ratio, weighted_mean
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.query.aggregates.ratios import Ratio
 
 pytestmark = pytest.mark.statistical
 
@@ -30,7 +30,7 @@ PAIRS: dict[str, tuple[Floats, Floats]] = {
     "at the ends": (np.array([0.0, 100.0, 500.0] * 20), np.array([150.0, 1e9, 0.0] * 20)),
     "two rows": (np.array([10.0, 90.0]), np.array([2.0, 30.0])),
 }
-BUDGETS: dict[str, Any] = {"Laplace": tacet.PureDP(16), "normal": tacet.ZCDP(16)}
+BUDGETS: dict[str, Any] = {"Laplace": unacorda.PureDP(16), "normal": unacorda.ZCDP(16)}
 AGGREGATES: dict[str, Any] = {
     "ratio": lambda: ratio("x", "y", (0, 100), (0, 150)),
     "signed": lambda: ratio("x", "y", (-20, 100), (1, 150)),
@@ -88,7 +88,7 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
         budget=BUDGETS[name],
         seed=41,
         cells=CELLS,
-        assuming=tacet.Assume(
+        assuming=unacorda.Assume(
             rows=len(x),
             values={"x": x.tolist(), "y": y.tolist(), "x > 20": (x > 20).astype(float).tolist()},
         ),
@@ -112,8 +112,8 @@ def test_a_ratio_s_numbers_move_no_further_than_told_and_need_less_noise(
 ) -> None:
     """Against both sums with half of the budget each, at ratios about 1 of the largest."""
     lower, upper = signed
-    with tacet.Session(
-        {"t": pa.table({"x": [0.0], "y": [0.0]})}, unit=tacet.Row(), budget=tacet.PureDP(1)
+    with unacorda.Session(
+        {"t": pa.table({"x": [0.0], "y": [0.0]})}, unit=unacorda.Row(), budget=unacorda.PureDP(1)
     ) as session:
         asked = session.table("t").agg(a=ratio("x", "y", signed, (0, 150))).aggregates["a"]
     assert isinstance(asked, Ratio)
@@ -134,7 +134,7 @@ def test_a_ratio_s_numbers_move_no_further_than_told_and_need_less_noise(
 
 def test_what_cannot_divide_or_weigh_is_refused_by_name() -> None:
     table = pa.table({"x": [1.0], "y": [2.0]})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
         query = session.table("t")
         with pytest.raises(InvalidParameter, match="denominator_bounds"):
             query.agg(a=ratio("x", "y", (0, 1), (-1, 1)))

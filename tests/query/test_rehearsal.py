@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.errors import InvalidParameter
-from tacet.query.rehearsal import Rehearsal
+import unacorda
+from unacorda import PureDP
+from unacorda.errors import InvalidParameter
+from unacorda.query.rehearsal import Rehearsal
 
 RANDOM = np.random.default_rng(5)
 PUBLIC = pd.DataFrame(
@@ -31,15 +31,15 @@ NOBODY = PUBLIC.iloc[:0]
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[tacet.Session]:
-    unit, budget = tacet.Person("id", max_rows=4), tacet.ApproxDP(9, "0.1")
-    with tacet.Session({"t": NOBODY}, unit=unit, budget=budget) as made:
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[unacorda.Session]:
+    unit, budget = unacorda.Person("id", max_rows=4), unacorda.ApproxDP(9, "0.1")
+    with unacorda.Session({"t": NOBODY}, unit=unit, budget=budget) as made:
         for name in ("run", "find", "scan"):
             monkeypatch.setattr(made._engine, name, None)  # the private table is out of reach
         yield made
 
 
-def tried(session: tacet.Session, query: Any, **options: Any) -> Rehearsal:
+def tried(session: unacorda.Session, query: Any, **options: Any) -> Rehearsal:
     told = session.explain(query, **{"budget": PureDP(1), "assuming": PUBLIC, **options})
     assert not any(session.spent.additive)
     found = told.rehearsal
@@ -48,16 +48,16 @@ def tried(session: tacet.Session, query: Any, **options: Any) -> Rehearsal:
 
 
 @pytest.mark.slow
-def test_what_limits_and_bounds_cut_is_told(session: tacet.Session) -> None:
+def test_what_limits_and_bounds_cut_is_told(session: unacorda.Session) -> None:
     query = session.table("t").agg(
-        n=tacet.count(),
-        people=tacet.count_people(),
-        total=tacet.sum("age", 0, 100),
-        cut=tacet.sum("age"),
-        mean=tacet.mean("age", 0, 100),
-        top=tacet.max("age", 0, 100),
-        mid=tacet.median("pay", 0, 10, steps=1_000),
-        corr=tacet.correlation("age", "pay", (0, 100), (0, 9)),
+        n=unacorda.count(),
+        people=unacorda.count_people(),
+        total=unacorda.sum("age", 0, 100),
+        cut=unacorda.sum("age"),
+        mean=unacorda.mean("age", 0, 100),
+        top=unacorda.max("age", 0, 100),
+        mid=unacorda.median("pay", 0, 10, steps=1_000),
+        corr=unacorda.correlation("age", "pay", (0, 100), (0, 9)),
     )
     trials = tried(session, query).trials
     rows = PUBLIC.groupby("id").size()
@@ -78,9 +78,9 @@ def test_what_limits_and_bounds_cut_is_told(session: tacet.Session) -> None:
 
 
 def test_means_are_biased_by_clamping_alone_where_rows_are_protected() -> None:
-    with tacet.Session({"t": NOBODY}, unit=tacet.Row(), budget=PureDP(9)) as session:
+    with unacorda.Session({"t": NOBODY}, unit=unacorda.Row(), budget=PureDP(9)) as session:
         table = session.table("t").where("pay > 3")
-        query = table.group_by("sex", keys=["F", "M", "X"]).agg(m=tacet.mean("age", 0, 100))
+        query = table.group_by("sex", keys=["F", "M", "X"]).agg(m=unacorda.mean("age", 0, 100))
         found = tried(session, query)
     for (sex,), bias in zip(found.keys, found.trials["m"].bias, strict=True):
         ages = PUBLIC.loc[(PUBLIC["pay"] > 3) & (PUBLIC["sex"] == sex), "age"]
@@ -89,18 +89,18 @@ def test_means_are_biased_by_clamping_alone_where_rows_are_protected() -> None:
 
 
 def test_declared_bounds_are_lifted_too() -> None:
-    unit, columns = tacet.Row(), {"age": tacet.Bounds(0, 50)}
-    with tacet.Session({"t": NOBODY}, unit=unit, budget=PureDP(9), columns=columns) as session:
+    unit, columns = unacorda.Row(), {"age": unacorda.Bounds(0, 50)}
+    with unacorda.Session({"t": NOBODY}, unit=unit, budget=PureDP(9), columns=columns) as session:
         found = tried(session, "SELECT SUM(age) AS s FROM t").trials["s"]
     assert found.free[0] == pytest.approx(PUBLIC["age"].sum(), rel=1e-6)
     assert found.bounded[0] == pytest.approx(PUBLIC["age"].clip(upper=50).sum(), rel=1e-6)
 
 
 def test_what_declared_bounds_and_limits_in_groups_cut_is_told() -> None:
-    unit = tacet.Person("id", max_groups=2, max_rows_per_group=2)
-    columns = {"age": tacet.Bounds(0, 50)}
-    with tacet.Session({"t": NOBODY}, unit=unit, budget=PureDP(9), columns=columns) as session:
-        query = session.table("t").group_by("sex", keys=["F", "M"]).agg(m=tacet.mean("age"))
+    unit = unacorda.Person("id", max_groups=2, max_rows_per_group=2)
+    columns = {"age": unacorda.Bounds(0, 50)}
+    with unacorda.Session({"t": NOBODY}, unit=unit, budget=PureDP(9), columns=columns) as session:
+        query = session.table("t").group_by("sex", keys=["F", "M"]).agg(m=unacorda.mean("age"))
         told = session.explain(query, budget=PureDP(1), assuming=PUBLIC)
     outside = float(told.outlook.cuts[1].removeprefix("m: ").split("%")[0])
     true = 100 * (PUBLIC["age"] > 50).mean()  # of all; those that are kept are a sample of them
@@ -109,27 +109,30 @@ def test_what_declared_bounds_and_limits_in_groups_cut_is_told() -> None:
     assert f"rows per person: {100 * (1 - kept):.3g}% of the rows go, of at least" in str(told)
 
 
-def test_lines_are_told_one_by_one_where_they_are_few(session: tacet.Session) -> None:
+def test_lines_are_told_one_by_one_where_they_are_few(session: unacorda.Session) -> None:
     table = session.table("t")
-    few = tried(session, table.group_by("sex", keys=["F", "M"]).agg(n=tacet.count())).words
+    few = tried(session, table.group_by("sex", keys=["F", "M"]).agg(n=unacorda.count())).words
     assert [line.split(":")[0] for line in few[1:]] == ["  n F", "  n M"]
     assert "beside noise of" in few[1]
-    many = tried(session, table.group_by("age", keys=range(150)).agg(n=tacet.count())).words
+    many = tried(session, table.group_by("age", keys=range(150)).agg(n=unacorda.count())).words
     assert len(many) == 2
     assert "in the mean of 150 lines" in many[1]
 
 
-def test_keys_are_found_as_they_would_be(session: tacet.Session) -> None:
-    query = session.table("t").group_by("sex", keys=tacet.private_keys()).agg(n=tacet.count())
-    found = tried(session, query, budget=tacet.ApproxDP(8, "0.001"))
+def test_keys_are_found_as_they_would_be(session: unacorda.Session) -> None:
+    query = session.table("t").group_by("sex", keys=unacorda.private_keys()).agg(n=unacorda.count())
+    found = tried(session, query, budget=unacorda.ApproxDP(8, "0.001"))
     assert found.keys == (("F",), ("M",))
     free = PUBLIC.groupby("sex").size()
     assert found.trials["n"].free == (free["F"], free["M"])
 
 
-def test_each_question_of_a_batch_is_tried_out(session: tacet.Session) -> None:
+def test_each_question_of_a_batch_is_tried_out(session: unacorda.Session) -> None:
     table = session.table("t")
-    queries = [table.agg(n=tacet.count()), table.where("age < 50").agg(m=tacet.mean("age", 0, 60))]
+    queries = [
+        table.agg(n=unacorda.count()),
+        table.where("age < 50").agg(m=unacorda.mean("age", 0, 60)),
+    ]
     told = session.explain(queries, budget=PureDP(1), assuming=PUBLIC)
     assert [list(one.rehearsal.trials) for one in told if one.rehearsal] == [["n"], ["m"]]
     assert told[1].standard_error("m") is not None  # rows and values are taken from the table
@@ -138,32 +141,34 @@ def test_each_question_of_a_batch_is_tried_out(session: tacet.Session) -> None:
     assert json.loads(json.dumps(told.to_dict()))["questions"]["0"]["rehearsal"]["columns"]["n"]
 
 
-def test_types_may_differ_and_columns_may_not_lack(session: tacet.Session, tmp_path: Path) -> None:
+def test_types_may_differ_and_columns_may_not_lack(
+    session: unacorda.Session, tmp_path: Path
+) -> None:
     PUBLIC.to_csv(tmp_path / "public.csv", index=False)
-    query = session.table("t").agg(s=tacet.sum("age", 0, 100))
+    query = session.table("t").agg(s=unacorda.sum("age", 0, 100))
     told = tried(session, query, assuming=tmp_path / "public.csv")
     assert told.trials["s"].free == tried(session, query).trials["s"].free
     with pytest.raises(InvalidParameter, match=r"assuming.*lacks age"):
         tried(session, query, assuming=PUBLIC[["id", "sex"]])
 
 
-def test_a_table_without_rows_says_nothing(session: tacet.Session) -> None:
-    query = session.table("t").agg(n=tacet.count(), m=tacet.mean("age", 0, 100))
+def test_a_table_without_rows_says_nothing(session: unacorda.Session) -> None:
+    query = session.table("t").agg(n=unacorda.count(), m=unacorda.mean("age", 0, 100))
     found = tried(session, query, assuming=NOBODY)
     assert set(found.assumed.values()) == {None}
     assert found.trials["n"].bias == (0,)
 
 
-def test_where_no_key_is_found_there_is_nothing_to_compare(session: tacet.Session) -> None:
-    query = session.table("t").group_by("sex", keys=tacet.private_keys()).agg(n=tacet.count())
-    found = tried(session, query, budget=tacet.ApproxDP("0.01", "1e-6"))
+def test_where_no_key_is_found_there_is_nothing_to_compare(session: unacorda.Session) -> None:
+    query = session.table("t").group_by("sex", keys=unacorda.private_keys()).agg(n=unacorda.count())
+    found = tried(session, query, budget=unacorda.ApproxDP("0.01", "1e-6"))
     assert (found.keys, dict(found.trials)) == ((), {})
     assert "nothing to compare" in found.words[-1]
 
 
-def test_tables_that_add_up_are_tried_out(session: tacet.Session) -> None:
+def test_tables_that_add_up_are_tried_out(session: unacorda.Session) -> None:
     start = session.table("t").group_by("sex", keys=["F", "M"], margins="rollup")
-    found = tried(session, start.agg(n=tacet.count()))
+    found = tried(session, start.agg(n=unacorda.count()))
     free = PUBLIC.groupby("sex").size()
     assert found.trials["n"].free == pytest.approx((300, free["F"], free["M"]))
     assert found.trials["n"].bounded[0] == pytest.approx(

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.query.rehearsal import Rehearsal
+import unacorda
+from unacorda import PureDP
+from unacorda.query.rehearsal import Rehearsal
 
 RANDOM = np.random.default_rng(11)
 PUBLIC = pd.DataFrame(
@@ -28,21 +28,21 @@ HEAVY = PUBLIC["id"] >= 90
 
 
 @pytest.fixture
-def session() -> Iterator[tacet.Session]:
-    with tacet.Session(
-        {"t": PUBLIC.iloc[:0]}, unit=tacet.Person("id", max_rows=2), budget=PureDP(9)
+def session() -> Iterator[unacorda.Session]:
+    with unacorda.Session(
+        {"t": PUBLIC.iloc[:0]}, unit=unacorda.Person("id", max_rows=2), budget=PureDP(9)
     ) as made:
         yield made
 
 
-def tried(session: tacet.Session, query: Any) -> Rehearsal:
+def tried(session: unacorda.Session, query: Any) -> Rehearsal:
     found: Rehearsal | None = session.explain(query, budget=PureDP(1), assuming=PUBLIC).rehearsal
     assert found is not None
     return found
 
 
-def test_every_one_of_several_quantiles_is_compared(session: tacet.Session) -> None:
-    query = session.table("t").agg(q=tacet.quantiles("age", [0.25, 0.5, 0.9], 0, 120))
+def test_every_one_of_several_quantiles_is_compared(session: unacorda.Session) -> None:
+    query = session.table("t").agg(q=unacorda.quantiles("age", [0.25, 0.5, 0.9], 0, 120))
     found = tried(session, query)
     assert list(found.trials) == ["q_25", "q_50", "q_90"]
     for name, q in (("q_25", 0.25), ("q_50", 0.5), ("q_90", 0.9)):
@@ -52,9 +52,9 @@ def test_every_one_of_several_quantiles_is_compared(session: tacet.Session) -> N
     assert (found.trials["q_50"].bias[0] or 0) < -40  # most rows are of few people
 
 
-def test_a_histogram_is_compared_bin_by_bin(session: tacet.Session) -> None:
+def test_a_histogram_is_compared_bin_by_bin(session: unacorda.Session) -> None:
     start = session.table("t").group_by("town", keys=["A", "D"])
-    found = tried(session, start.agg(h=tacet.histogram("age", [0, 50, 100])))
+    found = tried(session, start.agg(h=unacorda.histogram("age", [0, 50, 100])))
     assert found.keys == tuple(
         (town, part) for town in "AD" for part in ("below 0", "0 to 50", "50 to 100", "above 100")
     )
@@ -68,8 +68,8 @@ def test_a_histogram_is_compared_bin_by_bin(session: tacet.Session) -> None:
     assert "  h D, 50 to 100: " in "\n".join(found.words)
 
 
-def test_bins_of_equal_size_are_compared_by_their_edges(session: tacet.Session) -> None:
-    query = session.table("t").agg(h=tacet.histogram("age", bins=2, lower=0, upper=120))
+def test_bins_of_equal_size_are_compared_by_their_edges(session: unacorda.Session) -> None:
+    query = session.table("t").agg(h=unacorda.histogram("age", bins=2, lower=0, upper=120))
     found = tried(session, query)
     assert set(found.trials) == {"h", "h_to"}
     middle = float(np.quantile(PUBLIC["age"], 0.5, method="inverted_cdf"))
@@ -81,8 +81,8 @@ def test_bins_of_equal_size_are_compared_by_their_edges(session: tacet.Session) 
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_top_values_are_compared_value_by_value(session: tacet.Session, size: int) -> None:
-    query = session.table("t").agg(best=tacet.top("town", size, ["A", "B", "C", "D"]))
+def test_top_values_are_compared_value_by_value(session: unacorda.Session, size: int) -> None:
+    query = session.table("t").agg(best=unacorda.top("town", size, ["A", "B", "C", "D"]))
     found = tried(session, query)
     counts = PUBLIC["town"].value_counts()
     assert len(found.keys) == size

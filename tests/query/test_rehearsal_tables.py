@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.errors import InvalidParameter
-from tacet.query.rehearsal import Rehearsal
+import unacorda
+from unacorda import PureDP
+from unacorda.errors import InvalidParameter
+from unacorda.query.rehearsal import Rehearsal
 
 RANDOM = np.random.default_rng(7)
 PEOPLE = pd.DataFrame({"id": range(30), "age": RANDOM.integers(0, 90, 30)})
@@ -31,13 +31,13 @@ BOTH = {"visits": VISITS, "people": PEOPLE}
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[tacet.Session]:
-    with tacet.Session(
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[unacorda.Session]:
+    with unacorda.Session(
         {name: frame.iloc[:0] for name, frame in BOTH.items()},
-        unit=tacet.Person("id", max_rows=4),
-        budget=tacet.ApproxDP(9, "0.1"),
+        unit=unacorda.Person("id", max_rows=4),
+        budget=unacorda.ApproxDP(9, "0.1"),
         public={"towns": TOWNS},
-        columns={"pay": tacet.Bounds(0, 10)},
+        columns={"pay": unacorda.Bounds(0, 10)},
     ) as made:
         made.table("visits").join("towns", on="town")  # is looked at once
         for name in ("run", "find", "scan"):
@@ -45,7 +45,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[tacet.Session]:
         yield made
 
 
-def tried(session: tacet.Session, query: Any, assuming: Any = BOTH) -> Rehearsal:
+def tried(session: unacorda.Session, query: Any, assuming: Any = BOTH) -> Rehearsal:
     told = session.explain(query, budget=PureDP(1), assuming=assuming)
     assert not any(session.spent.additive)
     found: Rehearsal | None = told.rehearsal
@@ -53,9 +53,9 @@ def tried(session: tacet.Session, query: Any, assuming: Any = BOTH) -> Rehearsal
     return found
 
 
-def test_a_join_on_the_person_is_tried_out(session: tacet.Session) -> None:
+def test_a_join_on_the_person_is_tried_out(session: unacorda.Session) -> None:
     joined = session.table("visits").join(session.table("people"), max_rows=(3, 1))
-    query = joined.where("age >= 18").agg(n=tacet.count(), s=tacet.sum("pay"))
+    query = joined.where("age >= 18").agg(n=unacorda.count(), s=unacorda.sum("pay"))
     found = tried(session, query)
     both = VISITS.merge(PEOPLE, on="id")
     adult = both[both["age"] >= 18]
@@ -68,22 +68,22 @@ def test_a_join_on_the_person_is_tried_out(session: tacet.Session) -> None:
     assert max(found.assumed["s"].rows_per_person) == 3  # as they leave the join
 
 
-def test_a_union_is_tried_out(session: tacet.Session) -> None:
+def test_a_union_is_tried_out(session: unacorda.Session) -> None:
     both = session.table("visits").union(session.table("people"))
-    found = tried(session, both.agg(n=tacet.count(), p=tacet.count_people()))
+    found = tried(session, both.agg(n=unacorda.count(), p=unacorda.count_people()))
     rows = pd.concat([VISITS["id"], PEOPLE["id"]])
     assert found.trials["n"].free == (len(rows),)
     assert found.trials["n"].bounded == (rows.value_counts().clip(upper=4).sum(),)
     assert found.trials["p"].free == (rows.nunique(),)
-    again = session.table("visits").union(session.table("visits")).agg(s=tacet.sum("pay"))
+    again = session.table("visits").union(session.table("visits")).agg(s=unacorda.sum("pay"))
     trial = tried(session, again, VISITS).trials["s"]  # one table, twice
     assert trial.free[0] == pytest.approx(2 * VISITS["pay"].sum(), rel=1e-6)
 
 
-def test_a_public_table_of_the_session_stands_for_itself(session: tacet.Session) -> None:
+def test_a_public_table_of_the_session_stands_for_itself(session: unacorda.Session) -> None:
     query = session.table("visits").join("towns", on="town").group_by("region")
     for assuming in (VISITS, BOTH, BOTH | {"towns": TOWNS}):
-        found = tried(session, query.agg(n=tacet.count()), assuming)
+        found = tried(session, query.agg(n=unacorda.count()), assuming)
         towns = VISITS["town"].value_counts()
         assert dict(zip(found.keys, found.trials["n"].free, strict=True)) == {
             ("north",): towns["A"],
@@ -91,24 +91,24 @@ def test_a_public_table_of_the_session_stands_for_itself(session: tacet.Session)
         }
 
 
-def test_parts_of_a_text_are_a_limit_too(session: tacet.Session) -> None:
+def test_parts_of_a_text_are_a_limit_too(session: unacorda.Session) -> None:
     query = session.table("visits").explode("codes", separator=";", most=2)
-    trial = tried(session, query.agg(n=tacet.count()), VISITS).trials["n"]
+    trial = tried(session, query.agg(n=unacorda.count()), VISITS).trials["n"]
     parts = VISITS["codes"].str.split(";").map(len)
     assert trial.free == (parts.sum(),)
     assert (trial.bounded[0] or 0) <= parts.clip(upper=2).sum()
 
 
 def test_parts_of_the_people_are_tried_out() -> None:
-    with tacet.Session(
+    with unacorda.Session(
         {name: frame.iloc[:0] for name, frame in BOTH.items()},
-        unit=tacet.Person("id", max_rows=400),
+        unit=unacorda.Person("id", max_rows=400),
         budget=PureDP(9),
     ) as session:
         parts = session.split("town", keys=["A", "B", "C"], budget=PureDP(1))
         bounded = 0.0
         for key, part in parts.items():
-            trial = tried(part, part.table("visits").agg(n=tacet.count()), VISITS).trials["n"]
+            trial = tried(part, part.table("visits").agg(n=unacorda.count()), VISITS).trials["n"]
             assert trial.free == ((VISITS["town"] == key).sum(),)
             bounded += trial.bounded[0] or 0
         homes = VISITS.groupby("id")["town"].value_counts().unstack(fill_value=0)
@@ -116,20 +116,20 @@ def test_parts_of_the_people_are_tried_out() -> None:
 
 
 def test_people_are_in_the_same_part_whatever_the_limits() -> None:
-    with tacet.Session(
+    with unacorda.Session(
         {"visits": VISITS.iloc[:0]},
-        unit=tacet.Person("id", max_rows=400, hash="md5"),
+        unit=unacorda.Person("id", max_rows=400, hash="md5"),
         budget=PureDP(9),
     ) as session:
         part = session.split("town", keys=["A", "B", "C"], budget=PureDP(1))["A"]
-        found = tried(part, part.table("visits").agg(n=tacet.count()), VISITS)
+        found = tried(part, part.table("visits").agg(n=unacorda.count()), VISITS)
     assert found.assumed["n"] is not None
     assert found.assumed["n"].rows_kept == 1
 
 
-def test_tables_must_be_there_and_have_the_columns(session: tacet.Session) -> None:
+def test_tables_must_be_there_and_have_the_columns(session: unacorda.Session) -> None:
     joined = session.table("visits").join(session.table("people"), max_rows=1)
-    query = joined.agg(s=tacet.sum("age", 0, 100))
+    query = joined.agg(s=unacorda.sum("age", 0, 100))
     with pytest.raises(InvalidParameter, match=r"one for each table.*'visits'.*'people'"):
         tried(session, query, VISITS)
     with pytest.raises(InvalidParameter, match=r"tables for 'visits'.*'people'"):

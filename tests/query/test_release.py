@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from tests.query.exact_answers import opened
 
-import tacet
-from tacet.errors import InvalidParameter, MissingExtra
-from tacet.privacy.event_codec import from_json
-from tacet.privacy.guarantees import PureDP
-from tacet.query.release import Release
+import unacorda
+from unacorda.errors import InvalidParameter, MissingExtra
+from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.guarantees import PureDP
+from unacorda.query.release import Release
 
 FRAME = pl.DataFrame(
     {
@@ -35,14 +35,14 @@ COUNTIES = ["Aberdeen", "Bute", "Caithness", None, "nowhere"]
 
 def released(epsilon: float = 1, **aggregates: Any) -> Release:
     asked = aggregates or {
-        "n": tacet.count(),
-        "people": tacet.count_people(),
-        "income": tacet.sum("income", 0, 90_000),
-        "mean_age": tacet.mean("age", 0, 120),
-        "p50": tacet.median("age", 0, 120, interval=0.5),
-        "p90": tacet.quantile("age", 0.9, 0, 120),
+        "n": unacorda.count(),
+        "people": unacorda.count_people(),
+        "income": unacorda.sum("income", 0, 90_000),
+        "mean_age": unacorda.mean("age", 0, 120),
+        "p50": unacorda.median("age", 0, 120, interval=0.5),
+        "p90": unacorda.quantile("age", 0.9, 0, 120),
     }
-    with opened(FRAME, unit=tacet.Person("id", max_rows=1), budget=PureDP(epsilon)) as session:
+    with opened(FRAME, unit=unacorda.Person("id", max_rows=1), budget=PureDP(epsilon)) as session:
         query = session.table("t").group_by("county", keys=COUNTIES).agg(**asked)
         return session.evaluate(query, budget=PureDP(epsilon))
 
@@ -87,7 +87,7 @@ def test_kinds_of_numbers_survive() -> None:
 )
 def test_keys_of_every_kind_leave_as_they_were_given(column: str, keys: list[Any]) -> None:
     with opened(FRAME) as session:
-        query = session.table("t").group_by(column, keys=keys).agg(n=tacet.count())
+        query = session.table("t").group_by(column, keys=keys).agg(n=unacorda.count())
         release = session.evaluate(query, budget=PureDP(1))
     assert [row[column] for row in release.to_dicts()] == keys
     assert release.to_arrow()[column].to_pylist() == keys
@@ -108,7 +108,7 @@ def test_the_json_text_describes_how_it_was_made() -> None:
     assert told["query"]["aggregates"]["mean_age"]["kind"] == "mean"
     assert told["query"]["unit"]["max_rows"] == 1
     assert told["digest"] == release.query.digest()
-    assert told["software"]["tacet"] == tacet.__version__
+    assert told["software"]["unacorda"] == unacorda.__version__
     assert Release.verify(release.to_json()).holds
     assert list(told["provenance"]) == list(release.provenance)
 
@@ -129,7 +129,7 @@ def test_printed_it_is_an_aligned_table_of_moderate_width() -> None:
 
 def test_many_rows_are_cut_and_counted() -> None:
     with opened(FRAME) as session:
-        query = session.table("t").group_by("age", keys=range(90)).agg(n=tacet.count())
+        query = session.table("t").group_by("age", keys=range(90)).agg(n=unacorda.count())
         release = session.evaluate(query, budget=PureDP(1))
     lines = str(release).splitlines()
     assert lines[-2] == "... and 30 more rows"
@@ -163,7 +163,7 @@ def test_clamped_mends_what_cannot_be_and_nothing_else() -> None:
 def test_a_sum_keeps_the_sign_that_its_bounds_give_it(
     lower: int, upper: int, limits: tuple[float, float]
 ) -> None:
-    values = released(0.01, s=tacet.sum("age", lower, upper)).clamped().answers["s"].values
+    values = released(0.01, s=unacorda.sum("age", lower, upper)).clamped().answers["s"].values
     assert all(limits[0] <= value <= limits[1] for value in values)
 
 
@@ -185,7 +185,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with monkeypatch.context() as patch:
             patch.setitem(__import__("sys").modules, package, None)
-            with pytest.raises(MissingExtra, match=r"pip install 'tacet\[frames\]'") as caught:
+            with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[frames\]'") as caught:
                 convert()
             assert caught.value.package == package
 

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from tests.tiers import mostly_slow
 
-from tacet.query.aggregates.ranks import rank_losses
-from tacet.query.sensitivity import (
+from unacorda.query.aggregates.ranks import rank_losses
+from unacorda.query.sensitivity import (
     Sensitivity,
     of_counts,
     of_people,
@@ -24,7 +24,7 @@ from tacet.query.sensitivity import (
     of_sums,
     of_vectors,
 )
-from tacet.query.units import Reach
+from unacorda.query.units import Reach
 
 Vector = tuple[int, ...]
 Row = tuple[int, int | None]

@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import exact, opened
 
-import tacet
-from tacet.accounting.charges import request_price
-from tacet.errors import BudgetExceeded, InvalidParameter
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from tacet.query.aggregates.counts import Count
-from tacet.query.session import Session
+import unacorda
+from unacorda.accounting.charges import request_price
+from unacorda.errors import BudgetExceeded, InvalidParameter
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.query.aggregates.counts import Count
+from unacorda.query.session import Session
 
 FRAME = pl.DataFrame(
     {
@@ -27,7 +27,7 @@ FRAME = pl.DataFrame(
         "sex": ["f", "m", None] * 100,
     }
 )
-PERSON = tacet.Person("id", max_rows=3)
+PERSON = unacorda.Person("id", max_rows=3)
 
 
 def everything(session: Session) -> Any:
@@ -37,27 +37,27 @@ def everything(session: Session) -> Any:
         .derive(decade="floor(age / 10)")
         .group_by("sex", "decade", keys={"sex": ["f", "m", None], "decade": [2, 3]})
         .agg(
-            n=tacet.count(),
-            people=tacet.count_people(weight=3),
-            total=tacet.sum("age", 0, 90, weight="1/7"),
-            mean=tacet.mean("age", 0, 90, weight=0.1),
-            middle=tacet.median("age", 0, 90, weight=2, interval="1/3"),
+            n=unacorda.count(),
+            people=unacorda.count_people(weight=3),
+            total=unacorda.sum("age", 0, 90, weight="1/7"),
+            mean=unacorda.mean("age", 0, 90, weight=0.1),
+            middle=unacorda.median("age", 0, 90, weight=2, interval="1/3"),
         )
     )
 
 
-WIDE = tacet.Person("id", max_rows=400)
+WIDE = unacorda.Person("id", max_rows=400)
 
 
 def many_people(session: Session) -> Any:
     """A person in 400 cells at once: l1 sensitivity 400, l2 sensitivity 20."""
     table = session.table("t").derive(cell="id * 1000 + age")
-    return table.group_by("cell", keys=range(500)).agg(people=tacet.count_people())
+    return table.group_by("cell", keys=range(500)).agg(people=unacorda.count_people())
 
 
 QUESTIONS = {
-    "one count": lambda s: s.table("t").agg(n=tacet.count()),
-    "one sum": lambda s: s.table("t").agg(n=tacet.sum("age", 0, 90)),
+    "one count": lambda s: s.table("t").agg(n=unacorda.count()),
+    "one sum": lambda s: s.table("t").agg(n=unacorda.sum("age", 0, 90)),
     "everything": everything,
     "many people": many_people,
 }
@@ -107,14 +107,14 @@ def test_parts_of_what_remains_are_spent_to_the_end() -> None:
 
 # ---- what a budget buys --------------------------------------------------------------------------
 
-LAPLACE = {"count": tacet.count(), "sum": tacet.sum("age", 0, 90)}
-MEDIAN = {"median": tacet.median("age", 0, 90)}
+LAPLACE = {"count": unacorda.count(), "sum": unacorda.sum("age", 0, 90)}
+MEDIAN = {"median": unacorda.median("age", 0, 90)}
 CHARGES: list[tuple[Guarantee, Guarantee, dict[str, Any], Guarantee]] = [
     # account, request, aggregates, what is charged (an upper bound within 2^-40 where irrational)
     (PureDP(9), PureDP(0.5), LAPLACE | MEDIAN, PureDP(0.5)),
     (ApproxDP(9, "1e-3"), PureDP(0.5), LAPLACE | MEDIAN, ApproxDP(0.5, 0)),
     (ApproxDP(9, "1e-3"), ApproxDP(0.5, "1e-6"), LAPLACE, ApproxDP(0.5, 0)),
-    (ZCDP(9), PureDP(1), {"count": tacet.count()}, ZCDP("0.46211715726000975850")),
+    (ZCDP(9), PureDP(1), {"count": unacorda.count()}, ZCDP("0.46211715726000975850")),
     (ZCDP(9), PureDP(1), MEDIAN, ZCDP("1/8")),
     (ZCDP(9), ZCDP(0.5), LAPLACE | MEDIAN, ZCDP(0.5)),
     (ZCDP(9), ZCDP(0.5, delta=0), LAPLACE, ZCDP(0.5)),
@@ -122,7 +122,7 @@ CHARGES: list[tuple[Guarantee, Guarantee, dict[str, Any], Guarantee]] = [
     (ZCDP(9), GDP(0.5), LAPLACE, ZCDP("1/8")),
     (GDP(9), GDP(0.5), LAPLACE | MEDIAN, GDP(0.5)),
     # mu = 2 Phi^-1(e / (1 + e))
-    (GDP(9), PureDP(1), {"count": tacet.count()}, GDP("1.23203538534490285568")),
+    (GDP(9), PureDP(1), {"count": unacorda.count()}, GDP("1.23203538534490285568")),
     (RenyiDP(2, 9), ZCDP(0.5), LAPLACE | MEDIAN, RenyiDP(2, 1)),
     (RenyiDP(2, 9), GDP(0.5), LAPLACE, RenyiDP(2, "1/4")),
     (RenyiDP(2, 9), RenyiDP(2, 0.5), LAPLACE | MEDIAN, RenyiDP(2, 0.5)),
@@ -151,7 +151,7 @@ def test_every_pair_of_the_table_is_charged_as_stated(number: int) -> None:
 def test_approximate_budgets_buy_the_better_noise() -> None:
     request = ApproxDP(1, "1e-6")
     with opened(FRAME, unit=WIDE, budget=ApproxDP(2, "1e-5")) as session:
-        one = session.evaluate(session.table("t").agg(n=tacet.count()), budget=request)
+        one = session.evaluate(session.table("t").agg(n=unacorda.count()), budget=request)
         assert one.charge == ApproxDP(1, 0)
         many = session.evaluate(many_people(session), budget=request)
         assert many.charge == request
@@ -167,7 +167,7 @@ def test_weights_split_the_budget() -> None:
     for budget, ratio in ((PureDP(1), 3.0), (ZCDP(1), 3**0.5), (GDP(1), 3**0.5)):
         with opened(FRAME, budget=budget) as session:
             query = session.table("t").agg(
-                a=tacet.sum("age", 0, 90, weight=3), b=tacet.sum("age", 0, 90, weight=1)
+                a=unacorda.sum("age", 0, 90, weight=3), b=unacorda.sum("age", 0, 90, weight=1)
             )
             explanation = session.explain(query, budget=budget)
             assert explanation.parts == {"a": 0.75, "b": 0.25}
@@ -183,7 +183,7 @@ def test_explaining_is_free_and_says_what_evaluating_does() -> None:
         rich = session.explain(query, budget=PureDP(50))
         assert rich.cost == PureDP(50)
         explanation = session.explain(
-            query, budget=PureDP(0.5), assuming=tacet.Assume(rows=20, values={"age": [20, 30]})
+            query, budget=PureDP(0.5), assuming=unacorda.Assume(rows=20, values={"age": [20, 30]})
         )
         assert session.spent == PureDP(0)
         release = session.evaluate(query, budget=PureDP(0.5))
@@ -233,7 +233,7 @@ def test_ten_threads_never_overspend(durable: bool, tmp_path: Path) -> None:
     options = {"ledger": f"sqlite:///{tmp_path / 'b.db'}", "dataset": "d"} if durable else {}
     outcomes: list[str] = []
     with opened(FRAME, unit=PERSON, seed=None, **options) as session:
-        query = session.table("t").agg(n=tacet.count(), m=tacet.median("age", 0, 90))
+        query = session.table("t").agg(n=unacorda.count(), m=unacorda.median("age", 0, 90))
         start = threading.Barrier(10)
 
         def ask() -> None:
@@ -260,17 +260,17 @@ def test_a_session_closes_with_its_block_also_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), opened(FRAME) as session:
         raise ZeroDivisionError
     with pytest.raises(InvalidParameter, match="open a new one"):
-        session.evaluate(session.table("t").agg(n=tacet.count()), budget=PureDP(0.5))
+        session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PureDP(0.5))
     assert "left PureDP(epsilon=1.0)" in repr(session)
 
 
 def test_a_ledger_that_is_handed_in_stays_open_and_is_shared() -> None:
-    from tacet.ledger.opening import open_ledger
+    from unacorda.ledger.opening import open_ledger
 
     ledger = open_ledger(None)
     for number in range(1, 4):
         with opened(FRAME, ledger=ledger, dataset="d") as session:
-            session.evaluate(session.table("t").agg(n=tacet.count()), budget=PureDP("0.25"))
+            session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PureDP("0.25"))
         assert ledger.spent("d") == PureDP(Fraction(number, 4))
     assert ledger.verify("d") == 6
 
@@ -279,9 +279,9 @@ def test_a_question_is_a_value_that_can_be_asked_again_and_built_upon() -> None:
     with opened(FRAME) as session:
         table = session.table("t")
         women = table.where("sex = 'f'")
-        assert exact(session, table.agg(n=tacet.count())) == {"n": [300]}
-        assert exact(session, women.agg(n=tacet.count())) == {"n": [100]}
-        assert exact(session, women.where("age < 45").agg(n=tacet.count())) == {"n": [55]}
-        assert women.agg(n=tacet.count()).digest() == women.agg(n=tacet.count()).digest()
-        assert women.agg(n=tacet.count()).digest() != table.agg(n=tacet.count()).digest()
-        assert isinstance(women.agg(n=tacet.count()).aggregates["n"], Count)
+        assert exact(session, table.agg(n=unacorda.count())) == {"n": [300]}
+        assert exact(session, women.agg(n=unacorda.count())) == {"n": [100]}
+        assert exact(session, women.where("age < 45").agg(n=unacorda.count())) == {"n": [55]}
+        assert women.agg(n=unacorda.count()).digest() == women.agg(n=unacorda.count()).digest()
+        assert women.agg(n=unacorda.count()).digest() != table.agg(n=unacorda.count()).digest()
+        assert isinstance(women.agg(n=unacorda.count()).aggregates["n"], Count)

@@ -19,9 +19,9 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_leaks import FRAME, PURE, query
 
-import tacet
-from tacet.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from tacet.query.session import Session
+import unacorda
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from unacorda.query.session import Session
 
 
 @pytest.mark.parametrize("attempt", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -46,22 +46,25 @@ def test_a_forked_child_may_look_but_not_spend_from_memory() -> None:
         """
         import os
         import polars as pl
-        import tacet
-        from tacet.errors import LedgerMismatch
-        session = tacet.Session(
-            {"t": pl.DataFrame({"x": [1]})}, unit=tacet.Row(), budget=tacet.PureDP(1), threads=1
+        import unacorda
+        from unacorda.errors import LedgerMismatch
+        session = unacorda.Session(
+            {"t": pl.DataFrame({"x": [1]})},
+            unit=unacorda.Row(),
+            budget=unacorda.PureDP(1),
+            threads=1,
         )
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         child = os.fork()
         if child == 0:
             try:
-                session.evaluate(query, budget=tacet.PureDP(0.5))
+                session.evaluate(query, budget=unacorda.PureDP(0.5))
             except LedgerMismatch:
                 session.close()
-                os._exit(0 if session.spent == tacet.PureDP(0) else 2)
+                os._exit(0 if session.spent == unacorda.PureDP(0) else 2)
             os._exit(3)
         status = os.waitpid(child, 0)[1]
-        session.evaluate(query, budget=tacet.PureDP(0.5))
+        session.evaluate(query, budget=unacorda.PureDP(0.5))
         print(os.waitstatus_to_exitcode(status), os.path.isdir(session._engine._folder))
         """
     )
@@ -86,17 +89,17 @@ def test_a_crash_while_the_engine_runs_stays_spent(tmp_path: Path) -> None:
         """
         import os
         import polars as pl
-        import tacet
-        from tacet.query.engines.duckdb import DuckDB
-        session = tacet.Session(
+        import unacorda
+        from unacorda.query.engines.duckdb import DuckDB
+        session = unacorda.Session(
             {"t": pl.DataFrame({"x": [1]})},
-            unit=tacet.Row(),
-            budget=tacet.PureDP(1),
+            unit=unacorda.Row(),
+            budget=unacorda.PureDP(1),
             dataset="d",
             ledger=os.environ["LEDGER"],
         )
         DuckDB.run = lambda *_, **__: os._exit(9)
-        session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(0.75))
+        session.evaluate(session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(0.75))
         """,
         LEDGER=ledger,
     )
@@ -106,17 +109,17 @@ def test_a_crash_while_the_engine_runs_stays_spent(tmp_path: Path) -> None:
         assert session.spent == PURE(0.75)
         assert [entry.state for entry in session._ledger.entries("d")] == ["reserved"]
         with pytest.raises(BudgetExceeded):
-            session.evaluate(session.table("t").agg(n=tacet.count()), budget=PURE(0.5))
+            session.evaluate(session.table("t").agg(n=unacorda.count()), budget=PURE(0.5))
 
 
 def test_an_account_is_found_again_under_its_own_terms_only(tmp_path: Path) -> None:
     ledger = f"sqlite:///{tmp_path / 'budget.db'}"
-    unit = tacet.Person("id", max_rows=2)
+    unit = unacorda.Person("id", max_rows=2)
     with opened(FRAME, unit=unit, ledger=ledger, dataset="d", seed=None) as session:
         session.evaluate(query(session), budget=PURE(0.25))
     with Session({"t": FRAME}, unit=unit, ledger=ledger, dataset="d") as session:
         assert (session.budget, session.spent) == (PURE(1), PURE(0.25))
-    for change in ({"unit": tacet.Row()}, {"budget": PURE(2)}, {"budget": tacet.ZCDP(1)}):
+    for change in ({"unit": unacorda.Row()}, {"budget": PURE(2)}, {"budget": unacorda.ZCDP(1)}):
         with pytest.raises(LedgerMismatch):
             Session({"t": FRAME}, **{"unit": unit, "ledger": ledger, "dataset": "d", **change})  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="the account's name") as caught:

@@ -12,10 +12,10 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.query.select_sessions import BUDGET, FACTS, FRAME, session
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import PureDP
-from tacet.query.release import Release
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import PureDP
+from unacorda.query.release import Release
 
 
 def test_order_and_limit_arrange_the_release_and_cost_nothing() -> None:
@@ -191,8 +191,8 @@ def test_the_interval_and_the_error_of_a_ratio_hold() -> None:
         }
     )
     text = "SELECT cell, SUM(age) / COUNT(*) AS ratio FROM t GROUP BY cell"
-    facts = {"age": tacet.Bounds(20, 60)}
-    unit = tacet.Person("id", max_rows=1)
+    facts = {"age": unacorda.Bounds(20, 60)}
+    unit = unacorda.Person("id", max_rows=1)
     with opened(frame, unit=unit, columns=facts, budget=PureDP(4)) as one:
         rows = one.sql(text, budget=PureDP(4), keys={"cell": list(range(cells))}).to_dicts()
     truth = sum(range(20, 50)) / 30
@@ -207,18 +207,18 @@ def test_lines_may_be_arranged_where_keys_are_found_privately() -> None:
     text = """SELECT county AS c, "Group by" AS g, COUNT(*) AS n, SUM(age) / COUNT(*) AS r FROM t
               GROUP BY county, "Group by" HAVING n > 3 ORDER BY g DESC, n"""
     for keys, most in (
-        (tacet.private_keys(max_groups=2), 8),
-        (tacet.private_keys(max_groups=1), 0),
+        (unacorda.private_keys(max_groups=2), 8),
+        (unacorda.private_keys(max_groups=1), 0),
     ):
         with opened(
             FRAME if most else FRAME.filter(pl.col("id") < 2),
-            unit=tacet.Person("id", max_rows=2),
-            budget=tacet.ApproxDP(20, 1e-6),
+            unit=unacorda.Person("id", max_rows=2),
+            budget=unacorda.ApproxDP(20, 1e-6),
             columns={"age": FACTS["age"]},
         ) as one:
             release = one.sql(
                 text,
-                budget=tacet.ApproxDP(20, 1e-6),
+                budget=unacorda.ApproxDP(20, 1e-6),
                 keys={"county": keys, "Group by": ["y", "x"]},
             )
         rows = release.to_dicts()

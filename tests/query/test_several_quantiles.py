@@ -19,21 +19,21 @@ from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.accounting.charges import charge
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy import events
-from tacet.query import ranking as rankings
-from tacet.query.aggregates import counted, cuts, cutting, trials
-from tacet.query.aggregates.answers import Assume, Exact
-from tacet.query.aggregates.counted import Counted
-from tacet.query.aggregates.cuts import cut_points
-from tacet.query.aggregates.cutting import Cutting
-from tacet.query.aggregates.several import Quantiles
-from tacet.query.aggregates.splits import Plan, Split, moves_of, plan_for
-from tacet.query.ranking import Ranking
-from tacet.query.units import Reach
+import unacorda
+from unacorda.accounting.charges import charge
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import events
+from unacorda.query import ranking as rankings
+from unacorda.query.aggregates import counted, cuts, cutting, trials
+from unacorda.query.aggregates.answers import Assume, Exact
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.cuts import cut_points
+from unacorda.query.aggregates.cutting import Cutting
+from unacorda.query.aggregates.several import Quantiles
+from unacorda.query.aggregates.splits import Plan, Split, moves_of, plan_for
+from unacorda.query.ranking import Ranking
+from unacorda.query.units import Reach
 
 PLACES = 2
 POINTS = 3
@@ -104,8 +104,8 @@ def neighbours(reach: Reach, *, most: int) -> Iterator[tuple[list[Any], list[Any
 def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: str) -> None:
     """By enumeration: the largest log-ratio, and Renyi divergences."""
     epsilon, rho = 1.5, 0.3
-    pure = Cutting.within(tacet.PureDP(Fraction(epsilon)), reach, WANTED[wanted])
-    concentrated = Cutting.within(tacet.ZCDP("3/10"), reach, WANTED[wanted])
+    pure = Cutting.within(unacorda.PureDP(Fraction(epsilon)), reach, WANTED[wanted])
+    concentrated = Cutting.within(unacorda.ZCDP("3/10"), reach, WANTED[wanted])
     known: dict[Any, NDArray[Any]] = {}
 
     def law(noise: Cutting, row: Any) -> NDArray[Any]:
@@ -133,7 +133,7 @@ def test_no_cuts_of_all_groups_tell_more_than_the_budget(reach: Reach, wanted: s
 
 
 def test_half_the_rows_would_be_found() -> None:
-    told = Cutting.within(tacet.PureDP("3/2"), ONE, WANTED["quartiles"])
+    told = Cutting.within(unacorda.PureDP("3/2"), ONE, WANTED["quartiles"])
     worst = 0.0
     for left, right in neighbours(Reach.within(max_rows=2, cells=1, replaced=False), most=4):
         for one, other in itertools.product(left, right):
@@ -168,12 +168,12 @@ def test_cuts_have_their_joint_law(wanted: str, bins: str, monkeypatch: pytest.M
         for draw in (counted, trials):
             monkeypatch.setattr(draw, "_LEAST", math.inf)
     values, points, cells = [0.0, 1.0, 1.0, 1.0, 3.0, 4.0], 5, 600
-    made = tacet.quantiles("x", WANTED[wanted], 0, points - 1, steps=points - 1)
+    made = unacorda.quantiles("x", WANTED[wanted], 0, points - 1, steps=points - 1)
     assert (made.ranking.bins < points) is (bins != "of a point")
     table = repeated(values, cells=cells)
-    asked = ask(table, {"a": made}, budget=tacet.PureDP(4), seed=3, cells=cells)
+    asked = ask(table, {"a": made}, budget=unacorda.PureDP(4), seed=3, cells=cells)
     drawn = [values_of(asked.release, f"a{part}").astype(int) for part in made.parts]
-    noise: Any = made.noise(tacet.PureDP(4), ONE)
+    noise: Any = made.noise(unacorda.PureDP(4), ONE)
     law = np.exp(joint_law([values.count(v) for v in range(points)], noise))
     places = np.ravel_multi_index(tuple(drawn), (points,) * len(drawn))
     seen = np.bincount(places, minlength=points ** len(drawn))
@@ -252,8 +252,8 @@ def test_errors_are_as_promised_and_smaller_than_one_by_one() -> None:
     rows, cells = 2_000, 400
     values = [float(v) for v in range(rows)]
     wanted = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
-    made = tacet.quantiles("x", wanted, 0, 4_000, steps=4_000)
-    noise: Any = made.noise(tacet.PureDP(1), ONE)
+    made = unacorda.quantiles("x", wanted, 0, 4_000, steps=4_000)
+    noise: Any = made.noise(unacorda.PureDP(1), ONE)
     histogram = np.zeros((cells, 4_001), dtype=np.int64)
     histogram[:, :rows] = 1
     answers = made.answers(
@@ -278,7 +278,7 @@ def test_many_rows_do_not_pass_64_bits() -> None:
     counts[0, 3] = counts[0, 7] = 2**39
     wanted = [Fraction(123_457, 10**6), Fraction(1, 2), Fraction(987_653, 10**6)]
     plan = plan_for(wanted, ONE, squares=False)
-    noise = Cutting.within(tacet.PureDP(1), ONE, wanted)
+    noise = Cutting.within(unacorda.PureDP(1), ONE, wanted)
     found = cut_points(
         Counted.of(Ranking(place="x", steps=10), counts),
         plan=plan,
@@ -293,8 +293,8 @@ def test_equal_rows_go_to_both_sides_in_proportion() -> None:
     """60 % of the rows at one point, 35 % below: the first quartile is below, not at the point."""
     counts = np.zeros((100, 101), dtype=np.int64)
     counts[:, 0:35], counts[:, 50], counts[:, 96:101] = 100, 6_000, 100
-    made = tacet.quantiles("x", [0.25, 0.5, 0.9, 0.97], 0, 100, steps=100)
-    noise: Any = made.noise(tacet.PureDP(5), ONE)
+    made = unacorda.quantiles("x", [0.25, 0.5, 0.9, 0.97], 0, 100, steps=100)
+    noise: Any = made.noise(unacorda.PureDP(5), ONE)
     answers = made.answers(
         Exact(rankings=(Counted.of(made.ranking, counts),)), noise, SeededBits(4)
     )
@@ -306,24 +306,26 @@ def test_equal_rows_go_to_both_sides_in_proportion() -> None:
 # ---- what a user sees ----------------------------------------------------------------------------
 
 
-def session(budget: Any) -> tacet.Session:
+def session(budget: Any) -> unacorda.Session:
     values = np.random.default_rng(3).lognormal(3, 1, 5_000)
-    return tacet.Session(
+    return unacorda.Session(
         {"t": pa.table({"id": np.arange(5_000), "x": values})},
-        unit=tacet.Person("id", max_rows=1),
+        unit=unacorda.Person("id", max_rows=1),
         budget=budget,
         bits=SeededBits(1),
     )
 
 
 @pytest.mark.parametrize(
-    "budget", [tacet.PureDP(5), tacet.ApproxDP(5, 1e-6), tacet.GDP(2), tacet.PureDP(1e-3)], ids=str
+    "budget",
+    [unacorda.PureDP(5), unacorda.ApproxDP(5, 1e-6), unacorda.GDP(2), unacorda.PureDP(1e-3)],
+    ids=str,
 )
 def test_a_release_names_its_quantiles_and_they_rise(budget: Any) -> None:
     with session(budget) as opened:
         query = opened.table("t").agg(
-            x=tacet.quantiles("x", [0.5, "1/3", 0.999, 0.05], 0, 1_000, steps=2**40),
-            i=tacet.iqr("x", 0, 1_000),
+            x=unacorda.quantiles("x", [0.5, "1/3", 0.999, 0.05], 0, 1_000, steps=2**40),
+            i=unacorda.iqr("x", 0, 1_000),
         )
         release = opened.evaluate(query, budget=budget)
     names = [name for name in release.columns if not name.endswith(("_se", "_low", "_high"))]
@@ -333,16 +335,16 @@ def test_a_release_names_its_quantiles_and_they_rise(budget: Any) -> None:
     assert row["i"] == pytest.approx(row["i_to"] - row["i_from"])
     assert row["i"] >= 0
     assert row["x_5_se"] is None
-    if budget != tacet.PureDP(1e-3):
+    if budget != unacorda.PureDP(1e-3):
         assert row["x_50"] == pytest.approx(math.exp(3), rel=0.1)
         assert row["i"] == pytest.approx(math.exp(3.6745) - math.exp(2.3255), rel=0.15)
 
 
 def test_nothing_is_charged_beyond_the_request_and_cuts_cost_what_levels_cost() -> None:
-    with session(tacet.PureDP(2)) as opened:
-        query = opened.table("t").agg(x=tacet.quantiles("x", [0.25, 0.5, 0.75], 0, 1_000))
-        explained = opened.explain(query, budget=tacet.PureDP(1))
-        assert opened.evaluate(query, budget=tacet.PureDP(1)).charge == tacet.PureDP(1)
+    with session(unacorda.PureDP(2)) as opened:
+        query = opened.table("t").agg(x=unacorda.quantiles("x", [0.25, 0.5, 0.75], 0, 1_000))
+        explained = opened.explain(query, budget=unacorda.PureDP(1))
+        assert opened.evaluate(query, budget=unacorda.PureDP(1)).charge == unacorda.PureDP(1)
         text = str(explained)
     assert "in 2 rounds of cuts, 3 in all" in text
     assert "expected rank errors, where values hardly repeat: 25%: 3" in text
@@ -350,9 +352,9 @@ def test_nothing_is_charged_beyond_the_request_and_cuts_cost_what_levels_cost() 
 
 def test_an_empty_table_is_answered() -> None:
     table = pa.table({"id": pa.array([], pa.int64()), "x": pa.array([], pa.float64())})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as opened:
-        query = opened.table("t").agg(x=tacet.quantiles("x", [0, 0.5, 1], 0, 1))
-        (row,) = opened.evaluate(query, budget=tacet.PureDP(1)).to_dicts()
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as opened:
+        query = opened.table("t").agg(x=unacorda.quantiles("x", [0, 0.5, 1], 0, 1))
+        (row,) = opened.evaluate(query, budget=unacorda.PureDP(1)).to_dicts()
     assert 0 <= row["x_0"] <= row["x_50"] <= row["x_100"] <= 1
 
 
@@ -367,7 +369,7 @@ def test_an_empty_table_is_answered() -> None:
 )
 def test_what_is_no_list_of_quantiles_is_refused(q: Any) -> None:
     with pytest.raises(InvalidParameter, match="q"):
-        tacet.quantiles("x", q, 0, 1)
+        unacorda.quantiles("x", q, 0, 1)
 
 
 def test_a_plan_is_a_function_of_public_numbers() -> None:
@@ -406,7 +408,7 @@ def test_the_rows_of_a_unit_move_the_parts_of_a_level_no_further_than_told() -> 
         assert attained[1] > told.l2_squared / 2
 
 
-@pytest.mark.parametrize("share", [tacet.ZCDP(1), tacet.GDP(1)], ids=str)
+@pytest.mark.parametrize("share", [unacorda.ZCDP(1), unacorda.GDP(1)], ids=str)
 def test_where_groups_share_people_cuts_are_paid_for_group_by_group(share: Any) -> None:
     """A person with a row in each of 100 groups: by squares 10 rows, all in one group 100."""
     spread = Reach.within(max_groups=100, max_rows_per_group=1, cells=100, replaced=False)
@@ -436,10 +438,10 @@ def test_intervals_cover_quantiles_and_their_range() -> None:
     asked = ask(
         table,
         {
-            "q": tacet.quantiles("x", wanted, 0, 300, steps=3_000, interval=0.6),
-            "r": tacet.iqr("x", 0, 300, steps=3_000, interval=0.6),
+            "q": unacorda.quantiles("x", wanted, 0, 300, steps=3_000, interval=0.6),
+            "r": unacorda.iqr("x", 0, 300, steps=3_000, interval=0.6),
         },
-        budget=tacet.ZCDP(8),
+        budget=unacorda.ZCDP(8),
         seed=12,
         cells=cells,
     )
@@ -459,12 +461,12 @@ def test_intervals_cover_quantiles_and_their_range() -> None:
 
 def test_intervals_may_be_asked_of_nothing_and_with_next_to_no_budget() -> None:
     table = {"id": [1], "cell": [0], "x": [5.0]}
-    for budget in (tacet.PureDP(1), tacet.PureDP("1e-12")):
+    for budget in (unacorda.PureDP(1), unacorda.PureDP("1e-12")):
         asked = ask(
             table,
             {
-                "q": tacet.quantiles("x", [0.1, 0.9], 0, 10, interval=0.5),
-                "r": tacet.iqr("x", 0, 10, interval=0.5),
+                "q": unacorda.quantiles("x", [0.1, 0.9], 0, 10, interval=0.5),
+                "r": unacorda.iqr("x", 0, 10, interval=0.5),
             },
             budget=budget,
             seed=1,
@@ -476,6 +478,6 @@ def test_intervals_may_be_asked_of_nothing_and_with_next_to_no_budget() -> None:
             assert all(0 <= low <= high <= 10 for low, high in ends)  # type: ignore[operator]
     for interval in (1, -0.1, float("nan")):
         with pytest.raises(InvalidParameter, match="interval"):
-            tacet.quantiles("x", [0.1], 0, 1, interval=interval)
+            unacorda.quantiles("x", [0.1], 0, 1, interval=interval)
         with pytest.raises(InvalidParameter, match="interval"):
-            tacet.iqr("x", 0, 1, interval=interval)
+            unacorda.iqr("x", 0, 1, interval=interval)

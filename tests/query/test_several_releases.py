@@ -11,18 +11,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.ledger.opening import open_ledger
-from tacet.query.replay import SEVERAL
-from tacet.query.several_releases import verify_record
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.ledger.opening import open_ledger
+from unacorda.query.replay import SEVERAL
+from unacorda.query.several_releases import verify_record
 
 FRAME = pd.DataFrame({"id": range(40), "x": range(40)})
-SEED = tacet.SeededBits(3)
+SEED = unacorda.SeededBits(3)
 
 
-def session(budget: Any) -> tacet.Session:
-    return tacet.Session({"t": FRAME}, unit=tacet.Person("id", max_rows=1), budget=budget)
+def session(budget: Any) -> unacorda.Session:
+    return unacorda.Session({"t": FRAME}, unit=unacorda.Person("id", max_rows=1), budget=budget)
 
 
 def releases(*budgets: Any) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def releases(*budgets: Any) -> list[dict[str, Any]]:
     found = []
     for budget in budgets:
         with session(budget) as one:
-            query = one.table("t").agg(n=tacet.count())
+            query = one.table("t").agg(n=unacorda.count())
             found.append(json.loads(one.evaluate(query, budget=budget).to_json()))
     return found
 
@@ -52,35 +52,35 @@ def told(text: str) -> dict[str, str]:
 
 
 def test_charges_of_two_questions_are_added() -> None:
-    one, other, both = releases(tacet.PureDP(1), tacet.PureDP(2), tacet.PureDP(3))
+    one, other, both = releases(unacorda.PureDP(1), unacorda.PureDP(2), unacorda.PureDP(3))
     assert told(record(one, other, spent=both)) == {"0": "ok", "1": "ok", "spent": "ok"}
     assert told(record(one, other, spent=other))["spent"] == "differs"
 
 
 def test_no_question_hides_its_charge_behind_the_salt_of_another() -> None:
-    one, other = releases(tacet.PureDP(1), tacet.PureDP(1))
+    one, other = releases(unacorda.PureDP(1), unacorda.PureDP(1))
     other["salt"] = one["salt"]
     found = told(record(one, other, spent=one))
     assert found["1: salt"] == "differs"
 
 
 def test_a_place_of_a_batch_stands_once_and_with_one_charge() -> None:
-    with session(tacet.PureDP(1)) as one:
-        query = one.table("t").agg(n=tacet.count())
-        plain = json.loads(one.evaluate([query, query], budget=tacet.PureDP(1)).to_json())
+    with session(unacorda.PureDP(1)) as one:
+        query = one.table("t").agg(n=unacorda.count())
+        plain = json.loads(one.evaluate([query, query], budget=unacorda.PureDP(1)).to_json())
     assert told(json.dumps(plain)) == {"0": "ok", "1": "ok", "spent": "ok"}
     twice = copy.deepcopy(plain)
     twice["releases"]["2"] = twice["releases"]["1"]
     assert told(json.dumps(twice))["2: salt"] == "differs"
     dearer = copy.deepcopy(plain)
-    (charge,) = releases(tacet.PureDP(2))
+    (charge,) = releases(unacorda.PureDP(2))
     dearer["releases"]["1"]["exact"]["charge"] = charge["exact"]["charge"]
     assert told(json.dumps(dearer))["1: salt"] == "differs"
 
 
 @pytest.mark.parametrize(
     "budgets",
-    [(tacet.PureDP(1), tacet.ZCDP(1)), (tacet.RenyiDP(2, 1), tacet.RenyiDP(8, 1))],
+    [(unacorda.PureDP(1), unacorda.ZCDP(1)), (unacorda.RenyiDP(2, 1), unacorda.RenyiDP(8, 1))],
     ids=["two kinds", "two orders"],
 )
 def test_charges_that_do_not_add_up_are_a_difference(budgets: tuple[Any, Any]) -> None:
@@ -99,13 +99,13 @@ def test_what_is_no_record_is_refused(given: Any) -> None:
 @pytest.fixture(scope="module")
 def looked() -> dict[str, Any]:
     """The plain values of a first look whose session found how many rows of a person to keep."""
-    unit = tacet.Person("id", max_rows=tacet.auto(budget=tacet.PureDP(2), most=9))
+    unit = unacorda.Person("id", max_rows=unacorda.auto(budget=unacorda.PureDP(2), most=9))
     tables = {"t": FRAME, "other": FRAME[["id"]]}
-    with tacet.Session(tables, unit=unit, budget=tacet.PureDP(9), bits=SEED) as one:
-        text = one.describe("t", budget=tacet.PureDP(3)).to_json()
+    with unacorda.Session(tables, unit=unit, budget=unacorda.PureDP(9), bits=SEED) as one:
+        text = one.describe("t", budget=unacorda.PureDP(3)).to_json()
         assert verify_record(text, ledger=one._ledger).holds
-        with one.for_analyst("a", tacet.PureDP(1)) as part:
-            below = json.loads(part.describe("t", budget=tacet.PureDP(1)).to_json())
+        with one.for_analyst("a", unacorda.PureDP(1)) as part:
+            below = json.loads(part.describe("t", budget=unacorda.PureDP(1)).to_json())
     # What another session paid for is said, and no difference.
     assert told(json.dumps(below))["before"] == "noted"
     found: dict[str, Any] = json.loads(text)

@@ -19,7 +19,7 @@ import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_sources import arrow
 
-from tacet.errors import InvalidParameter, SourceUnreadable, TacetError
+from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 
 Maker = Callable[[Path], Any]
 
@@ -66,7 +66,7 @@ def in_database(statement: str, table: str) -> Maker:
     return make
 
 
-NO_TABLES: dict[str, tuple[Maker, type[TacetError], str]] = {
+NO_TABLES: dict[str, tuple[Maker, type[UnacordaError], str]] = {
     "a missing file": (lambda f: f"{f}/no.csv", SourceUnreadable, "No such file"),
     "a missing Parquet file": (lambda f: f"{f}/no.parquet", SourceUnreadable, "No file matches"),
     "a pattern without files": (lambda f: f"{f}/*.parquet", SourceUnreadable, "No file matches"),

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.query.exact_answers import asked, exact, opened
 
-import tacet
-from tacet.errors import SourceChanged
-from tacet.query.session import Session
+import unacorda
+from unacorda.errors import SourceChanged
+from unacorda.query.session import Session
 
 ROWS: list[tuple[Any, ...]] = [
     (1, 2.5, "a", dt.date(2024, 1, 31), True),
@@ -96,7 +96,7 @@ def from_tsv(folder: Path) -> Any:
 def from_other_signs(folder: Path) -> Any:
     path = folder / "visits.dat"
     path.write_text(text(delimiter=";", quotechar="'"), encoding="utf-8", newline="")
-    return tacet.Csv(path, delimiter=";", quote="'")
+    return unacorda.Csv(path, delimiter=";", quote="'")
 
 
 def from_parquet(folder: Path) -> Any:
@@ -174,23 +174,23 @@ def clamped(value: float | None) -> Fraction | None:
 def test_every_source_gives_the_numbers_of_plain_python(
     make: Callable[[Path], Any], tmp_path: Path
 ) -> None:
-    facts = {"x": tacet.Bounds(-10, 10), "d": tacet.Dates(), "s": tacet.Text()}
-    unit = tacet.Person("id", max_rows=5)
+    facts = {"x": unacorda.Bounds(-10, 10), "d": unacorda.Dates(), "s": unacorda.Text()}
+    unit = unacorda.Person("id", max_rows=5)
     with opened(make(tmp_path), unit=unit, columns=facts) as session:
-        assert session.spent == tacet.PureDP(0)
+        assert session.spent == unacorda.PureDP(0)
         query = (
             session.table("t")
             .where("d IS NULL OR d <= DATE '2024-12-31'")
             .derive(double="x * 2")
             .group_by("s", keys=KEYS)
             .agg(
-                n=tacet.count(),
-                dated=tacet.count("d"),
-                yes=tacet.count("CASE WHEN b THEN 1 END"),
-                people=tacet.count_people(),
-                total=tacet.sum("x"),
-                mean=tacet.mean("double", -20, 20),
-                middle=tacet.median("x", steps=80),
+                n=unacorda.count(),
+                dated=unacorda.count("d"),
+                yes=unacorda.count("CASE WHEN b THEN 1 END"),
+                people=unacorda.count_people(),
+                total=unacorda.sum("x"),
+                mean=unacorda.mean("double", -20, 20),
+                middle=unacorda.median("x", steps=80),
             )
         )
         found = exact(session, query)
@@ -214,10 +214,10 @@ def test_every_source_gives_the_numbers_of_plain_python(
 def test_two_tables_of_one_database_stand_side_by_side(tmp_path: Path) -> None:
     source = from_database(tmp_path)
     tables = {"one": source, "two": source, "three": from_parquet(tmp_path)}
-    with Session(tables, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
+    with Session(tables, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
         assert session.tables == ("one", "two", "three")
         for name in tables:
-            query = session.table(name).agg(n=tacet.count())
+            query = session.table(name).agg(n=unacorda.count())
             assert exact(session, query)["n"] == [len(ROWS)]
 
 
@@ -235,7 +235,7 @@ def test_a_name_that_is_a_pattern_names_that_file_alone(
         path.write_text("id,x\n1,2\n3,4\n")
     else:
         pq.write_table(pa.table({"id": [1, 3], "x": [2, 4]}), path)
-    assert asked(str(path), {"total": tacet.sum("x", 0, 10)}) == {"total": 6}
+    assert asked(str(path), {"total": unacorda.sum("x", 0, 10)}) == {"total": 6}
 
 
 def test_a_relative_path_survives_a_change_of_folder(
@@ -245,8 +245,8 @@ def test_a_relative_path_survives_a_change_of_folder(
     monkeypatch.chdir(tmp_path)
     with opened("visits.csv") as session:
         monkeypatch.chdir("/")
-        query = session.table("t").agg(n=tacet.count())
-        session.evaluate(query, budget=tacet.PureDP(0.5))
+        query = session.table("t").agg(n=unacorda.count())
+        session.evaluate(query, budget=unacorda.PureDP(0.5))
         assert exact(session, query)["n"] == [len(ROWS)]
 
 
@@ -254,7 +254,7 @@ def test_what_the_caller_does_to_a_frame_later_has_no_effect() -> None:
     values = np.array([1.0, 2.0, 3.0])
     frame = pd.DataFrame({"x": values, "s": ["a", "b", "c"]}, copy=False)
     with opened(frame) as session:
-        query = session.table("t").where("s <> 'z'").agg(total=tacet.sum("x", 0, 10))
+        query = session.table("t").where("s <> 'z'").agg(total=unacorda.sum("x", 0, 10))
         frame.loc[:, "s"] = "z"
         values.flags.writeable = True
         values[:] = 9.0
@@ -277,11 +277,11 @@ def test_a_source_that_changes_is_refused_before_anything_is_spent(
     with opened(source) as session:
         path = min(p for p in tmp_path.iterdir() if p.is_file())
         alter(path, change)
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         with pytest.raises(SourceChanged, match="open a new session"):
-            session.evaluate(query, budget=tacet.PureDP(0.5))
-        assert session.spent == tacet.PureDP(0)
-        assert "expected error" in str(session.explain(query, budget=tacet.PureDP(0.5)))
+            session.evaluate(query, budget=unacorda.PureDP(0.5))
+        assert session.spent == unacorda.PureDP(0)
+        assert "expected error" in str(session.explain(query, budget=unacorda.PureDP(0.5)))
 
 
 def alter(path: Path, change: str) -> None:
@@ -305,11 +305,11 @@ def test_instants_are_read_in_utc_wherever_the_machine_is(tmp_path: Path) -> Non
     code = """
 import pandas as pd, sys
 from tests.query.exact_answers import exact, opened
-import tacet
+import unacorda
 frame = pd.DataFrame({"t": pd.to_datetime(["2024-01-01 23:30Z", "2024-07-01 02:00Z"], utc=True)})
 with opened(frame) as session:
     query = session.table("t").derive(h="EXTRACT(HOUR FROM t)").group_by("h", keys=[23, 2])
-    print(exact(session, query.agg(n=tacet.count()))["n"])
+    print(exact(session, query.agg(n=unacorda.count()))["n"])
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -328,10 +328,10 @@ def test_a_line_stays_where_a_value_of_it_does_not_convert(tmp_path: Path) -> No
     found = asked(
         str(path),
         {
-            "n": tacet.count(),
-            "x": tacet.sum("x", 0, 10),
-            "known": tacet.count("x"),
-            "late": tacet.count_if("CAST(d AS DATE) > '2024-01-01'"),
+            "n": unacorda.count(),
+            "x": unacorda.sum("x", 0, 10),
+            "known": unacorda.count("x"),
+            "late": unacorda.count_if("CAST(d AS DATE) > '2024-01-01'"),
         },
     )
     assert found == {"n": 4, "x": Fraction(5, 2), "known": 3, "late": 1}

@@ -25,14 +25,14 @@ from tests.query.engines_alike import (
     without_java,
 )
 
-import tacet
-from tacet.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
-from tacet.query.compile import Statement
-from tacet.query.counting import first_statement
-from tacet.query.engines.spark_local import quietly, unlogged
-from tacet.query.plan import Query
-from tacet.query.ranking import Asked
-from tacet.query.units import Person
+import unacorda
+from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
+from unacorda.query.compile import Statement
+from unacorda.query.counting import first_statement
+from unacorda.query.engines.spark_local import quietly, unlogged
+from unacorda.query.plan import Query
+from unacorda.query.ranking import Asked
+from unacorda.query.units import Person
 
 pytestmark = [
     pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
@@ -46,7 +46,7 @@ def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
     unit = Person("who", max_groups=1, max_rows_per_group=1)
     with opened_on("spark", TABLE, unit=unit) as session:
         query = grouped(session.table("t")).agg(
-            m=tacet.median("whole", 0, 10, steps=100_000), s=tacet.sum("x", 0, 9)
+            m=unacorda.median("whole", 0, 10, steps=100_000), s=unacorda.sum("x", 0, 9)
         )
         first = first_statement(session._engine, query, salt=11)
         tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
@@ -130,52 +130,54 @@ def test_failures_tell_nothing_and_stay_spent(tmp_path: Path) -> None:
     path = tmp_path / "secret Smith.parquet"
     pyarrow.parquet.write_table(TABLE, path)
     with opened_on("spark", str(path), unit=LOOSE) as session:
-        query = session.table("t").agg(s=tacet.sum("x", 0, 1))
+        query = session.table("t").agg(s=unacorda.sum("x", 0, 1))
         whole = path.read_bytes()
         damaged = bytearray(whole)
         damaged[4:400] = b"\xff" * 396
         path.write_bytes(bytes(damaged))
         with pytest.raises(SourceChanged):
-            session.evaluate(query, budget=tacet.PureDP(1))
-        assert session.spent == tacet.ApproxDP(0, 0)
+            session.evaluate(query, budget=unacorda.PureDP(1))
+        assert session.spent == unacorda.ApproxDP(0, 0)
         session._engine.check_sources = lambda: None  # type: ignore[method-assign]
         with pytest.raises(EngineFailed) as failed:
-            session.evaluate(query, budget=tacet.PureDP(1))
+            session.evaluate(query, budget=unacorda.PureDP(1))
         assert failed.value.__cause__ is None
         assert failed.value.__context__ is None
-        assert session.spent == tacet.ApproxDP(1, 0)
+        assert session.spent == unacorda.ApproxDP(1, 0)
 
 
 @pytest.mark.slow
 def test_a_spark_that_is_gone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened_on("spark", TABLE, unit=LOOSE) as session:
-        query = session.table("t").agg(n=tacet.count())
+        query = session.table("t").agg(n=unacorda.count())
         with monkeypatch.context() as changed:
-            changed.setattr("tacet.query.engines.spark.ended", lambda _: True)
+            changed.setattr("unacorda.query.engines.spark.ended", lambda _: True)
             with pytest.raises(EngineFailed) as failed:
-                session.evaluate(query, budget=tacet.PureDP(1))
+                session.evaluate(query, budget=unacorda.PureDP(1))
             assert not failed.value.asked
             with pytest.raises(InvalidParameter, match="a SparkSession that is running"):
-                tacet.Session({"t": TABLE}, unit=LOOSE, budget=tacet.PureDP(1), engine=local())
-        assert session.spent == tacet.ApproxDP(0, 0)
-        session.evaluate(query, budget=tacet.PureDP(1))
+                unacorda.Session(
+                    {"t": TABLE}, unit=LOOSE, budget=unacorda.PureDP(1), engine=local()
+                )
+        assert session.spent == unacorda.ApproxDP(0, 0)
+        session.evaluate(query, budget=unacorda.PureDP(1))
         session._engine.close()
         with pytest.raises(EngineFailed) as failed:
-            session.evaluate(query, budget=tacet.PureDP(1))
+            session.evaluate(query, budget=unacorda.PureDP(1))
         assert not failed.value.asked
-        assert session.spent == tacet.ApproxDP(1, 0)
+        assert session.spent == unacorda.ApproxDP(1, 0)
 
 
 def test_a_spark_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_given: object, **_named: object) -> None:
         raise RuntimeError("Java gateway process exited.\n  at line 7")
 
-    monkeypatch.setattr("tacet.query.engines.spark_local.ended", lambda _: True)
-    monkeypatch.setattr("tacet.query.engines.spark_local._started", fails)
+    monkeypatch.setattr("unacorda.query.engines.spark_local.ended", lambda _: True)
+    monkeypatch.setattr("unacorda.query.engines.spark_local._started", fails)
     with pytest.raises(
-        SourceUnreadable, match=r"exited\. It needs Java 17 .*tacet\[spark,java\]"
+        SourceUnreadable, match=r"exited\. It needs Java 17 .*unacorda\[spark,java\]"
     ) as no:
-        tacet.Session({"t": TABLE}, unit=LOOSE, budget=tacet.PureDP(1), engine="spark")
+        unacorda.Session({"t": TABLE}, unit=LOOSE, budget=unacorda.PureDP(1), engine="spark")
     assert no.value.__context__ is None
 
 
@@ -187,7 +189,7 @@ def test_the_callers_session_is_left_alone() -> None:
         spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
         with opened_on("spark", TABLE, unit=LOOSE) as session:
             session.evaluate(
-                session.table("t").agg(m=tacet.median("x", 0, 1)), budget=tacet.PureDP(1)
+                session.table("t").agg(m=unacorda.median("x", 0, 1)), budget=unacorda.PureDP(1)
             )
             assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
             assert not spark.sql("SHOW TABLES LIKE 'source*'").collect()

@@ -20,7 +20,7 @@ pytestmark = [
 CODE = """
 import random, warnings
 import pyarrow as pa
-import tacet
+import unacorda
 from tests.query import expressions_alike
 from tests.query.engines_alike import counted
 
@@ -33,16 +33,18 @@ table = pa.table({
 })
 found = []
 for engine in ("duckdb", "spark"):
-    unit = tacet.Person("who", max_rows=4, max_groups=1, hash="md5")
-    with tacet.Session(
-        {"t": table}, unit=unit, budget=tacet.PureDP(9), engine=engine, memory_limit="1GB",
-        threads=2, bits=tacet.SeededBits(4),
+    unit = unacorda.Person("who", max_rows=4, max_groups=1, hash="md5")
+    with unacorda.Session(
+        {"t": table}, unit=unit, budget=unacorda.PureDP(9), engine=engine, memory_limit="1GB",
+        threads=2, bits=unacorda.SeededBits(4),
     ) as session:
         query = session.table("t").where("x > -900 OR x IS NULL").group_by("town", keys=["a", None])
         query = query.agg(
-            s=tacet.sum("x", -500, 500), m=tacet.median("x", -500, 500), p=tacet.count_people()
+            s=unacorda.sum("x", -500, 500),
+            m=unacorda.median("x", -500, 500),
+            p=unacorda.count_people(),
         )
-        found.append((counted(session, query), session.evaluate(query, budget=tacet.PureDP(9))))
+        found.append((counted(session, query), session.evaluate(query, budget=unacorda.PureDP(9))))
         if engine == "spark":
             spark, data = session._engine._spark, expressions_alike.table(220, seed=6)
             with warnings.catch_warnings():
@@ -66,17 +68,17 @@ ENDING = """
 import os, signal, sys, time
 from pathlib import Path
 import pyarrow as pa
-import tacet
-from tacet.errors import EngineFailed
+import unacorda
+from unacorda.errors import EngineFailed
 
 def opened():
-    return tacet.Session(
-        {"t": pa.table({"x": [1.0, 2.0]})}, unit=tacet.Row(), budget=tacet.PureDP(9),
+    return unacorda.Session(
+        {"t": pa.table({"x": [1.0, 2.0]})}, unit=unacorda.Row(), budget=unacorda.PureDP(9),
         engine="spark", memory_limit="1GB", threads=2,
     )
 
 def ask(session):
-    session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+    session.evaluate(session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1))
 
 def children(process):
     for task in Path(f"/proc/{process}/task").iterdir():

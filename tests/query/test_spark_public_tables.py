@@ -20,11 +20,11 @@ import pytest
 from tests.query.engines_alike import counted, opened_on, without_java
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import SourceChanged
-from tacet.query.plan import Query
-from tacet.query.session import Session
-from tacet.query.units import Unit
+import unacorda
+from unacorda.errors import SourceChanged
+from unacorda.query.plan import Query
+from unacorda.query.session import Session
+from unacorda.query.units import Unit
 
 with_spark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 ENGINES = ["duckdb", pytest.param("spark", marks=with_spark)]
@@ -57,7 +57,7 @@ def changed(session: Session, path: Path) -> None:
 
 def sizes(session: Session, query: Query) -> Counter[float]:
     """How many joined rows have which size."""
-    query = query.agg(h=tacet.histogram("size", [0, 1, 2, 3, 4, 5, 1_000]))
+    query = query.agg(h=unacorda.histogram("size", [0, 1, 2, 3, 4, 5, 1_000]))
     (bins,) = counted(session, query)["histograms"]
     return Counter({float(at - 1): count for _, at, count in bins})
 
@@ -67,7 +67,7 @@ def test_a_row_meets_no_more_than_were_counted(
     engine: str, on: str, how: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "zips.parquet"
-    with opened(engine, tacet.Row(), path) as session:
+    with opened(engine, unacorda.Row(), path) as session:
         query = session.table("t").join("zips", on, how=how, columns=["size"])
         assert query.rows.most == 2
         assert sizes(session, query).total() == 5
@@ -85,19 +85,19 @@ def test_a_person_of_several_tables_has_no_more_rows_than_follow(
 ) -> None:
     """Her own limits are wide here: what a join leaves of her, times what was counted, is less."""
     path = tmp_path / "zips.parquet"
-    with opened(engine, tacet.Person("id", max_rows=1_000), path) as session:
+    with opened(engine, unacorda.Person("id", max_rows=1_000), path) as session:
         both = session.table("t").join(session.table("labs"), max_rows=(1, 1), columns=["lab"])
         query = both.join("zips", "zip", columns=["size"])
         assert query.rows.most == 2
         changed(session, path)
-        by_person = query.group_by("lab", keys=[7, 8, 9]).agg(n=tacet.count())
+        by_person = query.group_by("lab", keys=[7, 8, 9]).agg(n=unacorda.count())
         assert set(counted(session, by_person)["sums"].values()) == {(2,)}
 
 
 def test_keys_of_a_public_table_are_those_that_were_read(tmp_path: Path) -> None:
     path, keys = tmp_path / "zips.parquet", tmp_path / "keys.csv"
     keys.write_text("zip\na\nb\n", encoding="utf-8")
-    with opened("duckdb", tacet.Row(), path) as session:
+    with opened("duckdb", unacorda.Row(), path) as session:
         t = session.table("t")
         of_column = t.join("zips", "zip", columns={"town": "zip"}).group_by("town")
         of_file = t.group_by("zip", keys=str(keys))
@@ -105,14 +105,14 @@ def test_keys_of_a_public_table_are_those_that_were_read(tmp_path: Path) -> None
         keys.write_text("zip\nc\n", encoding="utf-8")
         assert set(of_column.keys) == {("a",), ("b",), ("c",)}
         assert of_file.keys == (("a",), ("b",))
-        found = counted(session, of_file.agg(n=tacet.count()))
+        found = counted(session, of_file.agg(n=unacorda.count()))
         assert found["sums"] == {0: (2,), 1: (1,)}
 
 
 def test_a_file_that_this_machine_sees_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "zips.parquet"
-    with opened("duckdb", tacet.Row(), path) as session:
-        query = session.table("t").join("zips", "zip", columns=["size"]).agg(n=tacet.count())
+    with opened("duckdb", unacorda.Row(), path) as session:
+        query = session.table("t").join("zips", "zip", columns=["size"]).agg(n=unacorda.count())
         pyarrow.parquet.write_table(pa.table(AFTER), path)
         with pytest.raises(SourceChanged, match="zips"):
-            session.evaluate(query, budget=tacet.PureDP(1))
+            session.evaluate(query, budget=unacorda.PureDP(1))

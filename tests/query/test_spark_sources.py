@@ -15,11 +15,11 @@ import pyarrow.parquet
 import pytest
 from tests.query.engines_alike import LOOSE, TABLE, both, counted, local, opened_on, without_java
 
-import tacet
-from tacet.errors import InvalidParameter, SourceUnreadable
-from tacet.query.engines.spark_local import quietly
-from tacet.query.plan import Query
-from tacet.query.units import Person
+import unacorda
+from unacorda.errors import InvalidParameter, SourceUnreadable
+from unacorda.query.engines.spark_local import quietly
+from unacorda.query.plan import Query
+from unacorda.query.units import Person
 
 pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 
@@ -57,15 +57,15 @@ def test_sources_of_every_type_count_the_same(tmp_path: Path) -> None:
             .derive(hour="extract(hour from zoned)", month="date_trunc('month', day)")
             .group_by("month", keys=[dt.date(1969, 12, 1), dt.date(1970, 1, 1)])
             .agg(
-                cost=tacet.sum("cost", -(10**6), 10**6),
-                hours=tacet.sum("hour", 0, 24),
-                wide=tacet.sum("wide", -(10**38), 0),
-                wides=tacet.count_distinct("CAST(wide AS DOUBLE)"),
-                small=tacet.mean("small", -200, 200),
-                single=tacet.variance("single", 0, 1),
-                days=tacet.count_distinct("day"),
-                keys=tacet.count_distinct("key"),
-                true=tacet.count_if("flag"),
+                cost=unacorda.sum("cost", -(10**6), 10**6),
+                hours=unacorda.sum("hour", 0, 24),
+                wide=unacorda.sum("wide", -(10**38), 0),
+                wides=unacorda.count_distinct("CAST(wide AS DOUBLE)"),
+                small=unacorda.mean("small", -200, 200),
+                single=unacorda.variance("single", 0, 1),
+                days=unacorda.count_distinct("day"),
+                keys=unacorda.count_distinct("key"),
+                true=unacorda.count_if("flag"),
             )
         )
 
@@ -86,11 +86,11 @@ def test_text_files_are_read_alike(tmp_path: Path) -> None:
 
     def ask(query: Query) -> Query:
         return query.agg(
-            n=tacet.count(),
-            x=tacet.sum("x", 0, 10_000),
-            notes=tacet.count("note"),
-            odd=tacet.count_if("note IN ('a, b', 'say \"no\"') OR note LIKE 'two%'"),
-            days=tacet.count_if("CAST(day AS DATE) >= '2024-01-01'"),
+            n=unacorda.count(),
+            x=unacorda.sum("x", 0, 10_000),
+            notes=unacorda.count("note"),
+            odd=unacorda.count_if("note IN ('a, b', 'say \"no\"') OR note LIKE 'two%'"),
+            days=unacorda.count_if("CAST(day AS DATE) >= '2024-01-01'"),
         )
 
     ours, theirs = both("spark", str(path), ask)
@@ -109,7 +109,7 @@ def test_tables_of_spark_are_sources(tmp_path: Path) -> None:
         frames = [stored, stored.select("who", "x"), stored.localCheckpoint(), "visits"]
         for source in frames:
             with opened_on("spark", source, unit=LOOSE) as session:
-                query = session.table("t").agg(n=tacet.count(), s=tacet.sum("x", 0, 1))
+                query = session.table("t").agg(n=unacorda.count(), s=unacorda.sum("x", 0, 1))
                 known = TABLE["who"].to_pylist()
                 assert counted(session, query)["sums"][0][0] == sum(w is not None for w in known)
         lazy = [stored.sample(0.5), stored.limit(9), stored.selectExpr("rand() AS who"), "noisy"]

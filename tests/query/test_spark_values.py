@@ -10,7 +10,7 @@ import pytest
 from tests.query import expressions_alike
 from tests.query.engines_alike import local, without_java
 
-from tacet.query.engines.spark_local import quietly
+from unacorda.query.engines.spark_local import quietly
 
 pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 
@@ -30,7 +30,7 @@ def test_every_expression_has_the_same_value() -> None:
 
 
 def settings() -> Mapping[str, str]:
-    from tacet.query.engines.spark import SETTINGS
+    from unacorda.query.engines.spark import SETTINGS
 
     return SETTINGS
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import tacet
-from tacet.query.engines.duckdb import DuckDB
+import unacorda
+from unacorda.query.engines.duckdb import DuckDB
 
 PEOPLE = 120_000
-MANY = tacet.PureDP(10**6)
+MANY = unacorda.PureDP(10**6)
 
 
 class Watcher(threading.Thread):
@@ -51,15 +51,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_more_than_fits_is_answered_exactly_and_is_not_on_the_disk_in_clear(table: Path) -> None:
-    unit = tacet.Person("id", max_rows=3)
-    with tacet.Session(
+    unit = unacorda.Person("id", max_rows=3)
+    with unacorda.Session(
         {"t": table}, unit=unit, budget=MANY * 2, memory_limit="120MB", threads=1
     ) as session:
         assert isinstance(session._engine, DuckDB)
         watcher = Watcher(session._engine._folder)
         watcher.start()
         try:
-            asked = session.table("t").agg(n=tacet.count(), people=tacet.count_people())
+            asked = session.table("t").agg(n=unacorda.count(), people=unacorda.count_people())
             answers = session.evaluate(asked, budget=MANY).to_dicts()[0]
         finally:
             watcher.over.set()

@@ -16,10 +16,10 @@ from tests.ledger.ledgers import DURABLE, address
 from tests.query.neighbor_tables import statement_of
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter, LedgerMismatch
-from tacet.ledger.opening import open_ledger
-from tacet.query.release import Release
+import unacorda
+from unacorda.errors import InvalidParameter, LedgerMismatch
+from unacorda.ledger.opening import open_ledger
+from unacorda.query.release import Release
 
 KEYS = ["a", "b", "c"]
 
@@ -33,43 +33,45 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def opened(table: Any, place: str | None, **options: Any) -> tacet.Session:
-    return tacet.Session(
+def opened(table: Any, place: str | None, **options: Any) -> unacorda.Session:
+    return unacorda.Session(
         {"t": str(table) if isinstance(table, Path) else table},
-        unit=tacet.Person("id", max_rows=9),
+        unit=unacorda.Person("id", max_rows=9),
         dataset="d",
         ledger=place,
-        **{"budget": tacet.PureDP(9), **options},
+        **{"budget": unacorda.PureDP(9), **options},
     )
 
 
-def parts_of(session: tacet.Session, **changes: Any) -> dict[Any, tacet.Session]:
-    options: dict[str, Any] = {"keys": KEYS, "budget": tacet.PureDP(4), "name": "parts"}
+def parts_of(session: unacorda.Session, **changes: Any) -> dict[Any, unacorda.Session]:
+    options: dict[str, Any] = {"keys": KEYS, "budget": unacorda.PureDP(4), "name": "parts"}
     return session.split("part", **{**options, **changes})
 
 
-def ask(session: tacet.Session, epsilon: Any = 1) -> Release:
-    return session.evaluate(session.table("t").agg(n=tacet.count()), budget=tacet.PureDP(epsilon))
+def ask(session: unacorda.Session, epsilon: Any = 1) -> Release:
+    return session.evaluate(
+        session.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(epsilon)
+    )
 
 
-def people_of(session: tacet.Session) -> Counter[Any]:
-    text = statement_of(session, session.table("t").agg(n=tacet.count()), salt=3).bounded
+def people_of(session: unacorda.Session) -> Counter[Any]:
+    text = statement_of(session, session.table("t").agg(n=unacorda.count()), salt=3).bounded
     cursor = session._engine._connection.cursor()  # type: ignore[attr-defined]
     return Counter(row[-1] for row in cursor.execute(text).fetchall())
 
 
 KILLED = """
-import os, signal, tacet
-session = tacet.Session({"t": TABLE}, unit=tacet.Person("id", max_rows=9), dataset="d",
-    ledger=PLACE, budget=tacet.PureDP(9))
-parts = session.split("part", keys=["a", "b", "c"], budget=tacet.PureDP(4), name="parts")
-inner = parts["c"].split("x", keys=[0, 1], budget=tacet.PureDP(2), name="inside")
+import os, signal, unacorda
+session = unacorda.Session({"t": TABLE}, unit=unacorda.Person("id", max_rows=9), dataset="d",
+    ledger=PLACE, budget=unacorda.PureDP(9))
+parts = session.split("part", keys=["a", "b", "c"], budget=unacorda.PureDP(4), name="parts")
+inner = parts["c"].split("x", keys=[0, 1], budget=unacorda.PureDP(2), name="inside")
 for part, epsilon in ((parts["a"], 2), (parts["b"], "1.5"), (inner[0], 1), (inner[1], "0.5")):
-    part.evaluate(part.table("t").agg(n=tacet.count()), budget=tacet.PureDP(epsilon))
+    part.evaluate(part.table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(epsilon))
 if "reserved" == WHEN:
     commit = type(session._ledger).commit
     type(session._ledger).commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    parts["b"].evaluate(parts["b"].table("t").agg(n=tacet.count()), budget=tacet.PureDP(1))
+    parts["b"].evaluate(parts["b"].table("t").agg(n=unacorda.count()), budget=unacorda.PureDP(1))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -90,18 +92,18 @@ def test_a_killed_process_is_followed_by_one_that_goes_on(
     assert done.returncode == -signal.SIGKILL, done.stderr
     b = "1.5" if when == "between" else "2.5"
     with opened(table, place) as session:
-        owed = tacet.PureDP(2) if when == "between" else tacet.PureDP("2.5")
+        owed = unacorda.PureDP(2) if when == "between" else unacorda.PureDP("2.5")
         assert session.spent == owed
         parts = parts_of(session)
-        inner = parts["c"].split("x", keys=[0, 1], budget=tacet.PureDP(2), name="inside")
-        left = {"a": tacet.PureDP(2), "b": tacet.PureDP(b), "c": tacet.PureDP(1)}
+        inner = parts["c"].split("x", keys=[0, 1], budget=unacorda.PureDP(2), name="inside")
+        left = {"a": unacorda.PureDP(2), "b": unacorda.PureDP(b), "c": unacorda.PureDP(1)}
         assert {key: part.spent for key, part in parts.items()} == left
-        assert inner[1].remaining == tacet.PureDP("1.5")
+        assert inner[1].remaining == unacorda.PureDP("1.5")
         ask(parts["c"], "0.5")  # owed already, like what another part spends up to the largest
         ask(inner[1], "0.5")
         assert session.spent == owed
         ask(parts["a"], 1)
-        assert session.spent == tacet.PureDP(3)
+        assert session.spent == unacorda.PureDP(3)
     ledger = open_ledger(place)
     ledger.verify("d")
     ledger.close()
@@ -121,10 +123,10 @@ def test_two_sessions_on_one_split_have_the_same_parts_and_one_debt(
         ask(first["a"], 2)
         ask(second["b"], 1)
         ask(second["a"], 1)
-        assert one.spent == other.spent == first["a"].spent == tacet.PureDP(3)
+        assert one.spent == other.spent == first["a"].spent == unacorda.PureDP(3)
         release = ask(first["b"], 3)
-        assert one.spent == tacet.PureDP(4)
-        with pytest.raises(tacet.errors.BudgetExceeded, match='part "b"'):
+        assert one.spent == unacorda.PureDP(4)
+        with pytest.raises(unacorda.errors.BudgetExceeded, match='part "b"'):
             ask(second["b"], "0.5")
         ledger = open_ledger(place)
         found = Release.verify(release.to_json(), ledger=ledger)
@@ -139,7 +141,7 @@ def test_two_sessions_on_one_split_have_the_same_parts_and_one_debt(
         apart = parts_of(one, name=None)
         assert {key: people_of(part) for key, part in apart.items()} != people
         ask(apart["a"], 1)
-        assert one.spent == tacet.PureDP("5.1")
+        assert one.spent == unacorda.PureDP("5.1")
 
 
 def salt_of(text: str) -> str:
@@ -154,21 +156,21 @@ def test_a_name_stands_for_these_parts_of_these_data(table: Path, tmp_path: Path
     place = address("sqlite", tmp_path)
     with opened(table, place) as session:
         parts_of(session)
-        ana = session.for_analyst("ana", tacet.PureDP(1))
+        ana = session.for_analyst("ana", unacorda.PureDP(1))
         hers = parts_of(ana)  # a split of her own
         ask(hers["a"])
-        assert (ana.spent, session.spent) == (tacet.PureDP(1), tacet.PureDP(1))
+        assert (ana.spent, session.spent) == (unacorda.PureDP(1), unacorda.PureDP(1))
         for changes in (
             {"keys": ["a", "b"]},
             {"keys": ["b", "a", "c"]},
             {"max_parts": 2},
-            {"budget": tacet.PureDP(5)},
+            {"budget": unacorda.PureDP(5)},
         ):
             with pytest.raises(LedgerMismatch, match="'parts' was opened with"):
                 parts_of(session, **changes)
         with pytest.raises(InvalidParameter, match="name"):
             parts_of(session, name="")
-    facts = {"columns": {"part": tacet.Categories([*KEYS, "d"])}}
+    facts = {"columns": {"part": unacorda.Categories([*KEYS, "d"])}}
     with (
         opened(table, place, **facts) as session,
         pytest.raises(LedgerMismatch, match="other parts"),
@@ -179,15 +181,15 @@ def test_a_name_stands_for_these_parts_of_these_data(table: Path, tmp_path: Path
     with opened(table, place) as session:
         with pytest.raises(LedgerMismatch, match="other parts, tables, files or software"):
             parts_of(session)
-        assert session.spent == tacet.PureDP(1)
+        assert session.spent == unacorda.PureDP(1)
         ask(parts_of(session, name="parts of the new file")["a"])
-        assert session.spent == tacet.PureDP(2)
+        assert session.spent == unacorda.PureDP(2)
 
 
 def test_a_file_that_changes_under_a_session_is_not_split(table: Path, tmp_path: Path) -> None:
     with opened(table, address("sqlite", tmp_path)) as session:
         table.write_text(table.read_text() + "7,a,1\n")
-        with pytest.raises(tacet.errors.SourceChanged):
+        with pytest.raises(unacorda.errors.SourceChanged):
             parts_of(session)
 
 
@@ -199,17 +201,17 @@ def test_frames_go_on_by_their_name_alone(tmp_path: Path) -> None:
     for count in (1, 2):
         with opened(frame, place) as session:
             ask(parts_of(session)["a"])
-            assert session.spent == tacet.PureDP(count)
+            assert session.spent == unacorda.PureDP(count)
 
 
 def test_a_replaced_person_counts_twice_after_a_crash_too(table: Path, tmp_path: Path) -> None:
     place = address("sqlite", tmp_path)
-    unit = tacet.Person("id", max_rows=9, neighbors=tacet.ReplaceOne)
+    unit = unacorda.Person("id", max_rows=9, neighbors=unacorda.ReplaceOne)
     for spent in (2, 4):
-        session = tacet.Session(
-            {"t": str(table)}, unit=unit, dataset="d", ledger=place, budget=tacet.PureDP(9)
+        session = unacorda.Session(
+            {"t": str(table)}, unit=unit, dataset="d", ledger=place, budget=unacorda.PureDP(9)
         )
         with session:
             for part in parts_of(session).values():
                 ask(part, 1)
-            assert session.spent == tacet.PureDP(spent)
+            assert session.spent == unacorda.PureDP(spent)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.refusals import FUNCTIONS
-from tacet.query.expressions.types import Column, Kind
-from tacet.query.sql.parse import parse_select
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.refusals import FUNCTIONS
+from unacorda.query.expressions.types import Column, Kind
+from unacorda.query.sql.parse import parse_select
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 _BLOCKS = re.findall(r"```sql\n(.*?)```", _PAGE, flags=re.DOTALL)

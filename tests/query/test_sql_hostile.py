@@ -17,12 +17,12 @@ from tests.query.expression_grammar import nasty_table
 from tests.query.select_grammar import selects
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import PureDP
-from tacet.query.session import Session
-from tacet.query.sql.parse import parse_select
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import PureDP
+from unacorda.query.session import Session
+from unacorda.query.sql.parse import parse_select
 
 _RELAXED = settings(
     deadline=None,
@@ -47,9 +47,9 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         connection.execute("CREATE TABLE rows AS SELECT *, rowid // 2 AS id FROM nasty")
     with Session(
         {"nasty": f"{file}::rows"},
-        unit=tacet.Person("id", max_rows=2),
+        unit=unacorda.Person("id", max_rows=2),
         budget=PureDP(10**9),
-        columns={"age": tacet.Bounds(0, 120), "ratio": tacet.Bounds(-1, 1)},
+        columns={"age": unacorda.Bounds(0, 120), "ratio": unacorda.Bounds(-1, 1)},
         bits=SeededBits(1),
         threads=1,
     ) as session:

@@ -10,23 +10,23 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import PureDP
-from tacet.errors import TacetError
-from tacet.query.plan import Query
+import unacorda
+from unacorda import PureDP
+from unacorda.errors import UnacordaError
+from unacorda.query.plan import Query
 
 BUDGET = PureDP(4)
 FRAME = pd.DataFrame({"county": list("AAABBC") * 40, "age": [*range(120), *range(120)], "pay": 5.0})
 
 
-def session() -> tacet.Session:
+def session() -> unacorda.Session:
     """The same answers every time."""
-    return tacet.Session(
+    return unacorda.Session(
         {"t": FRAME},
-        unit=tacet.Row(),
+        unit=unacorda.Row(),
         budget=PureDP(9),
-        columns={"county": tacet.Categories(["A", "B", "C"]), "age": tacet.Bounds(0, 120)},
-        bits=tacet.SeededBits(4),
+        columns={"county": unacorda.Categories(["A", "B", "C"]), "age": unacorda.Bounds(0, 120)},
+        bits=unacorda.SeededBits(4),
     )
 
 
@@ -37,22 +37,22 @@ def agg(**asked: Any) -> Callable[[Query], Query]:
 PAIRS: dict[str, tuple[str, Callable[[Query], Query]]] = {
     "a histogram": (
         "SELECT HISTOGRAM(age, [-1, 18, 65.5, 120]) AS h FROM t WHERE county = 'A'",
-        lambda t: t.where("county = 'A'").agg(h=tacet.histogram("age", [-1, 18, 65.5, 120])),
+        lambda t: t.where("county = 'A'").agg(h=unacorda.histogram("age", [-1, 18, 65.5, 120])),
     ),
     "a histogram by group": (
         "SELECT county, HISTOGRAM(age + 1, [0, 9]) FILTER (WHERE pay > 3) AS h FROM t GROUP BY 1",
         lambda t: t.group_by("county").agg(
-            h=tacet.histogram("CASE WHEN pay > 3 THEN age + 1 END", [0, 9])
+            h=unacorda.histogram("CASE WHEN pay > 3 THEN age + 1 END", [0, 9])
         ),
     ),
     "bins that are found": (
         "SELECT HISTOGRAM_NUMERIC(age, 4) AS h FROM t",
-        agg(h=tacet.histogram("age", bins=4)),
+        agg(h=unacorda.histogram("age", bins=4)),
     ),
-    "top values": ("SELECT APPROX_TOP_K(county, 2) AS v FROM t", agg(v=tacet.top("county", 2))),
+    "top values": ("SELECT APPROX_TOP_K(county, 2) AS v FROM t", agg(v=unacorda.top("county", 2))),
     "top values of some rows": (
         "SELECT APPROX_TOP_K(County, 2) FILTER (WHERE age > 9) AS v FROM t",
-        agg(v=tacet.top("CASE WHEN age > 9 THEN county END", 2, ["A", "B", "C"])),
+        agg(v=unacorda.top("CASE WHEN age > 9 THEN county END", 2, ["A", "B", "C"])),
     ),
 }
 
@@ -91,7 +91,7 @@ def test_a_select_is_answered_as_the_builder_answers(case: str) -> None:
     ],
 )
 def test_histograms_and_top_values_that_cannot_be_are_refused(text: str, words: str) -> None:
-    with session() as one, pytest.raises(TacetError, match=words):
+    with session() as one, pytest.raises(UnacordaError, match=words):
         one.read_sql(text)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import ApproxDP, PureDP
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.query.verification import verify
+import unacorda
+from unacorda import ApproxDP, PureDP
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.query.verification import verify
 
 FRAME = pd.DataFrame(
     {
@@ -27,12 +27,12 @@ KEYS: dict[str, Any] = {"region": ["N", "S"], "county": ["a", "b", "c"]}
 EXACTLY = PureDP(10**4)
 
 
-def session() -> tacet.Session:
-    return tacet.Session(
+def session() -> unacorda.Session:
+    return unacorda.Session(
         {"t": FRAME},
-        unit=tacet.Person("id", max_rows=1),
+        unit=unacorda.Person("id", max_rows=1),
         budget=ApproxDP(10**5, "0.1"),
-        columns={"age": tacet.Bounds(0, 100)},
+        columns={"age": unacorda.Bounds(0, 100)},
         bits=SeededBits(6),
     )
 
@@ -43,7 +43,9 @@ def test_a_select_is_answered_as_the_builder_answers(kind: Any) -> None:
     with session() as first, session() as second:
         selected = first.sql(text, budget=EXACTLY, keys=KEYS)
         table = second.table("t").group_by("region", "county", keys=KEYS, margins=kind)
-        built = second.evaluate(table.agg(n=tacet.count(), s=tacet.sum("age")), budget=EXACTLY)
+        built = second.evaluate(
+            table.agg(n=unacorda.count(), s=unacorda.sum("age")), budget=EXACTLY
+        )
         assert selected.to_dicts() == built.to_dicts()
         assert selected.charge == built.charge
         assert verify(selected.to_json(), ledger=first._ledger).holds
@@ -81,7 +83,7 @@ def test_levels_may_be_weighted(weights: Any) -> None:
         table = second.table("t").group_by(
             "region", "county", keys=KEYS, margins="rollup", level_weights=weights
         )
-        built = second.evaluate(table.agg(n=tacet.count()), budget=PureDP(1))
+        built = second.evaluate(table.agg(n=unacorda.count()), budget=PureDP(1))
         assert release.to_dicts() == built.to_dicts()
         assert verify(release.to_json(), ledger=first._ledger).holds
         plain = second.sql(text, budget=PureDP(1), keys=KEYS).answers["n"].standard_errors
@@ -116,7 +118,7 @@ def test_weights_stand_beside_a_text_everywhere() -> None:
         least = one.suggest_budget(ROLLED, **wished, **given)
         assert least == one.suggest_budget(query, **wished)
         assert least != one.suggest_budget(ROLLED, keys=KEYS, **wished)
-        asked: list[Any] = [ROLLED, PLAIN, one.table("t").agg(n=tacet.count())]
+        asked: list[Any] = [ROLLED, PLAIN, one.table("t").agg(n=unacorda.count())]
         batch = one.evaluate(asked, budget=PureDP(1), **given)
         weights = [release.query.level_weights for release in batch]
         assert weights == [query.level_weights, None, None]
@@ -139,7 +141,7 @@ def test_weights_stand_beside_a_text_everywhere() -> None:
 )
 def test_what_no_select_takes_is_refused(asked: Any, given: dict[str, Any], said: str) -> None:
     with session() as one:
-        asked = one.table("t").agg(n=tacet.count()) if asked is None else asked
+        asked = one.table("t").agg(n=unacorda.count()) if asked is None else asked
         for ask in (one.evaluate, one.explain):
             with pytest.raises(InvalidParameter, match=said):
                 ask(asked, budget=PureDP(1), **given)
@@ -149,7 +151,7 @@ def test_what_no_select_takes_is_refused(asked: Any, given: dict[str, Any], said
 def test_keys_may_be_found() -> None:
     text = "SELECT region, county, COUNT(*) AS n FROM t GROUP BY ROLLUP(region, county)"
     with session() as one:
-        found = one.sql(text, budget=ApproxDP(40, "0.01"), keys=tacet.private_keys())
+        found = one.sql(text, budget=ApproxDP(40, "0.01"), keys=unacorda.private_keys())
         assert ("all", None, None) in found.keys
         assert ("region, county", "S", "c") in found.keys
 

@@ -11,27 +11,27 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import tacet
-from tacet.errors import InvalidParameter, MissingBound, UnsafeExpression
+import unacorda
+from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 
 PUBLIC = pd.DataFrame({"town": ["A", "B"], "people": [1, 2]})
 FRAME = pd.DataFrame({"id": range(8), "age": range(8), "educ": range(8), "town": ["A"] * 8})
 FRAME["flag"] = True
 
 
-def session() -> tacet.Session:
-    return tacet.Session(
+def session() -> unacorda.Session:
+    return unacorda.Session(
         {"t": FRAME, "other": FRAME},
-        unit=tacet.Person("id", max_rows=1),
-        budget=tacet.PureDP(1),
-        columns={"age": tacet.Bounds(0, 120)},
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.PureDP(1),
+        columns={"age": unacorda.Bounds(0, 120)},
         public={"towns": PUBLIC},
     )
 
 
 def refused(text: str) -> InvalidParameter:
     with session() as one, pytest.raises(InvalidParameter) as caught:
-        one.sql(text, budget=tacet.PureDP(1))
+        one.sql(text, budget=unacorda.PureDP(1))
     assert not any(one.spent.additive)
     return caught.value
 
@@ -126,12 +126,12 @@ def test_every_refusal_has_a_place(text: str, part: str) -> None:
         ("SELECT town, age, COUNT(*) FROM t GROUP BY 1, 2", {"age": [1]}, "town"),
         ("SELECT town, age, COUNT(*) FROM t GROUP BY 2, 1", [(1, "A", 2)], "town, age"),
         ("SELECT COUNT(*) FROM t GROUP BY town, age", {"x": [1]}, "town, age"),
-        ("SELECT SQRT(age) AS r, COUNT(*) FROM t GROUP BY r", tacet.private_keys(), "SQRT(age)"),
+        ("SELECT SQRT(age) AS r, COUNT(*) FROM t GROUP BY r", unacorda.private_keys(), "SQRT(age)"),
     ],
 )
 def test_keys_that_do_not_fit_are_told_at_the_group(text: str, keys: Any, part: str) -> None:
     with session() as one, pytest.raises(InvalidParameter) as caught:
-        one.sql(text, budget=tacet.PureDP(1), keys=keys)
+        one.sql(text, budget=unacorda.PureDP(1), keys=keys)
     assert caught.value.argument.startswith("keys")
     assert marked(caught.value) == part
 
@@ -146,15 +146,15 @@ def test_what_is_wanted_is_told_in_sql() -> None:
     keys = refused("SELECT FLOOR(educ) AS age, COUNT(*) FROM t GROUP BY age")
     assert "values of 'age'" in keys.expected  # not 'age (2)', which nobody wrote
     keys = refused("SELECT town AS place, COUNT(*) FROM t GROUP BY place")
-    assert "columns={'town': tacet.Categories" in keys.expected  # as the table has it
+    assert "columns={'town': unacorda.Categories" in keys.expected  # as the table has it
 
 
 def test_a_column_may_be_called_person() -> None:
     frame = pd.DataFrame({"household": [1, 1, 1, 2], "person": list("abcd")})
-    unit = tacet.Person("household", max_rows=3)
-    with tacet.Session({"t": frame}, unit=unit, budget=tacet.PureDP(1)) as one:
+    unit = unacorda.Person("household", max_rows=3)
+    with unacorda.Session({"t": frame}, unit=unit, budget=unacorda.PureDP(1)) as one:
         query, _ = one.read_sql("SELECT COUNT(DISTINCT person) AS n FROM t")
-        assert query.asked == {"n": tacet.count_distinct("person")}
+        assert query.asked == {"n": unacorda.count_distinct("person")}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_batch_shows_the_place_too() -> None:
     asked = {"a": "SELECT COUNT(*) AS n FROM t", "b": "SELECT COUNT(*) AS n FROM t WHERE age"}
     said = "In question 'b': WHERE"
     with session() as one, pytest.raises(InvalidParameter, match=said) as caught:
-        one.evaluate(asked, budget=tacet.PureDP(1))
+        one.evaluate(asked, budget=unacorda.PureDP(1))
     assert marked(caught.value) == "age"
 
 
@@ -201,7 +201,7 @@ def test_a_person_may_be_called_so() -> None:
     with session() as one:
         for name in ("person", "id", "PERSON"):
             text = f"SELECT COUNT(DISTINCT {name}) AS n FROM t"
-            assert "n" in str(one.explain(text, budget=tacet.PureDP(1)))
+            assert "n" in str(one.explain(text, budget=unacorda.PureDP(1)))
         for rows in ("t JOIN towns USING (town)", "(SELECT age FROM t)"):
             query, _ = one.read_sql(f"SELECT COUNT(DISTINCT person) AS n FROM {rows}")
-            assert query.asked == {"n": tacet.count_people()}
+            assert query.asked == {"n": unacorda.count_people()}

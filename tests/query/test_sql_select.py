@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import pytest
 
-from tacet.errors import InvalidParameter, UnsafeExpression
-from tacet.query.expressions.parse import parse
-from tacet.query.expressions.types import Column, Kind
-from tacet.query.sql.parse import parse_select
-from tacet.query.sql.types import (
+from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Kind
+from unacorda.query.sql.parse import parse_select
+from unacorda.query.sql.types import (
     Aggregate,
     Computed,
     Condition,

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from tacet.errors import UnsafeExpression
-from tacet.query.sql.parse import parse_select
-from tacet.query.sql.types import Condition, Derived, Group, Item, Select
+from unacorda.errors import UnsafeExpression
+from unacorda.query.sql.parse import parse_select
+from unacorda.query.sql.types import Condition, Derived, Group, Item, Select
 
 _COLUMNS = ("id", "age", "weight", "height", "county", "day", "Mixed")
 

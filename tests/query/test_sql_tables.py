@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tacet
-from tacet.errors import InvalidParameter, UnsafeExpression
-from tacet.query.plan import Query
+import unacorda
+from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.plan import Query
 
 VISITS = {
     "pid": [1, 1, 2, 3],
@@ -25,12 +25,12 @@ LABS = {"patient": [1, 2, 2], "x": [0.5, 0.6, 0.7], "day": ["d", "d", "e"], "pid
 ZIPS = {"zip": ["a", "a", "b"], "pop": [10, 20, 30], "region": ["N", "S", "N"]}
 
 
-def session_of(**limits: Any) -> tacet.Session:
+def session_of(**limits: Any) -> unacorda.Session:
     limits = limits or {"max_rows": 4}
-    return tacet.Session(
+    return unacorda.Session(
         {"visits": pa.table(VISITS), "labs": pa.table(LABS)},
-        unit=tacet.Person({"visits": "pid", "labs": "patient"}, **limits),
-        budget=tacet.PureDP(10),
+        unit=unacorda.Person({"visits": "pid", "labs": "patient"}, **limits),
+        budget=unacorda.PureDP(10),
         public={"zips": pa.table(ZIPS)},
     )
 
@@ -43,21 +43,21 @@ SAME: dict[str, tuple[str, Build]] = {
         lambda v, _: v.join("zips", "zip")
         .where('"x" > 1')
         .group_by("region")
-        .agg(n=tacet.count(), s=tacet.sum("pop")),
+        .agg(n=unacorda.count(), s=unacorda.sum("pop")),
     ),
     "on, with names": (
         ("SELECT COUNT(*) AS n, SUM(z.pop) AS s FROM visits AS v LEFT OUTER JOIN zips z "
         "ON (z.zip = v.zip) WHERE v.x > 1 AND z.region = 'N'"),
         lambda v, _: v.join("zips", "zip", how="left")
         .where("\"x\" > 1 AND \"region\" = 'N'")
-        .agg(n=tacet.count(), s=tacet.sum("pop")),
+        .agg(n=unacorda.count(), s=unacorda.sum("pop")),
     ),
     "people": (
         ("SELECT COUNT(*) AS n, COUNT(DISTINCT v.pid) AS p, COUNT(l.x) AS y FROM visits v "
         "JOIN labs l ON v.pid = l.patient AND l.day = v.day"),
         lambda v, u: v.join(
             u, {"pid": "patient", "day": "day"}, columns={"l.x": "x"}, max_rows=(4, 4)
-        ).agg(n=tacet.count(), p=tacet.count_people(), y=tacet.count('"l.x"')),
+        ).agg(n=unacorda.count(), p=unacorda.count_people(), y=unacorda.count('"l.x"')),
     ),
     "sides": (
         ("WITH l AS (SELECT patient, x * 2 AS twice FROM labs WHERE day = 'd') "
@@ -70,14 +70,14 @@ SAME: dict[str, tuple[str, Build]] = {
             max_rows=4,
         )
         .join("zips", "zip", columns=[])
-        .agg(n=tacet.count('"twice"')),
+        .agg(n=unacorda.count('"twice"')),
     ),
     "union": (
         ("SELECT COUNT(*) AS n, SUM(LEAST(GREATEST(x, 0), 5)) AS s FROM (SELECT x, day FROM visits "
         "UNION ALL SELECT x, day FROM labs WHERE x > 0.5) AS both WHERE both.day = 'd'"),
         lambda v, u: v.union(u.where('"x" > 0.5'))
         .where("\"day\" = 'd'")
-        .agg(n=tacet.count(), s=tacet.sum('LEAST(GREATEST("x", 0), 5)')),
+        .agg(n=unacorda.count(), s=unacorda.sum('LEAST(GREATEST("x", 0), 5)')),
     ),
     "the same table twice": (
         "SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b USING (pid) WHERE b.x > a.x",
@@ -85,7 +85,7 @@ SAME: dict[str, tuple[str, Build]] = {
             v, columns={"b.x": "x", "b.zip": "zip", "b.day": "day"}, max_rows=4
         )
         .where('"b.x" > "x"')
-        .agg(n=tacet.count()),
+        .agg(n=unacorda.count()),
     ),
 }  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_a_select_is_the_question_in_python(name: str) -> None:
         asked, _ = session.read_sql(text)
         built = build(session.table("visits"), session.table("labs"))
         assert asked.digest() == built.digest(), (asked, built)
-        assert str(session.explain(text, budget=tacet.PureDP(1)))
+        assert str(session.explain(text, budget=unacorda.PureDP(1)))
 
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -159,27 +159,27 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[tacet.Session]:
+def shared() -> Iterator[unacorda.Session]:
     with session_of() as session:
         yield session
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_name_the_mend(name: str, shared: tacet.Session) -> None:
+def test_refusals_name_the_mend(name: str, shared: unacorda.Session) -> None:
     text, words = REFUSED[name]
     with pytest.raises((UnsafeExpression, InvalidParameter)) as caught:
-        shared.sql(text, budget=tacet.PureDP(1))
+        shared.sql(text, budget=unacorda.PureDP(1))
     assert words in str(caught.value), str(caught.value)
     assert caught.value.drawing
-    assert shared.remaining == tacet.PureDP(10)
+    assert shared.remaining == unacorda.PureDP(10)
 
 
 def test_a_join_of_people_needs_a_bound_on_their_rows() -> None:
     text = "SELECT COUNT(*) FROM visits v JOIN labs l ON v.pid = l.patient"
     with session_of(max_groups=2, max_rows_per_group=3) as session:
         with pytest.raises(InvalidParameter, match=r"JOIN=.*Person.*max_rows="):
-            session.sql(text, budget=tacet.PureDP(1))
-        session.sql("SELECT COUNT(*) FROM visits JOIN zips USING (zip)", budget=tacet.PureDP(1))
+            session.sql(text, budget=unacorda.PureDP(1))
+        session.sql("SELECT COUNT(*) FROM visits JOIN zips USING (zip)", budget=unacorda.PureDP(1))
 
 
 def test_columns_of_types_that_nothing_reads_stay_behind() -> None:

@@ -18,16 +18,16 @@ from tests.query.many_cells import repeated
 from tests.query.neighbor_tables import empty_scope, statement_of
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.accounting.charges import charge
-from tacet.bits import SeededBits
-from tacet.query.aggregates.answers import Exact
-from tacet.query.aggregates.totals import FoundClipping, Total
-from tacet.query.engines.duckdb import DuckDB
-from tacet.query.exact import exact_of
-from tacet.query.ladders import Climbers
-from tacet.query.search import search_for
-from tacet.query.units import Reach
+import unacorda
+from unacorda.accounting.charges import charge
+from unacorda.bits import SeededBits
+from unacorda.query.aggregates.answers import Exact
+from unacorda.query.aggregates.totals import FoundClipping, Total
+from unacorda.query.engines.duckdb import DuckDB
+from unacorda.query.exact import exact_of
+from unacorda.query.ladders import Climbers
+from unacorda.query.search import search_for
+from unacorda.query.units import Reach
 
 VALUES = (None, math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, -1e308, 0.1, -2.5, 7.0, 1e13)
 
@@ -45,7 +45,7 @@ def nasty(rows: int = 400) -> pa.Table:
 
 
 def climbers(table: pa.Table, aggregate: Any, *, unit: Any) -> tuple[Any, tuple[Climbers, ...]]:
-    with tacet.Session({"t": table}, unit=unit, budget=tacet.PureDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unit, budget=unacorda.PureDP(1)) as session:
         query = session.table("t").group_by("cell", keys=range(4)).agg(a=aggregate)
         tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
         return query.aggregates["a"], exact_of(query, "a", tallies).people
@@ -76,9 +76,9 @@ def totals_by_hand(table: pa.Table, column: str, made: Total, *, person: bool) -
 @pytest.mark.parametrize("column", mostly_slow(["x", "whole"]))
 @pytest.mark.parametrize("person", [True, False])
 def test_ladders_hold_the_exact_integers_of_every_rung(column: str, *, person: bool) -> None:
-    unit = tacet.Person("id", max_rows=1_000) if person else tacet.Row()
+    unit = unacorda.Person("id", max_rows=1_000) if person else unacorda.Row()
     table = nasty()
-    made, people = climbers(table, tacet.sum(column), unit=unit)
+    made, people = climbers(table, unacorda.sum(column), unit=unit)
     by_hand = totals_by_hand(table, column, made, person=person)
     assert made.signs == (1, -1)
     for sign, found in zip(made.signs, people, strict=True):
@@ -106,13 +106,13 @@ def test_signs_are_those_that_the_range_allows() -> None:
         ("ABS(x)", (1,)),
         ("-ABS(x)", (-1,)),
     ):
-        made = tacet.sum(text).bound_to(scope)
+        made = unacorda.sum(text).bound_to(scope)
         assert isinstance(made, Total)
         assert made.signs == signs
     # Negative rows of someone whose total is positive lower it, and are no part of the other sign.
     table = pa.table({"id": [1, 1, 2], "cell": [0, 0, 0], "x": [5.0, -3.0, -4.0]})
-    _, (up, down) = climbers(table, tacet.sum("x"), unit=tacet.Person("id", max_rows=9))
-    made = tacet.sum("x").bound_to(scope)
+    _, (up, down) = climbers(table, unacorda.sum("x"), unit=unacorda.Person("id", max_rows=9))
+    made = unacorda.sum("x").bound_to(scope)
     assert isinstance(made, Total)
     last = [len(made.rungs) - 1] * 4
     assert up.clipped(made.rungs, last)[0] == 2 * 2**32
@@ -128,9 +128,9 @@ REACHES = [
     for replaced in (False, True)
 ]
 BUDGETS = [
-    (tacet.PureDP("0.7"), tacet.PureDP(9)),
-    (tacet.ZCDP("0.3"), tacet.ZCDP(9)),
-    (tacet.GDP("0.9"), tacet.GDP(9)),
+    (unacorda.PureDP("0.7"), unacorda.PureDP(9)),
+    (unacorda.ZCDP("0.3"), unacorda.ZCDP(9)),
+    (unacorda.GDP("0.9"), unacorda.GDP(9)),
 ]
 
 
@@ -140,7 +140,7 @@ def test_all_parts_that_one_unit_reaches_cost_at_most_the_share(
     share: Any, account: Any, reach: Reach
 ) -> None:
     for text in ("x", "ABS(x)"):
-        made: Any = tacet.sum(text).bound_to(empty_scope())
+        made: Any = unacorda.sum(text).bound_to(empty_scope())
         noise = made.noise(share, reach)
         felt = min(reach.rows, reach.cells)
         if reach.replaced:
@@ -152,7 +152,7 @@ def test_all_parts_that_one_unit_reaches_cost_at_most_the_share(
 
 
 def test_the_price_does_not_depend_on_the_level() -> None:
-    made: Any = tacet.sum("x").bound_to(empty_scope())
+    made: Any = unacorda.sum("x").bound_to(empty_scope())
     for share, _ in BUDGETS:
         noise = made.noise(share, Reach.within(max_rows=2, cells=5, replaced=False))
         events = {repr(noise.noise(level).event) for level in (1, 2, 3, 92681, 2**76)}
@@ -180,7 +180,7 @@ def _chances(above: Sequence[int], search: Any) -> list[float]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("share", mostly_slow([tacet.PureDP(1), tacet.ZCDP("0.5")]), ids=str)
+@pytest.mark.parametrize("share", mostly_slow([unacorda.PureDP(1), unacorda.ZCDP("0.5")]), ids=str)
 def test_levels_have_the_law_of_the_search(share: Any) -> None:
     """20,000 searches each; false alarm 1e-7 a case."""
     search = search_for(share, rungs=8, hits=1)
@@ -196,9 +196,9 @@ def test_levels_have_the_law_of_the_search(share: Any) -> None:
 @pytest.mark.statistical
 def test_sums_are_unbiased_about_the_cut_sum_and_covered_by_their_intervals() -> None:
     """Given the level: 20,000 cells of one law. False alarm below 1e-7."""
-    made = tacet.sum("x").bound_to(empty_scope())
+    made = unacorda.sum("x").bound_to(empty_scope())
     assert isinstance(made, Total)
-    noise = made.noise(tacet.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
+    noise = made.noise(unacorda.PureDP(1), Reach.within(max_rows=1, cells=1, replaced=False))
     cells, unit = 20_000, 2**32
     people = np.zeros((cells, len(made.rungs) + 1), dtype=np.int64)
     rung = made.rungs.index(8 * unit)
@@ -234,14 +234,14 @@ def test_a_heavy_tailed_sum_is_near() -> None:
     table = pa.table({"id": np.arange(10_000), "x": values})
     errors = []
     for seed in range(15):
-        with tacet.Session(
+        with unacorda.Session(
             {"t": table},
-            unit=tacet.Person("id", max_rows=1),
-            budget=tacet.PureDP(1),
+            unit=unacorda.Person("id", max_rows=1),
+            budget=unacorda.PureDP(1),
             bits=SeededBits(seed),
         ) as session:
             release = session.evaluate(
-                session.table("t").agg(s=tacet.sum("x")), budget=tacet.PureDP(1)
+                session.table("t").agg(s=unacorda.sum("x")), budget=unacorda.PureDP(1)
             )
             errors.append(abs(release.answers["s"].values[0] / values.sum() - 1))
     assert sorted(errors)[7] < 0.02
@@ -251,20 +251,20 @@ def test_a_heavy_tailed_sum_is_near() -> None:
 # ---- what is shown -------------------------------------------------------------------------------
 
 
-def opened(table: Any, **options: Any) -> tacet.Session:
+def opened(table: Any, **options: Any) -> unacorda.Session:
     settings: dict[str, Any] = {
-        "unit": tacet.Person("id", max_rows=2),
-        "budget": tacet.PureDP(10),
+        "unit": unacorda.Person("id", max_rows=2),
+        "budget": unacorda.PureDP(10),
         "bits": SeededBits(1),
     }
-    return tacet.Session({"t": table}, **settings | options)
+    return unacorda.Session({"t": table}, **settings | options)
 
 
 def test_the_release_shows_the_levels_beside_the_sum() -> None:
     table = pa.table(repeated([3.0] * 300, cells=2))
-    with opened(table, budget=tacet.PureDP(40)) as session:
-        query = session.table("t").group_by("cell", keys=[0, 1]).agg(s=tacet.sum("x"))
-        release = session.evaluate(query, budget=tacet.PureDP(20))
+    with opened(table, budget=unacorda.PureDP(40)) as session:
+        query = session.table("t").group_by("cell", keys=[0, 1]).agg(s=unacorda.sum("x"))
+        release = session.evaluate(query, budget=unacorda.PureDP(20))
         assert release.columns == ("cell", "s", "s_se", "s_low", "s_high", "s_from", "s_to")
         for row in release.to_dicts():
             assert row["s_low"] <= row["s"] <= row["s_high"]
@@ -273,7 +273,7 @@ def test_the_release_shows_the_levels_beside_the_sum() -> None:
         assert str(release.to_pandas()["s_to"].dtype) == "float64"
         ordered = session.sql(
             "SELECT cell, SUM(x) AS s FROM t GROUP BY cell ORDER BY s DESC LIMIT 1",
-            budget=tacet.PureDP(5),
+            budget=unacorda.PureDP(5),
             keys={"cell": [0, 1]},
         )
         assert len(ordered.to_dicts()) == 1
@@ -287,9 +287,9 @@ def test_the_release_shows_the_levels_beside_the_sum() -> None:
 
 def test_explain_says_what_is_known_beforehand_and_what_is_not() -> None:
     with opened(pa.table(repeated([1.0], cells=2))) as session:
-        query = session.table("t").agg(s=tacet.sum("x"), b=tacet.find_bounds("x"))
-        told = session.explain(query, budget=tacet.PureDP(1))
-        assert session.spent == tacet.PureDP(0)
+        query = session.table("t").agg(s=unacorda.sum("x"), b=unacorda.find_bounds("x"))
+        told = session.explain(query, budget=unacorda.PureDP(1))
+        assert session.spent == unacorda.PureDP(0)
     for name in ("s", "b"):
         forecast = told.forecasts[name]
         assert forecast.standard_error is None
@@ -301,8 +301,10 @@ def test_explain_says_what_is_known_beforehand_and_what_is_not() -> None:
 
 
 def test_declared_bounds_are_used_where_there_are_some() -> None:
-    with opened(pa.table(repeated([1.0], cells=1)), columns={"x": tacet.Bounds(0, 9)}) as session:
-        query = session.table("t").agg(s=tacet.sum("x"), t=tacet.sum("x * x"))
+    with opened(
+        pa.table(repeated([1.0], cells=1)), columns={"x": unacorda.Bounds(0, 9)}
+    ) as session:
+        query = session.table("t").agg(s=unacorda.sum("x"), t=unacorda.sum("x * x"))
         assert {type(a).__name__ for a in query.aggregates.values()} == {"Sum"}
 
 
@@ -311,11 +313,11 @@ def test_a_crash_leaves_the_charge_and_says_nothing(monkeypatch: pytest.MonkeyPa
     with opened(pa.table(repeated([1.0, 2.0], cells=2))) as session:
 
         def fails(engine: Any, statement: Any, *, measures: int) -> Any:
-            assert session.spent == tacet.PureDP(3)  # reserved before anything is read
+            assert session.spent == unacorda.PureDP(3)  # reserved before anything is read
             return right(engine, statement, measures=measures)
 
         monkeypatch.setattr(DuckDB, "run", fails)
-        session.evaluate(session.table("t").agg(s=tacet.sum("x")), budget=tacet.PureDP(3))
+        session.evaluate(session.table("t").agg(s=unacorda.sum("x")), budget=unacorda.PureDP(3))
 
 
 def test_numbers_of_people_have_no_text() -> None:
@@ -325,10 +327,10 @@ def test_numbers_of_people_have_no_text() -> None:
 
 
 def test_noise_is_the_one_that_is_told() -> None:
-    made = tacet.sum("x").bound_to(empty_scope())
+    made = unacorda.sum("x").bound_to(empty_scope())
     assert isinstance(made, Total)
     reach = Reach.within(max_rows=4, cells=3, replaced=False)
-    noise = made.noise(tacet.PureDP(1), reach)
+    noise = made.noise(unacorda.PureDP(1), reach)
     assert isinstance(noise, FoundClipping)
     # Half the share for the noise, over three parts: scale 6 per unit of the level.
     assert noise.noise(1).standard_deviation * 2**32 == pytest.approx(6 * math.sqrt(2), rel=1e-6)

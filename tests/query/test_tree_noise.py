@@ -17,20 +17,20 @@ from scipy import stats
 from tests.query.exact_answers import opened
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.mechanisms.additive.integer import DiscreteLaplace
-from tacet.privacy.events import Pure
-from tacet.privacy.guarantees import ApproxDP, PureDP
-from tacet.query.aggregates import tree_noise as tree_noises
-from tacet.query.aggregates.consistent import LevelNoise
-from tacet.query.aggregates.tree_law import TreeLaw, even_shape, tree_law
-from tacet.query.aggregates.tree_noise import TreeNoise, tree_noise
-from tacet.query.aggregates.tree_shares import tree_shares
-from tacet.query.allocation import allocate
-from tacet.query.margins import Margins
-from tacet.query.noise import AdditiveNoise
-from tacet.query.verification import verify
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.additive.integer import DiscreteLaplace
+from unacorda.privacy.events import Pure
+from unacorda.privacy.guarantees import ApproxDP, PureDP
+from unacorda.query.aggregates import tree_noise as tree_noises
+from unacorda.query.aggregates.consistent import LevelNoise
+from unacorda.query.aggregates.tree_law import TreeLaw, even_shape, tree_law
+from unacorda.query.aggregates.tree_noise import TreeNoise, tree_noise
+from unacorda.query.aggregates.tree_shares import tree_shares
+from unacorda.query.allocation import allocate
+from unacorda.query.margins import Margins
+from unacorda.query.noise import AdditiveNoise
+from unacorda.query.verification import verify
 
 EVEN = Margins(kind="rollup", keys=tuple(itertools.product("ab", "xy")))
 UNEVEN = Margins(kind="rollup", keys=(("b", 1), ("a", 1), ("b", 2), ("b", 3)))
@@ -193,11 +193,11 @@ TABLE = pl.DataFrame(LINES, schema=["id", "region", "county", "x"], orient="row"
 COUNTIES = sorted({(region, county) for _, region, county, _ in LINES})
 
 
-def asked(session: tacet.Session, **options: Any) -> Any:
+def asked(session: unacorda.Session, **options: Any) -> Any:
     start = session.table("t").group_by(
         "region", "county", keys=COUNTIES, margins="rollup", **options
     )
-    return start.agg(n=tacet.count())
+    return start.agg(n=unacorda.count())
 
 
 @pytest.mark.parametrize("budget", [PureDP(1), ApproxDP(1, "1e-6")], ids=str)
@@ -205,7 +205,7 @@ def asked(session: tacet.Session, **options: Any) -> Any:
     "options", [{}, {"level_weights": "overall"}, {"level_weights": [1, 2, 3]}]
 )
 def test_counts_are_whole_and_add_up_exactly_at_the_price_asked(budget: Any, options: Any) -> None:
-    with opened(TABLE, unit=tacet.Person("id", max_rows=2), budget=budget) as session:
+    with opened(TABLE, unit=unacorda.Person("id", max_rows=2), budget=budget) as session:
         query = asked(session, **options)
         noise = allocate(query, budget).noises["n"]
         assert isinstance(noise, TreeNoise)
@@ -228,7 +228,7 @@ def test_counts_are_whole_and_add_up_exactly_at_the_price_asked(budget: Any, opt
 @pytest.mark.statistical
 def test_the_error_promised_is_the_error_measured_at_every_level() -> None:
     """200 releases: variances within what is five standard errors of theirs, and intervals."""
-    with opened(TABLE, unit=tacet.Row(), budget=PureDP(10_000)) as session:
+    with opened(TABLE, unit=unacorda.Row(), budget=PureDP(10_000)) as session:
         query = asked(session)
         releases = [session.evaluate(query, budget=PureDP(1)).answers["n"] for _ in range(200)]
     truth = np.array([600, *[200] * 3, *[50] * 12])
@@ -304,7 +304,7 @@ def test_what_would_take_long_is_not_drawn_at_once() -> None:
     assert TreeNoise.of(noises([1, 10**7]), even_shape([4])) is None
     keys = [(f"r{n % 300}", n) for n in range(90_000)]
     frame = pl.DataFrame({"region": ["r0"], "county": [0], "id": [1]})
-    with opened(frame, unit=tacet.Row(), budget=PureDP(1)) as session:
+    with opened(frame, unit=unacorda.Row(), budget=PureDP(1)) as session:
         start = session.table("t").group_by("region", "county", keys=keys, margins="rollup")
-        noise = allocate(start.agg(n=tacet.count()), PureDP(1)).noises["n"]
+        noise = allocate(start.agg(n=unacorda.count()), PureDP(1)).noises["n"]
     assert isinstance(noise, LevelNoise)

@@ -12,9 +12,9 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.mechanisms.selection.exponential import choose
-from tacet.query.aggregates.coins import accepts, below_each
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.mechanisms.selection.exponential import choose
+from unacorda.query.aggregates.coins import accepts, below_each
 
 
 @pytest.mark.statistical

@@ -16,13 +16,13 @@ from scipy import stats
 from tests.query.many_cells import Floats, ask, repeated
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter, MissingBound
+import unacorda
+from unacorda.errors import InvalidParameter, MissingBound
 
 pytestmark = pytest.mark.statistical
 
 CELLS = 4_000
-BUDGETS: dict[str, Any] = {"Laplace": tacet.PureDP(4), "normal": tacet.ZCDP(2)}
+BUDGETS: dict[str, Any] = {"Laplace": unacorda.PureDP(4), "normal": unacorda.ZCDP(2)}
 VALUES: dict[str, Sequence[float]] = {
     "in the middle": [float(x) for x in np.random.default_rng(3).normal(50, 12, 60)],
     "skewed": [float(x) for x in np.random.default_rng(4).exponential(15, 50)],
@@ -47,9 +47,9 @@ def _rms(errors: Floats) -> float:
 
 def _one_answer(values: Sequence[float | None], aggregate: Any, **columns: Any) -> Any:
     table = pa.table({"x": pa.array(values, type=pa.float64()), **columns})
-    budget = tacet.ZCDP(10**6)
-    bits = tacet.SeededBits(9)
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=budget, bits=bits) as session:
+    budget = unacorda.ZCDP(10**6)
+    bits = unacorda.SeededBits(9)
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=budget, bits=bits) as session:
         release = session.evaluate(session.table("t").agg(a=aggregate), budget=budget)
     return release.answers["a"]
 
@@ -58,10 +58,10 @@ def test_almost_without_noise_it_is_the_variance_of_the_clamped_values_that_are_
     values = [3.5, None, 99.0, math.nan, 140.0, -0.0, -math.inf, 61.25] * 50
     held = [3.5, 99.0, 100.0, 0.0, 0.0, 61.25] * 50
     for ddof, truth in ((1, statistics.variance(held)), (0, statistics.pvariance(held))):
-        found = _one_answer(values, tacet.variance("x", 0, 100, ddof=ddof))
+        found = _one_answer(values, unacorda.variance("x", 0, 100, ddof=ddof))
         assert found.values[0] == pytest.approx(truth, rel=1e-4)
         assert found.lower[0] <= truth <= found.upper[0]
-        root = _one_answer(values, tacet.stdev("x", 0, 100, ddof=ddof))
+        root = _one_answer(values, unacorda.stdev("x", 0, 100, ddof=ddof))
         assert root.values[0] == pytest.approx(math.sqrt(truth), rel=1e-4)
 
 
@@ -72,7 +72,7 @@ def test_almost_without_noise_it_is_the_variance_of_the_clamped_values_that_are_
 def test_extreme_ranges_are_answered(lower: Any, upper: Any, scale: float) -> None:
     start = float(lower) if lower else 0.0
     values = [start + part * scale for part in (0.0, 0.25, 1.0)] * 400
-    found = _one_answer(values, tacet.variance("x", lower, upper, ddof=0))
+    found = _one_answer(values, unacorda.variance("x", lower, upper, ddof=0))
     assert found.values[0] == pytest.approx(np.var([0.0, 0.25, 1.0]) * scale**2, rel=1e-3)
     assert all(math.isfinite(v) for v in (found.lower[0], found.upper[0], *found.limits))
 
@@ -80,7 +80,7 @@ def test_extreme_ranges_are_answered(lower: Any, upper: Any, scale: float) -> No
 def test_no_rows_and_one_row_are_answered() -> None:
     for values in ([], [None, None], [7.0]):
         for ddof in (0, 1):
-            found = _one_answer(values, tacet.variance("x", 0, 100, ddof=ddof))
+            found = _one_answer(values, unacorda.variance("x", 0, 100, ddof=ddof))
             assert found.lower[0] <= 0.0 <= found.upper[0]
             assert math.isfinite(found.values[0])
             assert math.isfinite(found.standard_errors[0])
@@ -88,7 +88,7 @@ def test_no_rows_and_one_row_are_answered() -> None:
 
 def test_whole_numbers_are_summed_without_rounding() -> None:
     whole = pa.array([0, 1, 5, 2**30, 2**31 - 1] * 3, type=pa.int64())
-    found = _one_answer([None] * 15, tacet.variance("w", 0, 2**31 - 1), w=whole)
+    found = _one_answer([None] * 15, unacorda.variance("w", 0, 2**31 - 1), w=whole)
     assert found.values[0] == pytest.approx(statistics.variance(whole.to_pylist()), rel=0.01)
 
 
@@ -109,9 +109,9 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
     """
     values = VALUES[kind]
     aggregates = {
-        "sample": tacet.variance("x", 0, 100),
-        "population": tacet.variance("x", 0, 100, ddof=0),
-        "deviation": tacet.stdev("x", 0, 100),
+        "sample": unacorda.variance("x", 0, 100),
+        "population": unacorda.variance("x", 0, 100, ddof=0),
+        "deviation": unacorda.stdev("x", 0, 100),
     }
     asked = ask(
         repeated(values, cells=CELLS),
@@ -119,7 +119,7 @@ def test_they_err_as_promised_and_their_intervals_cover(kind: str, name: str) ->
         budget=BUDGETS[name] * 3,
         seed=11,
         cells=CELLS,
-        assuming=tacet.Assume(rows=len(values), values={"x": values}),
+        assuming=unacorda.Assume(rows=len(values), values={"x": values}),
     )
     truths = {
         "sample": _exact(values, ddof=1),
@@ -146,8 +146,8 @@ def test_standard_errors_and_intervals_are_no_larger_than_they_need_be() -> None
     values = list(VALUES["in the middle"]) * 6
     asked = ask(
         repeated(values, cells=1_000),
-        {"answer": tacet.variance("x", 0, 100)},
-        budget=tacet.ZCDP(2),
+        {"answer": unacorda.variance("x", 0, 100)},
+        budget=unacorda.ZCDP(2),
         seed=12,
         cells=1_000,
     )
@@ -166,7 +166,7 @@ def test_the_table_of_errors_holds_for_values_spread_evenly() -> None:
     for budget in BUDGETS.values():
         asked = ask(
             repeated(values, cells=2_000),
-            {"v": tacet.variance("x", 0, 100), "s": tacet.stdev("x", 0, 100)},
+            {"v": unacorda.variance("x", 0, 100), "s": unacorda.stdev("x", 0, 100)},
             budget=budget * 16,
             seed=13,
             cells=2_000,
@@ -196,13 +196,15 @@ def _of_three_parts(values: Sequence[float], *, laplace: bool, centre: float) ->
 @pytest.mark.parametrize("laplace", [True, False])
 def test_they_err_at_least_a_fifth_less_than_three_noisy_sums(kind: str, *, laplace: bool) -> None:
     values = np.clip(np.tile(VALUES[kind], 50), 0, 100).tolist()
-    budget = tacet.PureDP(math.sqrt(2)) if laplace else tacet.ZCDP(0.5)  # deviation 1
-    aggregate = tacet.variance("x", 0, 100)
-    with tacet.Session({"t": pa.table({"x": [0.0]})}, unit=tacet.Row(), budget=budget) as session:
+    budget = unacorda.PureDP(math.sqrt(2)) if laplace else unacorda.ZCDP(0.5)  # deviation 1
+    aggregate = unacorda.variance("x", 0, 100)
+    with unacorda.Session(
+        {"t": pa.table({"x": [0.0]})}, unit=unacorda.Row(), budget=budget
+    ) as session:
         told = session.explain(
             session.table("t").agg(a=aggregate),
             budget=budget,
-            assuming=tacet.Assume(rows=len(values), values={"x": values}),
+            assuming=unacorda.Assume(rows=len(values), values={"x": values}),
         )
     ours = told.standard_error("a")
     assert ours is not None
@@ -218,13 +220,13 @@ def test_they_err_at_least_a_fifth_less_than_three_noisy_sums(kind: str, *, lapl
 @pytest.mark.parametrize("ddof", [2, -1, 0.5, "1", None, True])
 def test_other_divisors_are_refused(ddof: Any) -> None:
     with pytest.raises(InvalidParameter, match="ddof"):
-        tacet.variance("x", 0, 1, ddof=ddof)
+        unacorda.variance("x", 0, 1, ddof=ddof)
 
 
 def test_bounds_are_asked_for_by_name() -> None:
     table = pa.table({"x": [1.0]})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.PureDP(1)) as session:
-        for make in (tacet.variance, tacet.stdev):
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.PureDP(1)) as session:
+        for make in (unacorda.variance, unacorda.stdev):
             with pytest.raises(MissingBound, match="'x'"):
                 session.table("t").agg(a=make("x"))
             with pytest.raises(InvalidParameter, match="lower"):

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tacet
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.aggregates.vectors import vector_sum
-from tacet.query.sensitivity import of_balls
-from tacet.query.units import Reach
+import unacorda
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.vectors import vector_sum
+from unacorda.query.sensitivity import of_balls
+from unacorda.query.units import Reach
 
-LOUD = tacet.PureDP(10**6)
+LOUD = unacorda.PureDP(10**6)
 STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]
 
 
@@ -27,13 +27,13 @@ def asked(
     *,
     norm: float,
     budget: Guarantee | None = None,
-    neighbors: tacet.privacy.neighbors.Neighbors = tacet.AddRemove,
+    neighbors: unacorda.privacy.neighbors.Neighbors = unacorda.AddRemove,
 ) -> dict[str, float]:
     x, y = (pa.array(column, pa.float64()) for column in zip(*rows, strict=True))
     table = pa.table({"x": x, "y": y})
     spent = budget or LOUD
-    with tacet.Session(
-        {"t": table}, unit=tacet.Row(neighbors=neighbors), budget=spent, bits=SeededBits(1)
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Row(neighbors=neighbors), budget=spent, bits=SeededBits(1)
     ) as session:
         query = session.table("t").agg(g=vector_sum(["x", "y"], norm=norm))
         (line,) = session.evaluate(query, budget=spent).to_dicts()
@@ -45,7 +45,9 @@ def test_every_row_counts_as_its_cut_vector(norm: float) -> None:
     rows = [(a, b) for a in STRANGE for b in STRANGE]
     x, y = (pa.array(column, pa.float64()) for column in zip(*rows, strict=True))
     table = pa.table({"x": x, "y": y, "k": range(len(rows))})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=LOUD, bits=SeededBits(1)) as session:
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Row(), budget=LOUD, bits=SeededBits(1)
+    ) as session:
         query = session.table("t").group_by("k", keys=range(len(rows)))
         lines = session.evaluate(query.agg(g=vector_sum(["x", "y"], norm=norm)), budget=LOUD)
     for line, row in zip(lines.to_dicts(), rows, strict=True):
@@ -62,9 +64,11 @@ def test_sums_add_up_over_rows_and_groups() -> None:
     drawn = np.random.default_rng(1)
     values = drawn.normal(size=(2000, 2)) * 3
     table = pa.table({"x": values[:, 0], "y": values[:, 1], "k": np.arange(2000) % 3})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=LOUD, bits=SeededBits(1)) as session:
+    with unacorda.Session(
+        {"t": table}, unit=unacorda.Row(), budget=LOUD, bits=SeededBits(1)
+    ) as session:
         query = session.table("t").group_by("k", keys=[0, 1, 2, 7])
-        query = query.agg(g=vector_sum(["x", "2 * y"], norm=4), n=tacet.count())
+        query = query.agg(g=vector_sum(["x", "2 * y"], norm=4), n=unacorda.count())
         lines = session.evaluate(query, budget=LOUD).to_dicts()
     vectors = values * [1, 2]
     cut = vectors * np.minimum(1, 4 / np.linalg.norm(vectors, axis=1))[:, None]
@@ -74,10 +78,10 @@ def test_sums_add_up_over_rows_and_groups() -> None:
     assert lines[3]["n"] == 0
 
 
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
-def test_noise_follows_the_length_alone(neighbors: tacet.privacy.neighbors.Neighbors) -> None:
-    line = asked([(1.0, 2.0)], norm=4, budget=tacet.ZCDP("0.5"), neighbors=neighbors)
-    moved = 4 if neighbors is tacet.AddRemove else 8
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
+def test_noise_follows_the_length_alone(neighbors: unacorda.privacy.neighbors.Neighbors) -> None:
+    line = asked([(1.0, 2.0)], norm=4, budget=unacorda.ZCDP("0.5"), neighbors=neighbors)
+    moved = 4 if neighbors is unacorda.AddRemove else 8
     assert line["g_0_se"] == pytest.approx(moved, rel=1e-6)
     assert line["g_1_se"] == pytest.approx(moved, rel=1e-6)
 
@@ -109,8 +113,8 @@ def test_arguments_that_cannot_be_used_are_named(columns: object, norm: object, 
 
 def test_it_is_explained_before_anything_is_spent() -> None:
     table = pa.table({"x": [1.0], "y": [2.0]})
-    with tacet.Session({"t": table}, unit=tacet.Row(), budget=tacet.ZCDP(1)) as session:
+    with unacorda.Session({"t": table}, unit=unacorda.Row(), budget=unacorda.ZCDP(1)) as session:
         query = session.table("t").agg(g=vector_sum(["x", "y"], norm=4))
-        text = str(session.explain(query, budget=tacet.ZCDP("0.5")))
+        text = str(session.explain(query, budget=unacorda.ZCDP("0.5")))
         assert "cut to that length" in text
-        assert session.spent == tacet.ZCDP(0)
+        assert session.spent == unacorda.ZCDP(0)

@@ -21,25 +21,25 @@ from tests.query.stated_releases import (
 )
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.ledger.opening import open_ledger
-from tacet.privacy.guarantees import Guarantee
-from tacet.query.release import Release
-from tacet.query.session import Session
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.ledger.opening import open_ledger
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.release import Release
+from unacorda.query.session import Session
 
 BUDGETS = [
-    (tacet.PureDP(1), None),
-    (tacet.PureDP(1), tacet.PureDP("1/3")),
-    (tacet.ApproxDP(1, 1e-6), None),
-    (tacet.ApproxDP(2, 1e-6), tacet.PureDP(1)),
-    (tacet.ZCDP("1/3", 1e-8), None),
-    (tacet.ZCDP(1), tacet.PureDP(1)),
-    (tacet.ZCDP(1, 1e-6), tacet.ApproxDP(1, 1e-6)),
-    (tacet.GDP(1), None),
-    (tacet.GDP(2), tacet.PureDP("0.7")),
-    (tacet.RenyiDP(8, 1), None),
-    (tacet.RenyiDP(8, 1), tacet.ZCDP("0.1")),
+    (unacorda.PureDP(1), None),
+    (unacorda.PureDP(1), unacorda.PureDP("1/3")),
+    (unacorda.ApproxDP(1, 1e-6), None),
+    (unacorda.ApproxDP(2, 1e-6), unacorda.PureDP(1)),
+    (unacorda.ZCDP("1/3", 1e-8), None),
+    (unacorda.ZCDP(1), unacorda.PureDP(1)),
+    (unacorda.ZCDP(1, 1e-6), unacorda.ApproxDP(1, 1e-6)),
+    (unacorda.GDP(1), None),
+    (unacorda.GDP(2), unacorda.PureDP("0.7")),
+    (unacorda.RenyiDP(8, 1), None),
+    (unacorda.RenyiDP(8, 1), unacorda.ZCDP("0.1")),
 ]
 
 
@@ -53,12 +53,12 @@ def test_a_release_holds_under_every_account(budget: Guarantee, request_: Guaran
 
 
 def test_post_processing_holds() -> None:
-    assert Release.verify(released(tacet.PureDP(1)).clamped().to_json()).holds
-    with session_of(tacet.PureDP(1)) as session:
+    assert Release.verify(released(unacorda.PureDP(1)).clamped().to_json()).holds
+    with session_of(unacorda.PureDP(1)) as session:
         release = session.sql(
             "SELECT county AS home, COUNT(*) AS n, AVG(age) AS m FROM t WHERE age > 3 "
             "GROUP BY county ORDER BY n DESC LIMIT 2",
-            budget=tacet.PureDP(1),
+            budget=unacorda.PureDP(1),
         )
     found = Release.verify(release.to_json())
     assert found.holds
@@ -69,8 +69,8 @@ def test_post_processing_holds() -> None:
     "limits",
     mostly_slow(
         [
-            {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9)},
-            {"max_rows": tacet.auto(budget=tacet.PureDP("0.5"), most=9), "max_groups": 2},
+            {"max_rows": unacorda.auto(budget=unacorda.PureDP("0.5"), most=9)},
+            {"max_rows": unacorda.auto(budget=unacorda.PureDP("0.5"), most=9), "max_groups": 2},
             {"max_groups": 2, "max_rows_per_group": 1},
             {"max_rows": 3, "max_groups": 2, "max_rows_per_group": 2},
         ],
@@ -79,13 +79,13 @@ def test_post_processing_holds() -> None:
     ids=str,
 )
 def test_every_unit_holds(limits: dict[str, Any]) -> None:
-    release = released(tacet.PureDP(2), tacet.PureDP(1), unit=tacet.Person("id", **limits))
+    release = released(unacorda.PureDP(2), unacorda.PureDP(1), unit=unacorda.Person("id", **limits))
     assert ("when the session was opened" in release.to_json()) == ("Auto" in str(limits))
     assert Release.verify(release.to_json()).holds
 
 
 def test_the_file_tells_nothing_of_columns_that_were_not_asked_about() -> None:
-    assert "unused" not in released(tacet.PureDP(1)).to_json()
+    assert "unused" not in released(unacorda.PureDP(1)).to_json()
 
 
 def test_the_file_tells_nothing_of_the_values_of_an_enumeration(tmp_path: Path) -> None:
@@ -93,16 +93,16 @@ def test_the_file_tells_nothing_of_the_values_of_an_enumeration(tmp_path: Path) 
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TYPE names AS ENUM ('Alice Smith', 'Bob')")
         connection.execute("CREATE TABLE t (id names, name names, price DECIMAL(18, 3))")
-    unit = tacet.Person("id", max_rows=1)
-    with Session({"t": f"{path}::t"}, unit=unit, budget=tacet.PureDP(1)) as session:
-        query = session.table("t").group_by("name", keys=["x"]).agg(s=tacet.sum("price", 0, 1))
-        text = session.evaluate(query, budget=tacet.PureDP(1)).to_json()
+    unit = unacorda.Person("id", max_rows=1)
+    with Session({"t": f"{path}::t"}, unit=unit, budget=unacorda.PureDP(1)) as session:
+        query = session.table("t").group_by("name", keys=["x"]).agg(s=unacorda.sum("price", 0, 1))
+        text = session.evaluate(query, budget=unacorda.PureDP(1)).to_json()
     assert "Alice" not in text
     assert Release.verify(text).holds
 
 
 def test_another_version_is_noted_and_no_fault() -> None:
-    stated = json.loads(released(tacet.PureDP(1)).to_json())
+    stated = json.loads(released(unacorda.PureDP(1)).to_json())
     stated["software"]["numpy"] = "0.0.1"
     found = Release.verify(json.dumps(stated))
     assert found.holds
@@ -205,7 +205,9 @@ def test_what_differs_is_named(path: tuple[Any, ...], value: Any, said: list[str
 def test_a_durable_ledger_has_the_entry(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'budget.db'}"
     texts = [
-        released(tacet.PureDP(2), tacet.PureDP(1), ledger=url, dataset=name, bits=None).to_json()
+        released(
+            unacorda.PureDP(2), unacorda.PureDP(1), ledger=url, dataset=name, bits=None
+        ).to_json()
         for name in ("d", "e")
     ]
     ledger = open_ledger(url)
@@ -223,7 +225,7 @@ def test_a_durable_ledger_has_the_entry(tmp_path: Path) -> None:
 
 def test_an_entry_that_was_never_answered_is_found() -> None:
     ledger = open_ledger(None)
-    budget = tacet.PureDP(1)
+    budget = unacorda.PureDP(1)
     release = released(budget)
     ledger.open_account("d", budget, {})
     noted: dict[str, Any] = {

@@ -20,8 +20,8 @@ from tests.query.stated_releases import (
     leaves,
 )
 
-from tacet.errors import InvalidParameter
-from tacet.query.release import Release
+from unacorda.errors import InvalidParameter
+from unacorda.query.release import Release
 
 # ---- what is no release
 
@@ -36,8 +36,8 @@ from tacet.query.release import Release
         ('{"a":' * 100_000, "text"),
         ('{"format": 1, "format": 2}', "text"),
         (f'{{"format": {"9" * 5_000}}}', "text"),
-        ('{"format": "tacet release 2"}', "format"),
-        ('{"format": "tacet release 1"}', "rows"),
+        ('{"format": "unacorda release 2"}', "format"),
+        ('{"format": "unacorda release 1"}', "rows"),
         (None, "text"),
         (b"{}", "text"),
     ],

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tacet
-from tacet import ApproxDP, PureDP
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.query.verification import verify
+import unacorda
+from unacorda import ApproxDP, PureDP
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.query.verification import verify
 
 CELLS, EACH = 300, 400
 
@@ -39,32 +39,32 @@ PRIVATE, PUBLIC = table(1), table(2)
 
 
 @pytest.fixture
-def session() -> Iterator[tacet.Session]:
-    with tacet.Session(
+def session() -> Iterator[unacorda.Session]:
+    with unacorda.Session(
         {"t": PRIVATE},
-        unit=tacet.Person("id", max_rows=1),
+        unit=unacorda.Person("id", max_rows=1),
         budget=ApproxDP(10**4, "0.1"),
         bits=SeededBits(4),
     ) as made:
         yield made
 
 
-def question(session: tacet.Session, **aggregates: Any) -> Any:
+def question(session: unacorda.Session, **aggregates: Any) -> Any:
     return session.table("t").group_by("cell", keys=range(CELLS)).agg(**aggregates)
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
-    session: tacet.Session,
+    session: unacorda.Session,
 ) -> None:
     """300 cells: errors of this law are within 25% but with chance below 1e-7."""
     query = question(
         session,
-        m=tacet.mean("age", 0, 120),
-        p=tacet.proportion("pay > 900"),
-        r=tacet.ratio("pay", "age", (0, 4_000), (0, 120)),
-        q=tacet.median("pay", 0, 4_000, steps=400),
+        m=unacorda.mean("age", 0, 120),
+        p=unacorda.proportion("pay > 900"),
+        r=unacorda.ratio("pay", "age", (0, 4_000), (0, 120)),
+        q=unacorda.median("pay", 0, 4_000, steps=400),
     )
     wished = {"m": 2.0, "p": 0.02, "r": 1.5, "q": 25.0}
     release = session.evaluate(query, budget=PureDP(100), errors=wished, assuming=PUBLIC)
@@ -83,8 +83,8 @@ def test_errors_are_as_wished_where_the_public_table_is_like_the_private_one(
         assert 0.75 * wished[name] < found < 1.25 * wished[name], name
 
 
-def test_a_suggested_budget_is_for_rows_that_count(session: tacet.Session) -> None:
-    query = question(session, m=tacet.mean("age", 0, 120))
+def test_a_suggested_budget_is_for_rows_that_count(session: unacorda.Session) -> None:
+    query = question(session, m=unacorda.mean("age", 0, 120))
     found = session.suggest_budget(query, error=1, kind=PureDP, assuming=PUBLIC)
     told = session.explain(query, budget=found, assuming=PUBLIC)
     assert told.standard_error("m") == pytest.approx(1, rel=0.02)
@@ -98,10 +98,10 @@ def test_a_suggested_budget_is_for_rows_that_count(session: tacet.Session) -> No
 
 def test_rows_are_counted_after_people_are_bound() -> None:
     frame = pd.DataFrame({"id": [0] * 900 + [*range(1, 101)], "x": 5.0})
-    with tacet.Session(
-        {"t": frame.iloc[:0]}, unit=tacet.Person("id", max_rows=3), budget=PureDP(9)
+    with unacorda.Session(
+        {"t": frame.iloc[:0]}, unit=unacorda.Person("id", max_rows=3), budget=PureDP(9)
     ) as session:
-        query = session.table("t").agg(m=tacet.mean("x", 0, 10))
+        query = session.table("t").agg(m=unacorda.mean("x", 0, 10))
         told = session.explain(query, budget=PureDP(1), assuming=frame)
         assert told.forecasts["m"].assumed_rows == 103
         assert "rows per person: 89.7% of the rows go" in str(told)
@@ -110,11 +110,11 @@ def test_rows_are_counted_after_people_are_bound() -> None:
 def test_private_keys_are_those_that_all_of_the_budget_would_find() -> None:
     frame = pd.DataFrame({"id": range(1_000), "x": 5.0, "town": ["A"] * 500 + ["B"] * 500})
     rare = pd.DataFrame({"id": range(10**4, 10**4 + 50), "x": 5.0, "town": map(str, range(50))})
-    with tacet.Session(
-        {"t": frame.iloc[:0]}, unit=tacet.Person("id", max_rows=1), budget=ApproxDP(5, "1e-6")
+    with unacorda.Session(
+        {"t": frame.iloc[:0]}, unit=unacorda.Person("id", max_rows=1), budget=ApproxDP(5, "1e-6")
     ) as session:
-        start = session.table("t").group_by("town", keys=tacet.private_keys())
-        query = start.agg(m=tacet.mean("x", 0, 10))
+        start = session.table("t").group_by("town", keys=unacorda.private_keys())
+        query = start.agg(m=unacorda.mean("x", 0, 10))
         found = [
             session.suggest_budget(query, error=0.1, delta="1e-6", assuming=public)
             for public in (frame, pd.concat([frame, rare]))
@@ -124,8 +124,8 @@ def test_private_keys_are_those_that_all_of_the_budget_would_find() -> None:
         assert told.standard_error("m") == pytest.approx(0.1, rel=0.03)
 
 
-def test_what_no_row_tells_of_is_refused(session: tacet.Session) -> None:
-    query = question(session, m=tacet.mean("age", 0, 120), n=tacet.count())
+def test_what_no_row_tells_of_is_refused(session: unacorda.Session) -> None:
+    query = question(session, m=unacorda.mean("age", 0, 120), n=unacorda.count())
     empty = PUBLIC.assign(age=np.nan)
     with pytest.raises(InvalidParameter, match="a public table in which rows count"):
         session.suggest_budget(query, error={"m": 1}, delta="1e-6", assuming=empty)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.query.many_cells import ask
 
-import tacet
+import unacorda
 
 __all__ = ["RAGGED", "one_answer", "two_columns", "typical_first"]
 
@@ -36,7 +36,7 @@ def two_columns(x: Any, y: Any, *, cells: int = 1) -> dict[str, Any]:
 def one_answer(x: Any, y: Any, aggregate: Any) -> Any:
     """The answer about one cell, almost without noise."""
     table = two_columns(x, y)
-    asked = ask(table, {"a": aggregate}, budget=tacet.ZCDP(10**6), seed=3, cells=1)
+    asked = ask(table, {"a": aggregate}, budget=unacorda.ZCDP(10**6), seed=3, cells=1)
     return asked.release.answers["a"]
 
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
-from tacet import AddRemove
-from tacet.privacy.neighbors import Neighbors
+from unacorda import AddRemove
+from unacorda.privacy.neighbors import Neighbors
 
 Data = tuple[Any, ...]
 

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from tacet.bits import SeededBits
-from tacet.mechanisms.adaptive.solvers import Ascending
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.adaptive.solvers import Ascending
 
 LOSSES = np.array([9, 7, 7, 4, 2, 1, 0, 0])
 TARGET = 3

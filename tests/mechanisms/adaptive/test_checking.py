@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tacet import AddRemove, ReplaceOne, ZeroOut
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import check_sensitivity
+from unacorda import AddRemove, ReplaceOne, ZeroOut
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import check_sensitivity
 
 DOMAIN = (0, 1, 2, 3)
 

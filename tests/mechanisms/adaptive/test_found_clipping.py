@@ -15,14 +15,14 @@ from scipy import stats
 from tests.mechanisms.adaptive.removal_laws import ascending, excess
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.found_clipping import STEPS, FoundClipping, steps_at
-from tacet.mechanisms.adaptive.grids import geometric_grid
-from tacet.mechanisms.adaptive.race_to_the_top import RaceToTheTop
-from tacet.privacy import events
+import unacorda
+from unacorda import accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.found_clipping import STEPS, FoundClipping, steps_at
+from unacorda.mechanisms.adaptive.grids import geometric_grid
+from unacorda.mechanisms.adaptive.race_to_the_top import RaceToTheTop
+from unacorda.privacy import events
 
 LEVELS = (0.5, 1, 3, 10)
 DOMAIN = (0.0, 0.3, 1.0, 2.5, 7.0, 1e300)
@@ -78,7 +78,7 @@ def test_levels_of_neighbours_differ_by_no_more_than_their_share() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("neighbors", mostly_slow([tacet.AddRemove, tacet.ReplaceOne]))
+@pytest.mark.parametrize("neighbors", mostly_slow([unacorda.AddRemove, unacorda.ReplaceOne]))
 def test_levels_and_sums_have_their_laws(neighbors: Any) -> None:
     values = [0.2] * 9 + [0.7] * 4 + [2.0] * 2 + [5.0]
     mechanism, bits, count = made(neighbors=neighbors, epsilon=2, target=3), SeededBits(6), 4_000
@@ -164,7 +164,7 @@ def test_the_last_level_is_told() -> None:
         ("levels", {"levels": [1]}),
         ("levels", {"levels": [-1, 1]}),
         ("levels", {"levels": [Fraction(1), Fraction(1) + Fraction(1, 10**30)]}),
-        ("neighbors", {"neighbors": tacet.ZeroOut}),
+        ("neighbors", {"neighbors": unacorda.ZeroOut}),
         ("share", {"share": 1}),
         ("target", {"target": -1}),
     ],

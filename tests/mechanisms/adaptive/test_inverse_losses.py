@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from tests.tiers import mostly_slow
 
-from tacet.mechanisms.adaptive.inverse import InverseSensitivity
-from tacet.mechanisms.adaptive.losses import variance as variance_losses
-from tacet.mechanisms.adaptive.statistics import (
+from unacorda.mechanisms.adaptive.inverse import InverseSensitivity
+from unacorda.mechanisms.adaptive.losses import variance as variance_losses
+from unacorda.mechanisms.adaptive.statistics import (
     KthLargest,
     Maximum,
     Mean,
@@ -30,7 +30,7 @@ from tacet.mechanisms.adaptive.statistics import (
     Sum,
     Variance,
 )
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 SIZE = 4  # of the tables whose losses are looked at
 BEYOND = 11  # of the tables that changes may lead to

@@ -14,12 +14,12 @@ from scipy import stats
 from tests.mechanisms.selection_laws import order_law
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import InverseSensitivity
-from tacet.mechanisms.adaptive.statistics import (
+import unacorda
+from unacorda import accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import InverseSensitivity
+from unacorda.mechanisms.adaptive.statistics import (
     DistinctCount,
     KthLargest,
     Maximum,
@@ -29,9 +29,9 @@ from tacet.mechanisms.adaptive.statistics import (
     Quantile,
     Sum,
 )
-from tacet.privacy import events
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacet.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
 
 SELECTIONS = ["exponential", "permute and flip"]
 TABLES = [
@@ -343,5 +343,5 @@ def test_wrong_uses_are_refused_before_a_bit_is_drawn() -> None:
 
 
 def test_it_is_in_the_face_of_the_mechanisms() -> None:
-    assert tacet.mechanisms.InverseSensitivity is InverseSensitivity
-    assert "InverseSensitivity" in tacet.mechanisms.__all__
+    assert unacorda.mechanisms.InverseSensitivity is InverseSensitivity
+    assert "InverseSensitivity" in unacorda.mechanisms.__all__

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.grids import rising
-from tacet.mechanisms.adaptive.item_sets import RATIOS, capped_count, item_set_losses
-from tacet.mechanisms.adaptive.removal import removal_losses
-from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
-from tacet.mechanisms.adaptive.statistics import DistinctCount
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.grids import rising
+from unacorda.mechanisms.adaptive.item_sets import RATIOS, capped_count, item_set_losses
+from unacorda.mechanisms.adaptive.removal import removal_losses
+from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
+from unacorda.mechanisms.adaptive.statistics import DistinctCount
 
 Sets = tuple[tuple[int, ...], ...]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet import AddRemove, ReplaceOne
-from tacet.mechanisms import down_sensitivity, local_sensitivity
-from tacet.mechanisms.adaptive import (
+from unacorda import AddRemove, ReplaceOne
+from unacorda.mechanisms import down_sensitivity, local_sensitivity
+from unacorda.mechanisms.adaptive import (
     DistinctCount,
     KthLargest,
     Maximum,
@@ -29,10 +29,10 @@ from tacet.mechanisms.adaptive import (
     Sum,
     Variance,
 )
-from tacet.mechanisms.adaptive.grids import rising
-from tacet.mechanisms.adaptive.losses.families import answers_of, grid_of, runs_of
-from tacet.mechanisms.adaptive.removal import removal_losses
-from tacet.privacy.neighbors import Neighbors
+from unacorda.mechanisms.adaptive.grids import rising
+from unacorda.mechanisms.adaptive.losses.families import answers_of, grid_of, runs_of
+from unacorda.mechanisms.adaptive.removal import removal_losses
+from unacorda.privacy.neighbors import Neighbors
 
 BOUNDS: dict[str, Any] = {"lower": -7, "upper": 60}
 DISTANCES = (1, 2, 5, 13, 60)

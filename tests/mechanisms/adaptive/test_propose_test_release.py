@@ -16,12 +16,12 @@ from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds
 from tests.tiers import mostly_slow
 
-from tacet import checks, mechanisms
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.propose_test_release import InterquartileRange, ProposeTestRelease
-from tacet.mechanisms.adaptive.sensitivities_of_ranks import rank_distance
-from tacet.mechanisms.adaptive.statistics import (
+from unacorda import checks, mechanisms
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.propose_test_release import InterquartileRange, ProposeTestRelease
+from unacorda.mechanisms.adaptive.sensitivities_of_ranks import rank_distance
+from unacorda.mechanisms.adaptive.statistics import (
     KthLargest,
     Maximum,
     Mean,
@@ -30,8 +30,8 @@ from tacet.mechanisms.adaptive.statistics import (
     OrderStatistic,
     Quantile,
 )
-from tacet.privacy import events
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from unacorda.privacy import events
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 LOWER, UPPER = 0, 10
 DOMAIN = (0, 1, 3, 10)  # with both ends: what moves a rank furthest is a value there

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tacet
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.checking import check_sensitivity
-from tacet.mechanisms.adaptive.grids import geometric_grid, rising
-from tacet.mechanisms.adaptive.removal import least_value, removal_losses
-from tacet.mechanisms.adaptive.statistics import (
+import unacorda
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.checking import check_sensitivity
+from unacorda.mechanisms.adaptive.grids import geometric_grid, rising
+from unacorda.mechanisms.adaptive.removal import least_value, removal_losses
+from unacorda.mechanisms.adaptive.statistics import (
     DistinctCount,
     KthLargest,
     Maximum,
@@ -94,7 +94,7 @@ def test_another_person_in_ones_place_moves_all_losses_one_way(statistic: Any) -
             assert moves <= {0, 1} or moves <= {0, -1}
 
 
-@pytest.mark.parametrize("neighbors", [tacet.AddRemove, tacet.ReplaceOne])
+@pytest.mark.parametrize("neighbors", [unacorda.AddRemove, unacorda.ReplaceOne])
 def test_the_public_checker_passes_losses_and_catches_wrong_ones(neighbors: Any) -> None:
     def checked(loss: Callable[[list[Any]], Any]) -> bool:
         return bool(check_sensitivity(loss, domain=DOMAIN, n=4, neighbors=neighbors))

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tests.mechanisms.adaptive.small_data import SmallData
 from tests.tiers import mostly_slow
 
-from tacet import AddRemove, ReplaceOne, ZeroOut
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import down_sensitivity, local_sensitivity, smooth_sensitivity
-from tacet.mechanisms.adaptive import (
+from unacorda import AddRemove, ReplaceOne, ZeroOut
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import down_sensitivity, local_sensitivity, smooth_sensitivity
+from unacorda.mechanisms.adaptive import (
     DistinctCount,
     KthLargest,
     Maximum,
@@ -34,7 +34,7 @@ from tacet.mechanisms.adaptive import (
     Variance,
     sensitivities_of_ranks,
 )
-from tacet.privacy.neighbors import Neighbors
+from unacorda.privacy.neighbors import Neighbors
 
 BOUNDS: dict[str, Any] = {"lower": 0, "upper": 8}
 RANKS: list[Any] = [

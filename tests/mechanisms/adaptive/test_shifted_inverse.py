@@ -24,16 +24,16 @@ from tests.mechanisms.adaptive.removal_laws import (
 )
 from tests.tiers import mostly_slow
 
-import tacet
-from tacet import accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.grids import geometric_grid, rising
-from tacet.mechanisms.adaptive.removal import removal_losses
-from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
-from tacet.mechanisms.adaptive.statistics import DistinctCount, KthLargest, Maximum, Sum
-from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from tacet.privacy import events
+import unacorda
+from unacorda import accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.grids import geometric_grid, rising
+from unacorda.mechanisms.adaptive.removal import removal_losses
+from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
+from unacorda.mechanisms.adaptive.statistics import DistinctCount, KthLargest, Maximum, Sum
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.privacy import events
 
 GRID = (0, 1, 2, 4, 6, 11)
 TOTAL = Sum(lower=0, upper=None)
@@ -69,7 +69,7 @@ def law_of(mechanism: ShiftedInverse, losses: Sequence[int]) -> Law:
         return halving(losses, target=target, at_most=at_most)[0]
     assert mechanism.epsilon is not None
     epsilon = float(mechanism.epsilon)
-    one_way = mechanism.neighbors is tacet.AddRemove or mechanism.statistic is not None
+    one_way = mechanism.neighbors is unacorda.AddRemove or mechanism.statistic is not None
     if one_way and not mechanism.bounded_range:
         return ascending(
             losses, target=target, threshold_scale=2 / epsilon, query_scale=2 / epsilon
@@ -129,7 +129,7 @@ SOLVERS: list[dict[str, Any]] = [
 def test_neighbours_differ_by_no_more_than_the_event(
     statistic: Any, solver: dict[str, Any], replaced: bool
 ) -> None:
-    neighbors = tacet.ReplaceOne if replaced else tacet.AddRemove
+    neighbors = unacorda.ReplaceOne if replaced else unacorda.AddRemove
     mechanism = made(statistic=statistic, neighbors=neighbors, **solver)
     curve = {e: accounting.delta(mechanism.event, epsilon=e) for e in (0.0, 0.3, 0.7, 1.0)}
     pairs = list(loss_pairs(statistic, replaced=replaced, most=3 if replaced else 4))
@@ -154,7 +154,7 @@ def falling(points: int, most: int) -> Iterator[tuple[int, ...]]:
 
 def test_any_losses_under_replacement_get_the_noise_of_the_general_case() -> None:
     # Losses that move by one either way, as those of an arbitrary function may.
-    mechanism = made(statistic=None, neighbors=tacet.ReplaceOne)
+    mechanism = made(statistic=None, neighbors=unacorda.ReplaceOne)
     assert mechanism.event == events.Pure(epsilon=1)
     laws = {losses: law_of(mechanism, losses) for losses in falling(6, 5)}
     one_way = {
@@ -321,7 +321,7 @@ def test_people_above_every_point_are_told() -> None:
         ("epsilon", {"epsilon": 1e-12, "solver": "binary search"}),
         ("grid", {"grid": [3, 2]}),
         ("grid", {"grid": [-1, 2]}),
-        ("neighbors", {"neighbors": tacet.ZeroOut}),
+        ("neighbors", {"neighbors": unacorda.ZeroOut}),
         ("solver", {"solver": "descending"}),
         ("target", {"target": -1}),
         ("target", {"target": 2.5}),
@@ -330,7 +330,7 @@ def test_people_above_every_point_are_told() -> None:
         ("bounded_range", {"bounded_range": True, "solver": "exponential"}),
         (
             "bounded_range",
-            {"bounded_range": True, "statistic": None, "neighbors": tacet.ReplaceOne},
+            {"bounded_range": True, "statistic": None, "neighbors": unacorda.ReplaceOne},
         ),
         ("noise", {"noise": DiscreteLaplace(scale=1, l1_sensitivity=1)}),
         (

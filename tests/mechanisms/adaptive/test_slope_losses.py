@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import InverseSensitivity, check_sensitivity
-from tacet.mechanisms.adaptive import Median, Slope
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import InverseSensitivity, check_sensitivity
+from unacorda.mechanisms.adaptive import Median, Slope
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 BOX = {"x_lower": -1, "x_upper": 2, "y_lower": -2, "y_upper": 1}
 DOMAIN = [(-1, 1), (-1, -2), (0, 1), (1, 0), (1, 1), (2, -2), (2, 1)]

@@ -17,13 +17,13 @@ from scipy import stats
 from tests.mechanisms.divergences import exceeds
 from tests.tiers import mostly_slow
 
-from tacet import checks
-from tacet.bits import RandomBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.sensitivities import local_sensitivity, smooth_sensitivity
-from tacet.mechanisms.adaptive.smooth import SmoothSensitivity
-from tacet.mechanisms.adaptive.standard_noise import StandardStudent, rounded_sum
-from tacet.mechanisms.adaptive.statistics import (
+from unacorda import checks
+from unacorda.bits import RandomBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.sensitivities import local_sensitivity, smooth_sensitivity
+from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
+from unacorda.mechanisms.adaptive.standard_noise import StandardStudent, rounded_sum
+from unacorda.mechanisms.adaptive.statistics import (
     DistinctCount,
     Maximum,
     Mean,
@@ -32,8 +32,8 @@ from tacet.mechanisms.adaptive.statistics import (
     Sum,
     Variance,
 )
-from tacet.privacy import events
-from tacet.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
+from unacorda.privacy import events
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
 LOWER, UPPER = 0, 10
 DOMAIN = (0, 1, 3, 10)  # with both ends, so that no value between them moves a rank further

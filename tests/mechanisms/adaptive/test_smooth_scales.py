@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from tacet import checks
-from tacet.mechanisms.adaptive.smooth_scales import (
+from unacorda import checks
+from unacorda.mechanisms.adaptive.smooth_scales import (
     Noise,
     cauchy_epsilon,
     default_smoothness,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.mechanisms.adaptive.small_data import Data, SmallData
 from tests.tiers import mostly_slow
 
-from tacet import AddRemove
-from tacet.mechanisms import local_sensitivity, smooth_sensitivity
-from tacet.mechanisms.adaptive import Variance, sensitivities_of_variances
+from unacorda import AddRemove
+from unacorda.mechanisms import local_sensitivity, smooth_sensitivity
+from unacorda.mechanisms.adaptive import Variance, sensitivities_of_variances
 
 UNIT = Variance(lower=0, upper=1)
 EIGHTHS = tuple(k / 8 for k in range(9))

@@ -13,8 +13,8 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from tacet.bits import RandomBits, SeededBits
-from tacet.mechanisms.adaptive.standard_noise import (
+from unacorda.bits import RandomBits, SeededBits
+from unacorda.mechanisms.adaptive.standard_noise import (
     StandardCauchy,
     StandardLaplace,
     StandardNoise,

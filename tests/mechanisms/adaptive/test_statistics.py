@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import adaptive
-from tacet.mechanisms.adaptive import (
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import adaptive
+from unacorda.mechanisms.adaptive import (
     DistinctCount,
     KthLargest,
     Maximum,
@@ -32,7 +32,7 @@ from tacet.mechanisms.adaptive import (
     Sum,
     Variance,
 )
-from tacet.mechanisms.adaptive.records import exact_sum, exact_sum_of_squares
+from unacorda.mechanisms.adaptive.records import exact_sum, exact_sum_of_squares
 
 NUMERIC: list[Any] = [
     OrderStatistic(rank=1, lower=-1, upper=5),

@@ -22,13 +22,13 @@ from tests.mechanisms.adaptive.removal_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.adaptive.shifted_inverse import ShiftedInverse
-from tacet.mechanisms.adaptive.tolerant import TolerantSearch, halves_of
-from tacet.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
-from tacet.privacy import events
+from unacorda import accounting
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
+from unacorda.mechanisms.adaptive.tolerant import TolerantSearch, halves_of
+from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace
+from unacorda.privacy import events
 
 SLACK = 1e-9
 LAPLACE = DiscreteLaplace(scale=Fraction(1, 2), l1_sensitivity=1)

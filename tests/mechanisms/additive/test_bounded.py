@@ -17,12 +17,12 @@ from scipy import stats
 from tests.mechanisms.divergences import exceeds
 from tests.mechanisms.laws import as_mpf
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import BoundedLaplace, bounded
-from tacet.mechanisms.additive.bounded import least_scale
-from tacet.mechanisms.refine import LazyUniform
-from tacet.privacy import events
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import BoundedLaplace, bounded
+from unacorda.mechanisms.additive.bounded import least_scale
+from unacorda.mechanisms.refine import LazyUniform
+from unacorda.privacy import events
 
 EPSILONS = (0.0, 0.5, 0.9, 1.0, 1.1)
 

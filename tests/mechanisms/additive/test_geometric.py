@@ -12,12 +12,12 @@ from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import chi_square_p, discrete_laplace_tail, sign_p
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.checks import exact
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Geometric
-from tacet.privacy import events
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Geometric
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 EPSILONS = (0.0, 0.2, 0.5, 0.69, 1.0)
 FAR = 300

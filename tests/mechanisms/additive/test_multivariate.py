@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.laws import as_mpf
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.checks import exact
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import Gaussian, MultivariateGaussian
-from tacet.privacy import events
-from tacet.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import Gaussian, MultivariateGaussian
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 
 def covariance(size: int, seed: int, *, ridge: float = 0.1) -> NDArray[np.float64]:

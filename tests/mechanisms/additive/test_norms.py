@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.checks import exact
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import KNorm, Laplace
-from tacet.privacy import events
-from tacet.privacy.guarantees import ApproxDP, PureDP
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import KNorm, Laplace
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 INF = math.inf
 REACH = 5  # cells of side 1 from -5 to 5 in both directions

@@ -20,13 +20,13 @@ from tests.mechanisms.laws import as_mpf
 from tests.mechanisms.test_replay import Counting, agreed
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import Laplace, Staircase
-from tacet.mechanisms.coins import coin
-from tacet.mechanisms.shapes import staircase_chunk
-from tacet.privacy import events
+from unacorda import accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import Laplace, Staircase
+from unacorda.mechanisms.coins import coin
+from unacorda.mechanisms.shapes import staircase_chunk
+from unacorda.privacy import events
 
 EPSILONS = (0.0, 0.3, 0.7, 0.99, 1.0, 1.5)
 SETTINGS = [(1.0, 0.3775), (1.0, 0.5), (0.25, 0.1), (3.0, 0.9), (2.0, 1.0), (1.0, 0.0)]

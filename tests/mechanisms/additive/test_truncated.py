@@ -18,14 +18,14 @@ from tests.mechanisms.laws import as_mpf, standard_laplace
 from tests.mechanisms.test_replay import Counting, agreed
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.checks import exact
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.additive import TruncatedLaplace
-from tacet.mechanisms.shapes import cut_laplace_chunk
-from tacet.privacy import events
-from tacet.privacy.guarantees import ApproxDP, PureDP
+from unacorda import accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive import TruncatedLaplace
+from unacorda.mechanisms.shapes import cut_laplace_chunk
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 EPSILONS = (0.0, 0.2, 0.5, 0.8, 1.0, 2.0)
 

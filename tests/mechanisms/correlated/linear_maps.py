@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacet.mechanisms.correlated import grid
+from unacorda.mechanisms.correlated import grid
 
 Floats = NDArray[np.float64]
 

@@ -16,11 +16,11 @@ from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import SeededBits
-from tacet.checks import exact
-from tacet.mechanisms.correlated.tree import BinaryTree
-from tacet.privacy import events
+from unacorda import accounting
+from unacorda.bits import SeededBits
+from unacorda.checks import exact
+from unacorda.mechanisms.correlated.tree import BinaryTree
+from unacorda.privacy import events
 
 Floats = NDArray[np.float64]
 

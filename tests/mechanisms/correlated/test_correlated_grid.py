@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.correlated.grid import (
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.correlated.grid import (
     END,
     Grid,
     _divided,

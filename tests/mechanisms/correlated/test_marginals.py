@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
 
-from tacet import accounting, mechanisms
-from tacet.bits import SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.correlated.marginals import Marginals
-from tacet.mechanisms.correlated.strategies import optimal, svd_bound
-from tacet.privacy import events
+from unacorda import accounting, mechanisms
+from unacorda.bits import SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.correlated.marginals import Marginals
+from unacorda.mechanisms.correlated.strategies import optimal, svd_bound
+from unacorda.privacy import events
 
 Floats = NDArray[np.float64]
 

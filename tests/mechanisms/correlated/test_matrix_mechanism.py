@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.mechanisms.correlated.linear_maps import noise_map
 
-from tacet import accounting, mechanisms
-from tacet.bits import SeededBits
-from tacet.checks import exact
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.correlated import strategies
-from tacet.mechanisms.correlated.grid import Grid
-from tacet.mechanisms.correlated.matrix import MatrixMechanism
-from tacet.mechanisms.correlated.workloads import Prefixes, Ranges
+from unacorda import accounting, mechanisms
+from unacorda.bits import SeededBits
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.correlated import strategies
+from unacorda.mechanisms.correlated.grid import Grid
+from unacorda.mechanisms.correlated.matrix import MatrixMechanism
+from unacorda.mechanisms.correlated.workloads import Prefixes, Ranges
 
 Floats = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacet import mechanisms
-from tacet.bits import SecureBits, SeededBits
-from tacet.errors import InvalidParameter, StreamStopped
-from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
-from tacet.mechanisms.correlated.tree import BinaryTree
+from unacorda import mechanisms
+from unacorda.bits import SecureBits, SeededBits
+from unacorda.errors import InvalidParameter, StreamStopped
+from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+from unacorda.mechanisms.correlated.tree import BinaryTree
 
 WRITTEN: dict[str, Any] = {"sigma": 4, "l2_sensitivity": 1, "steps": 10}
 KINDS: list[Any] = [BinaryTree, SquareRootToeplitz]

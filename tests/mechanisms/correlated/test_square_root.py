@@ -16,10 +16,10 @@ from scipy import linalg, stats
 from tests.mechanisms.correlated.linear_maps import noise_map
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import SeededBits
-from tacet.mechanisms.correlated.square_root import SquareRootToeplitz
-from tacet.mechanisms.correlated.tree import BinaryTree
+from unacorda import accounting
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+from unacorda.mechanisms.correlated.tree import BinaryTree
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def test_what_is_encoded_is_the_exact_product(monkeypatch: pytest.MonkeyPatch) -
     values = np.random.default_rng(4).integers(-(10**6), 10**6, 40)
     kept: list[Floats] = []
     monkeypatch.setattr(
-        "tacet.mechanisms.correlated.grid.gaussian_chunk",
+        "unacorda.mechanisms.correlated.grid.gaussian_chunk",
         lambda offsets, exact, **_: np.array([float(exact(i) // 1) for i in range(offsets.size)]),
     )
 
@@ -78,7 +78,7 @@ def test_what_is_encoded_is_the_exact_product(monkeypatch: pytest.MonkeyPatch) -
         kept.append(noisy)
         return noisy
 
-    monkeypatch.setattr("tacet.mechanisms.correlated.toeplitz.decoded", keeping)
+    monkeypatch.setattr("unacorda.mechanisms.correlated.toeplitz.decoded", keeping)
     root.release(values)
     column: Any = root.event.encoder
     step = Fraction(2) ** root.grid.release_log2

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize
 
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.correlated.strategies import (
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.correlated.strategies import (
     best_hierarchical,
     haar,
     hierarchical,
@@ -23,7 +23,7 @@ from tacet.mechanisms.correlated.strategies import (
     svd_bound,
     total_variance,
 )
-from tacet.mechanisms.correlated.workloads import Prefixes, Queries, Ranges
+from unacorda.mechanisms.correlated.workloads import Prefixes, Queries, Ranges
 
 Floats = NDArray[np.float64]
 

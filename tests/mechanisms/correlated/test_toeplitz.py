@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacet.mechanisms.correlated import toeplitz
-from tacet.mechanisms.correlated.grid import END, LARGEST_ROW
+from unacorda.mechanisms.correlated import toeplitz
+from unacorda.mechanisms.correlated.grid import END, LARGEST_ROW
 
 
 def exact_root(count: int) -> list[Fraction]:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.correlated.workloads import Prefixes, Queries, Ranges, as_workload
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.correlated.workloads import Prefixes, Queries, Ranges, as_workload
 
 Floats = NDArray[np.float64]
 

@@ -15,10 +15,10 @@ from scipy import stats
 from tests.mechanisms.divergences import exceeds
 from tests.mechanisms.laws import as_mpf
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.keys.partitions import PartitionSelection, thresholds
-from tacet.privacy import events
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.keys.partitions import PartitionSelection, thresholds
+from unacorda.privacy import events
 
 SETTINGS = [(1.0, 1e-5), (0.1, 1e-3), (3.0, 1e-9), (0.01, 0.05), (12.0, 1e-3), (0.5, 0.6)]
 EPSILONS = (0.0, 0.05, 0.5, 1.0, 1.9, 2.0)

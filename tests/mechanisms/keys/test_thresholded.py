@@ -17,12 +17,12 @@ from tests.mechanisms.divergences import exceeds, farthest
 from tests.mechanisms.laws import as_mpf, chi_square_p, discrete_laplace_tail, sign_p
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.checks import exact
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
-from tacet.privacy import events
-from tacet.privacy.guarantees import ApproxDP, PureDP
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 EPSILONS = (0.0, 0.1, 0.3, 0.5, 0.75, 1.0)
 Tail = Callable[[int], mpf]

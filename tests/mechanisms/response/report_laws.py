@@ -15,11 +15,11 @@ from mpmath import iv, mp, mpf
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
-from tacet.bits import RandomBits
-from tacet.mechanisms.response.categorical import RandomizedResponse
-from tacet.mechanisms.response.hadamard import HadamardResponse
-from tacet.mechanisms.response.subsets import SubsetSelection
-from tacet.mechanisms.response.unary import OUE, RAPPOR
+from unacorda.bits import RandomBits
+from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.hadamard import HadamardResponse
+from unacorda.mechanisms.response.subsets import SubsetSelection
+from unacorda.mechanisms.response.unary import OUE, RAPPOR
 
 Law = Mapping[Hashable, Fraction]
 """The probability of every report; reports are integers or tuples of packed bytes."""

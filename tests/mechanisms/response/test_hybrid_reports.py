@@ -19,11 +19,11 @@ from tests.mechanisms.response.report_laws import (
     worst_ratio,
 )
 
-from tacet import ReplaceOne, accounting
-from tacet.bits import SeededBits
-from tacet.mechanisms.response import hybrid, numbers
-from tacet.mechanisms.response.hybrid import Hybrid
-from tacet.mechanisms.response.numbers import Duchi, Piecewise
+from unacorda import ReplaceOne, accounting
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.response import hybrid, numbers
+from unacorda.mechanisms.response.hybrid import Hybrid
+from unacorda.mechanisms.response.numbers import Duchi, Piecewise
 
 EPSILONS = ["1/10", "1/2", "1", "3", "7"]
 

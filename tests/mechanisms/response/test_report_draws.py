@@ -16,11 +16,11 @@ from mpmath import mp, mpf
 from scipy import stats
 from tests.mechanisms.response.report_laws import WHOLE, Counting, at_most_exp
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.response import draws
-from tacet.mechanisms.response.draws import below, biased_bytes
-from tacet.mechanisms.response.thresholds import Kary, exp_down, kary
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.response import draws
+from unacorda.mechanisms.response.draws import below, biased_bytes
+from unacorda.mechanisms.response.thresholds import Kary, exp_down, kary
 
 EPSILONS = ["1e-3", "0.01", "0.1", "1/3", "1", "1.0986122886681098", "2.5", "8", "20", "40", "60"]
 ONES = WHOLE - 1

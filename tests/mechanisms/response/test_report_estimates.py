@@ -21,14 +21,14 @@ from tests.mechanisms.response.report_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet.bits import SeededBits
-from tacet.mechanisms.response.categorical import RandomizedResponse
-from tacet.mechanisms.response.frequencies import Frequencies, frequencies
-from tacet.mechanisms.response.hadamard import HadamardResponse
-from tacet.mechanisms.response.hashing import LocalHashing
-from tacet.mechanisms.response.subsets import SubsetSelection
-from tacet.mechanisms.response.thresholds import Support
-from tacet.mechanisms.response.unary import OUE, RAPPOR
+from unacorda.bits import SeededBits
+from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.frequencies import Frequencies, frequencies
+from unacorda.mechanisms.response.hadamard import HadamardResponse
+from unacorda.mechanisms.response.hashing import LocalHashing
+from unacorda.mechanisms.response.subsets import SubsetSelection
+from unacorda.mechanisms.response.thresholds import Support
+from unacorda.mechanisms.response.unary import OUE, RAPPOR
 
 CASES = [(2, "1"), (3, "1/10"), (5, "1"), (6, "3"), (7, "6")]
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from tests.mechanisms.response.report_laws import KINDS
 
-from tacet import mechanisms
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.response.hashing import LocalHashing
-from tacet.mechanisms.response.hybrid import Hybrid
-from tacet.mechanisms.response.numbers import Duchi, Piecewise
+from unacorda import mechanisms
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.response.hashing import LocalHashing
+from unacorda.mechanisms.response.hybrid import Hybrid
+from unacorda.mechanisms.response.numbers import Duchi, Piecewise
 
 EVERY: dict[str, Any] = {**KINDS, "hashing": LocalHashing}
 NUMBERS: dict[str, Any] = {"duchi": Duchi, "piecewise": Piecewise, "hybrid": Hybrid}

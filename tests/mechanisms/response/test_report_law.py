@@ -24,13 +24,13 @@ from tests.mechanisms.response.report_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.mechanisms.response.categorical import RandomizedResponse
-from tacet.mechanisms.response.hadamard import HadamardResponse
-from tacet.mechanisms.response.hashing import LocalHashing
-from tacet.mechanisms.response.subsets import SubsetSelection
-from tacet.mechanisms.response.unary import OUE, RAPPOR, bit_sums
-from tacet.privacy import event_codec
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.hadamard import HadamardResponse
+from unacorda.mechanisms.response.hashing import LocalHashing
+from unacorda.mechanisms.response.subsets import SubsetSelection
+from unacorda.mechanisms.response.unary import OUE, RAPPOR, bit_sums
+from unacorda.privacy import event_codec
 
 SIZE = 60_000
 

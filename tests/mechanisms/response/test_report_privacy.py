@@ -24,14 +24,14 @@ from tests.mechanisms.response.report_laws import (
     worst_ratio,
 )
 
-from tacet import ReplaceOne, accounting, checks
-from tacet.mechanisms.response.categorical import RandomizedResponse
-from tacet.mechanisms.response.hadamard import HadamardResponse
-from tacet.mechanisms.response.hashing import LocalHashing
-from tacet.mechanisms.response.subsets import SubsetSelection
-from tacet.mechanisms.response.thresholds import pair_event
-from tacet.mechanisms.response.unary import OUE, RAPPOR
-from tacet.privacy import events
+from unacorda import ReplaceOne, accounting, checks
+from unacorda.mechanisms.response.categorical import RandomizedResponse
+from unacorda.mechanisms.response.hadamard import HadamardResponse
+from unacorda.mechanisms.response.hashing import LocalHashing
+from unacorda.mechanisms.response.subsets import SubsetSelection
+from unacorda.mechanisms.response.thresholds import pair_event
+from unacorda.mechanisms.response.unary import OUE, RAPPOR
+from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "0.1", "1/3", "1", "1.0986122886681098", "3", "8", "20", "40", "1000"]
 AT = [0.0, 0.05, 0.3, 0.7, 1.0, 2.0, 2.9]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.mechanisms.test_timing import difference
 
-from tacet import mechanisms
-from tacet.bits import RandomBits
+from unacorda import mechanisms
+from unacorda.bits import RandomBits
 
 
 def bit(reports: Any, place: int) -> int:

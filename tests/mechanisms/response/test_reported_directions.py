@@ -21,12 +21,12 @@ from tests.mechanisms.response.report_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet import ReplaceOne, accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms.response import directions
-from tacet.mechanisms.response.directions import Directions
-from tacet.privacy import events
+from unacorda import ReplaceOne, accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.response import directions
+from unacorda.mechanisms.response.directions import Directions
+from unacorda.privacy import events
 
 EPSILONS = ["1/100", "1/2", "1", "2", "4", "8", "40"]
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -22,11 +22,11 @@ from tests.mechanisms.response.report_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet import ReplaceOne, accounting
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.mechanisms.response import arguments, numbers
-from tacet.mechanisms.response.numbers import Duchi, Piecewise
-from tacet.privacy import events
+from unacorda import ReplaceOne, accounting
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.mechanisms.response import arguments, numbers
+from unacorda.mechanisms.response.numbers import Duchi, Piecewise
+from unacorda.privacy import events
 
 EPSILONS = ["1e-3", "1/10", "1/2", "1", "5/4", "3", "7", "20", "40"]
 Mechanism = Duchi | Piecewise

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from tests.mechanisms.divergences import exceeds, farthest, hockey_stick
 
-from tacet.bits import RandomBits, ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import AbsorbFailure, Laplace
-from tacet.privacy.events import Approximate
-from tacet.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from unacorda.bits import RandomBits, ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import AbsorbFailure, Laplace
+from unacorda.privacy.events import Approximate
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
 Law = dict[Any, Any]
 

@@ -26,12 +26,12 @@ from tests.mechanisms.retry.tries_laws import (
 )
 from tests.tiers import mostly_slow
 
-from tacet import accounting
-from tacet.bits import RandomBits, ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import BestOf, DiscreteLaplace
-from tacet.privacy.events import Gaussian, Laplace, NegativeBinomialTries, PoissonTries, Pure
-from tacet.privacy.guarantees import PureDP
+from unacorda import accounting
+from unacorda.bits import RandomBits, ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import BestOf, DiscreteLaplace
+from unacorda.privacy.events import Gaussian, Laplace, NegativeBinomialTries, PoissonTries, Pure
+from unacorda.privacy.guarantees import PureDP
 
 ONE = Pure(epsilon=1)
 LOGARITHMIC = NegativeBinomialTries(event=ONE, shape=0, stop=0.05)

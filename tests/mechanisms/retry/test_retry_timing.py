@@ -9,10 +9,10 @@ import itertools
 import pytest
 from tests.mechanisms.test_timing import difference
 
-from tacet.bits import RandomBits
-from tacet.mechanisms import BestOf, ConditionOnSuccess
-from tacet.privacy.events import NegativeBinomialTries, Pure
-from tacet.privacy.guarantees import ApproxDP, PureDP
+from unacorda.bits import RandomBits
+from unacorda.mechanisms import BestOf, ConditionOnSuccess
+from unacorda.privacy.events import NegativeBinomialTries, Pure
+from unacorda.privacy.guarantees import ApproxDP, PureDP
 
 CAPPED = NegativeBinomialTries(event=Pure(epsilon=1), shape=1, stop=0.1, most=50)
 LOOP = ConditionOnSuccess(

@@ -19,11 +19,11 @@ from mpmath import mp, mpf
 from tests.mechanisms.divergences import farthest, hockey_stick
 from tests.mechanisms.retry.tries_laws import chi_square_p, drawn_from
 
-from tacet.bits import RandomBits, ScriptedBits, SeededBits
-from tacet.errors import InvalidParameter
-from tacet.mechanisms import ConditionOnSuccess, DiscreteLaplace
-from tacet.mechanisms.retry.success import acceptance
-from tacet.privacy.guarantees import ZCDP, ApproxDP, PureDP
+from unacorda.bits import RandomBits, ScriptedBits, SeededBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import ConditionOnSuccess, DiscreteLaplace
+from unacorda.mechanisms.retry.success import acceptance
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
 Law = dict[Any, Any]
 

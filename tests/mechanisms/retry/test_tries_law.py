@@ -13,9 +13,9 @@ from mpmath import mp, mpf
 from tests.mechanisms.retry.tries_laws import Tries, chi_square_p, in_octaves, masses
 from tests.tiers import mostly_slow
 
-from tacet.bits import ScriptedBits, SeededBits
-from tacet.mechanisms.retry.tries import draw_tries
-from tacet.privacy.events import NegativeBinomialTries, PoissonTries, Pure
+from unacorda.bits import ScriptedBits, SeededBits
+from unacorda.mechanisms.retry.tries import draw_tries
+from unacorda.privacy.events import NegativeBinomialTries, PoissonTries, Pure
 
 ONE = Pure(epsilon=1)
 

@@ -16,8 +16,8 @@ import numpy as np
 from mpmath import mp, mpf
 from scipy import stats
 
-from tacet.bits import RandomBits
-from tacet.privacy.events import NegativeBinomialTries, PoissonTries, Pure
+from unacorda.bits import RandomBits
+from unacorda.privacy.events import NegativeBinomialTries, PoissonTries, Pure
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Tries = NegativeBinomialTries | PoissonTries

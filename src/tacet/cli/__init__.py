@@ -1,3 +1,0 @@
-"""The command line: app.py holds `tacet`, and each verb has a file of its own."""
-
-# SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,170 @@
+"""unacorda: differential privacy that people can use and experts can trust.
+
+The names below are the whole public face. They are loaded when they are first used, so that
+``import unacorda`` needs nothing outside the standard library.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unacorda import (
+        accounting,
+        attacks,
+        audit,
+        errors,
+        events,
+        inference,
+        learning,
+        ledger,
+        mechanisms,
+        plots,
+    )
+    from unacorda.bits import SeededBits
+    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+    from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
+    from unacorda.query.aggregates.answers import Assume
+    from unacorda.query.aggregates.associations import correlation, covariance
+    from unacorda.query.aggregates.counts import count, count_people
+    from unacorda.query.aggregates.distinct import count_distinct
+    from unacorda.query.aggregates.extremes import max, min  # noqa: A004  # the public words
+    from unacorda.query.aggregates.found import find_bounds
+    from unacorda.query.aggregates.histograms import histogram
+    from unacorda.query.aggregates.moments import mean
+    from unacorda.query.aggregates.quantiles import median, quantile
+    from unacorda.query.aggregates.ratios import ratio
+    from unacorda.query.aggregates.several import iqr, quantiles
+    from unacorda.query.aggregates.shares import count_if, proportion
+    from unacorda.query.aggregates.sums import sum  # noqa: A004  # the public word is unacorda.sum
+    from unacorda.query.aggregates.tops import top
+    from unacorda.query.aggregates.variances import stdev, variance
+    from unacorda.query.aggregates.vectors import vector_sum
+    from unacorda.query.aggregates.weighted import weighted_mean
+    from unacorda.query.columns import Bounds, Categories, Dates, Text
+    from unacorda.query.dates import dates
+    from unacorda.query.engines.sources import Csv
+    from unacorda.query.private_keys import private_keys
+    from unacorda.query.release import Release
+    from unacorda.query.session import Session
+    from unacorda.query.units import Person, Row, auto
+
+__all__ = [
+    "GDP",
+    "ZCDP",
+    "AddRemove",
+    "ApproxDP",
+    "Assume",
+    "Bounds",
+    "Categories",
+    "Csv",
+    "Dates",
+    "Person",
+    "PureDP",
+    "Release",
+    "RenyiDP",
+    "ReplaceOne",
+    "Row",
+    "SeededBits",
+    "Session",
+    "Text",
+    "ZeroOut",
+    "accounting",
+    "attacks",
+    "audit",
+    "auto",
+    "correlation",
+    "count",
+    "count_distinct",
+    "count_if",
+    "count_people",
+    "covariance",
+    "dates",
+    "errors",
+    "events",
+    "find_bounds",
+    "histogram",
+    "inference",
+    "iqr",
+    "learning",
+    "ledger",
+    "max",
+    "mean",
+    "mechanisms",
+    "median",
+    "min",
+    "plots",
+    "private_keys",
+    "proportion",
+    "quantile",
+    "quantiles",
+    "ratio",
+    "stdev",
+    "sum",
+    "top",
+    "variance",
+    "vector_sum",
+    "weighted_mean",
+]
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "accounting",
+    "attacks",
+    "audit",
+    "errors",
+    "events",
+    "inference",
+    "learning",
+    "ledger",
+    "mechanisms",
+    "plots",
+}
+_HOMES = {
+    "unacorda.bits": ["SeededBits"],
+    "unacorda.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],
+    "unacorda.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
+    "unacorda.query.aggregates.answers": ["Assume"],
+    "unacorda.query.aggregates.associations": ["correlation", "covariance"],
+    "unacorda.query.aggregates.counts": ["count", "count_people"],
+    "unacorda.query.aggregates.distinct": ["count_distinct"],
+    "unacorda.query.aggregates.extremes": ["max", "min"],
+    "unacorda.query.aggregates.found": ["find_bounds"],
+    "unacorda.query.aggregates.histograms": ["histogram"],
+    "unacorda.query.aggregates.moments": ["mean"],
+    "unacorda.query.aggregates.quantiles": ["median", "quantile"],
+    "unacorda.query.aggregates.ratios": ["ratio"],
+    "unacorda.query.aggregates.several": ["iqr", "quantiles"],
+    "unacorda.query.aggregates.shares": ["count_if", "proportion"],
+    "unacorda.query.aggregates.variances": ["stdev", "variance"],
+    "unacorda.query.aggregates.sums": ["sum"],
+    "unacorda.query.aggregates.tops": ["top"],
+    "unacorda.query.aggregates.vectors": ["vector_sum"],
+    "unacorda.query.aggregates.weighted": ["weighted_mean"],
+    "unacorda.query.columns": ["Bounds", "Categories", "Dates", "Text"],
+    "unacorda.query.dates": ["dates"],
+    "unacorda.query.engines.sources": ["Csv"],
+    "unacorda.query.private_keys": ["private_keys"],
+    "unacorda.query.release": ["Release"],
+    "unacorda.query.session": ["Session"],
+    "unacorda.query.units": ["Person", "Row", "auto"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"unacorda.{name}")
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'unacorda' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

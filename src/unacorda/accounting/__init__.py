@@ -1,0 +1,75 @@
+"""What did it cost? The accountant's face, loaded when it is first used.
+
+``accounting.epsilon``, ``epsilon_interval``, ``delta``, ``delta_interval``, ``renyi``, ``rho``,
+``tradeoff`` and ``explain`` price events; ``calibrate`` finds the least noise that meets a target;
+``price`` and ``charge`` are what ledgers debit.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unacorda.accounting.accountant import (
+        delta,
+        delta_interval,
+        epsilon,
+        epsilon_interval,
+        renyi,
+        rho,
+        tradeoff,
+    )
+    from unacorda.accounting.amplification.sampling import sampling_worth
+    from unacorda.accounting.calibration.calibrate import calibrate, calibrate_grid
+    from unacorda.accounting.charges import charge
+    from unacorda.accounting.explanation import explain
+    from unacorda.accounting.prices import price
+
+__all__ = [
+    "calibrate",
+    "calibrate_grid",
+    "charge",
+    "delta",
+    "delta_interval",
+    "epsilon",
+    "epsilon_interval",
+    "explain",
+    "price",
+    "renyi",
+    "rho",
+    "sampling_worth",
+    "tradeoff",
+]
+
+_HOMES = {
+    "accountant": [
+        "delta",
+        "delta_interval",
+        "epsilon",
+        "epsilon_interval",
+        "renyi",
+        "rho",
+        "tradeoff",
+    ],
+    "amplification.sampling": ["sampling_worth"],
+    "calibration.calibrate": ["calibrate", "calibrate_grid"],
+    "charges": ["charge"],
+    "explanation": ["explain"],
+    "prices": ["price"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'unacorda.accounting' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"unacorda.accounting.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

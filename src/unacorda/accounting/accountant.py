@@ -1,0 +1,326 @@
+"""The accountant: what events cost together, by the tightest engine that knows them, certified.
+
+Every engine gives an interval that holds the true number, so their intersection does. Closed forms
+come first, then the contour engine; guarantees and Renyi divergences close what is left open. An
+answer that is narrow enough ends the search. The upper end is never below the truth; the lower
+end is a proved one, or 0.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from unacorda.accounting import prices
+from unacorda.accounting.amplification.relations import check_relation
+from unacorda.accounting.arguments import Events, delta_argument, epsilon_argument, joined
+from unacorda.accounting.divergences.events import renyi, rho
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.engines import only_gaussian
+from unacorda.accounting.findings import (
+    CLOSE,
+    NARROW,
+    Finding,
+    Findings,
+    delta_findings,
+    epsilon_findings,
+)
+from unacorda.accounting.stand_ins import lower_stand_in, upper_stand_in
+from unacorda.accounting.tradeoffs import check_points, sampled_curve
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import (
+    Event,
+    Pure,
+    Shuffled,
+)
+from unacorda.privacy.guarantees import PureDP
+from unacorda.privacy.neighbors import AddRemove, Neighbors
+from unacorda.privacy.tradeoff import TradeoffCurve
+
+__all__ = [
+    "Events",
+    "Finding",
+    "delta",
+    "delta_interval",
+    "epsilon",
+    "epsilon_interval",
+    "findings",
+    "priced",
+    "quick_epsilon",
+    "renyi",
+    "rho",
+    "together",
+    "tradeoff",
+]
+
+
+def epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
+    """The epsilon of (epsilon, delta)-DP of all events together.
+
+    delta: from 0, at most below 1; a float means the decimal it prints as. At delta = 0 the answer
+    is the pure epsilon, inf where there is none; it is inf too where the events spend more delta
+    of their own. neighbors: the relation that the guarantee speaks of, and that the sensitivities
+    of events outside samples speak of.
+    Raises InvalidParameter for a sampling scheme that says nothing about the relation, and
+    UnsupportedEvent where no theorem here prices an event.
+
+    Bound       upper.
+    Source      those of the engines; see `explain`.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> steps = Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01) * 1000
+    >>> round(epsilon(steps, delta=1e-5), 6)
+    1.828237
+    >>> epsilon([], delta=0)
+    0.0
+    """
+    return epsilon_interval(events, delta=delta, neighbors=neighbors).upper
+
+
+def epsilon_interval(
+    events: Events, *, delta: Number, neighbors: Neighbors = AddRemove
+) -> Interval:
+    """An interval that holds the least epsilon at which the events keep (epsilon, delta)-DP.
+
+    Of events of which only a guarantee is known, the worst mechanism that keeps it is meant.
+
+    Bound       both.
+    Source      as epsilon.
+    """
+    return _epsilon_interval(events, delta_argument(delta), neighbors, [])
+
+
+def delta(events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove) -> float:
+    """The delta of (epsilon, delta)-DP of all events together.
+
+    epsilon: 0 or above. Errors as `epsilon`.
+
+    Bound       upper, at most 1.
+    Source      as epsilon.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0), 6)
+    0.126937
+    """
+    return delta_interval(events, epsilon=epsilon, neighbors=neighbors).upper
+
+
+def delta_interval(
+    events: Events, *, epsilon: Number, neighbors: Neighbors = AddRemove
+) -> Interval:
+    """An interval that holds the least delta at which the events keep (epsilon, delta)-DP.
+
+    Bound       both.
+    Source      as epsilon.
+    """
+    return _delta_interval(events, epsilon_argument(epsilon), neighbors, [])
+
+
+def priced(
+    events: Events,
+    *,
+    delta: Number | None = None,
+    epsilon: Number | None = None,
+    neighbors: Neighbors = AddRemove,
+) -> tuple[Interval, tuple[Finding, ...]]:
+    """`epsilon_interval` at a delta or `delta_interval` at an epsilon, and the findings it is from.
+
+    Exactly one of delta and epsilon is given. The findings are those that were needed, in the
+    order in which the engines were asked.
+
+    Bound       both.
+    Source      in each finding.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> interval, found = priced(Gaussian(noise_multiplier=1.0), delta=1e-5)
+    >>> [one.engine for one in found]
+    ['closed form']
+    """
+    seen: list[Finding] = []
+    if epsilon is None and delta is not None:
+        return _epsilon_interval(events, delta_argument(delta), neighbors, seen), tuple(seen)
+    if delta is None and epsilon is not None:
+        return _delta_interval(events, epsilon_argument(epsilon), neighbors, seen), tuple(seen)
+    raise InvalidParameter("delta", delta, expected="one of delta and epsilon, and not both")
+
+
+def quick_epsilon(events: Events, *, delta: Number, neighbors: Neighbors = AddRemove) -> float:
+    """An epsilon as that of `epsilon`, or a little above, found in a fraction of the time.
+
+    The engines that take long are left out where another has found an answer: for searches that
+    price hundreds of events. Arguments and errors as `epsilon`.
+
+    Bound       upper.
+    Source      as epsilon.
+
+    >>> from unacorda.privacy.events import Exponential
+    >>> several = Exponential(epsilon=0.1) * 10
+    >>> 0.68 < quick_epsilon(several, delta=1e-6) < 0.69
+    True
+    """
+    limit = delta_argument(delta)
+    event = together(events, neighbors)
+    if event is None:
+        return 0.0
+    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
+        return math.inf
+    return _met(
+        _quick(epsilon_findings(event, limit, neighbors, _intervals)), event, worst=math.inf
+    ).upper
+
+
+def tradeoff(
+    events: Events, *, neighbors: Neighbors = AddRemove, points: int = 25
+) -> TradeoffCurve:
+    """The curve of false alarms against misses that the events allow, from both sides.
+
+    points: at how many epsilons the profile is taken, 2 or more; Gaussian sums are exact.
+
+    Bound       both: the curve's lower side is the safe one.
+    Source      Dong, Roth, Su 2022, Prop. 2.12; the engines' profile.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> round(tradeoff(Gaussian(noise_multiplier=1.0)).advantage, 6)
+    0.382925
+    """
+    check_points(points)
+    event = together(events, neighbors)
+    if event is None:
+        return TradeoffCurve.of_guarantee(PureDP(0))
+    known = upper_stand_in(event, neighbors)
+    if only_gaussian(known):
+        below = lower_stand_in(event, neighbors)
+        return TradeoffCurve(
+            mu_squared=prices.gdp_price(known).mu_squared,
+            mu_squared_attained=None if below == known else _mu_squared(below),
+        )
+    largest = epsilon_interval(event, delta=Fraction(1, 10**9), neighbors=neighbors).upper
+    pure = pure_epsilon(event, neighbors=neighbors)
+    largest = min(largest, 700.0, math.inf if pure is None else pure)
+    return sampled_curve(
+        lambda at: delta_interval(event, epsilon=at, neighbors=neighbors),
+        largest=largest,
+        pure=pure,
+        points=points,
+    )
+
+
+def findings(
+    events: Events,
+    *,
+    delta: Number,
+    neighbors: Neighbors = AddRemove,
+) -> tuple[Finding, ...]:
+    """What each engine that was asked proved of epsilon, in the order in which it was asked.
+
+    Bound       both, each.
+    Source      in each finding.
+    """
+    limit = delta_argument(delta)
+    event = together(events, neighbors)
+    if event is None:
+        return ()
+    found = epsilon_findings(event, limit, neighbors, _intervals)
+    return tuple(one for one in found if one is not None)
+
+
+def _epsilon_interval(
+    events: Events, limit: Fraction, neighbors: Neighbors, seen: list[Finding]
+) -> Interval:
+    """The interval; what was found for it is put into `seen`."""
+    event = together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    if not limit and pure_epsilon(event, neighbors=neighbors) is None:
+        return Interval(0.0, math.inf)
+    found = _noted(epsilon_findings(event, limit, neighbors, _intervals), seen)
+    return _met(found, event, worst=math.inf)
+
+
+def _delta_interval(
+    events: Events, at: Fraction, neighbors: Neighbors, seen: list[Finding]
+) -> Interval:
+    """As `_epsilon_interval`."""
+    event = together(events, neighbors)
+    if event is None:
+        return Interval(0.0, 0.0)
+    return _met(_noted(delta_findings(event, at, neighbors, _intervals), seen), event, worst=1.0)
+
+
+def _quick(found: Findings) -> Findings:
+    """What is found before the long work begins, or until something is."""
+    high = math.inf
+    for finding in found:
+        if finding is not None:
+            high = min(high, finding.interval.upper)
+        elif high < math.inf:
+            return
+        yield finding
+
+
+def _noted(found: Findings, seen: list[Finding]) -> Findings:
+    for finding in found:
+        if finding is not None:
+            seen.append(finding)
+        yield finding
+
+
+def _intervals(
+    event: Event,
+    neighbors: Neighbors,
+    *,
+    delta: Fraction | None = None,
+    epsilon: Fraction | None = None,
+) -> Interval:
+    """Of another event, for engines that price an event by way of it."""
+    if epsilon is not None:
+        return delta_interval(event, epsilon=epsilon, neighbors=neighbors)
+    return epsilon_interval(event, delta=delta or Fraction(0), neighbors=neighbors)
+
+
+def _met(found: Findings, event: Event, *, worst: float) -> Interval:
+    """The intersection, up to where it is narrow; the hull of what contradicts itself."""
+    low, high, known, largest = 0.0, worst, False, 0.0
+    for finding in found:
+        if finding is not None:
+            known = True
+            interval = finding.interval
+            low, high = max(low, interval.lower), min(high, interval.upper)
+            largest = max(largest, min(interval.upper, worst))
+        enough = CLOSE if finding is None else NARROW
+        if high < math.inf and high - low <= enough * high:
+            break
+    if not known and worst == 1.0:
+        known = isinstance(event, Shuffled)
+    if not known:
+        raise UnsupportedEvent(
+            event,
+            kind="(epsilon, delta)",
+            try_instead="Ask with another neighbors=, or price its parts as Approximate events.",
+        )
+    return Interval(low, high) if low <= high else Interval(high, largest)
+
+
+def together(events: Events, neighbors: Neighbors) -> Event | None:
+    """All events as one, None for none; it speaks of the relation.
+
+    Raises InvalidParameter for what is no event, and for a scheme that says nothing about the
+    relation.
+
+    Bound       none: it only composes.
+    Source      the event.
+    """
+    event = joined(events)
+    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
+    return event
+
+
+def _mu_squared(event: Event | None) -> Fraction:
+    """Of Gaussians that cost no more than what is asked; 0 where none are known."""
+    if event is None or not only_gaussian(event):
+        return Fraction(0)
+    return prices.gdp_price(event).mu_squared

@@ -1,0 +1,172 @@
+"""Events rewritten for engines that do not know them: shuffled parts, private selection."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from unacorda.accounting.amplification.shuffling import (
+    delta_of_shuffled,
+    delta_of_shuffled_response,
+    lower_delta_of_shuffled_response,
+)
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.rewriting import with_parts
+from unacorda.checks import exact
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import (
+    Approximate,
+    Composed,
+    Event,
+    NegativeBinomialTries,
+    PoissonTries,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Shuffled,
+)
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+
+__all__ = [
+    "delta_of_shuffled_event",
+    "epsilon_of_shuffled_event",
+    "pure_selections",
+    "shuffled_parts",
+    "without_shuffling",
+]
+
+
+def shuffled_parts(event: Event) -> int:
+    """How many shuffled releases are composed in the event, not looking inside samples."""
+    match event:
+        case Repeated(event=one, count=count):
+            return shuffled_parts(one) * count
+        case Composed(parts=parts):
+            return sum(shuffled_parts(part) for part in parts)
+        case Shuffled():
+            return 1
+        case _:
+            return 0
+
+
+def delta_of_shuffled_event(event: Shuffled, *, epsilon: float) -> Interval:
+    """Delta of one shuffled release, under replacement; the lower end is 0 where none is known.
+
+    Raises UnsupportedEvent where the local report is not pure.
+
+    Bound       both.
+    Source      delta_of_shuffled, delta_of_shuffled_response and its lower companion.
+    """
+    local = pure_epsilon(event.event, neighbors=ReplaceOne)
+    if local is None:
+        raise UnsupportedEvent(
+            event, kind="shuffling", try_instead="Local reports need a pure epsilon each."
+        )
+    upper = _upper_delta(event, local, epsilon)
+    lower = _lower_delta(event, epsilon)
+    return Interval(min(lower, upper), upper)
+
+
+def epsilon_of_shuffled_event(event: Shuffled, *, delta: Fraction) -> Interval:
+    """Epsilon, at `delta`, of one shuffled release, under replacement.
+
+    Bound       both.
+    Source      delta_of_shuffled_event, inverted.
+    """
+    local = pure_epsilon(event.event, neighbors=ReplaceOne)
+    if local is None or local == 0:
+        delta_of_shuffled_event(event, epsilon=0.0)  # refuses what is not pure
+        return Interval(0.0, 0.0)
+    upper = _crossing(lambda epsilon: _upper_delta(event, local, epsilon), delta, largest=local)[1]
+    lower = _crossing(lambda epsilon: _lower_delta(event, epsilon), delta, largest=local)[0]
+    return Interval(min(lower, upper), upper)
+
+
+def _upper_delta(event: Shuffled, local: float, epsilon: float) -> float:
+    report = event.event
+    if not isinstance(report, RandomizedResponse):
+        return delta_of_shuffled(local, count=event.count, epsilon=epsilon)
+    own = exact("epsilon", report.epsilon)
+    found = delta_of_shuffled_response(
+        own, categories=report.categories, count=event.count, epsilon=epsilon
+    )
+    if report.categories > 1 + math.exp(min(local, 700.0)):  # there may be more general clones
+        found = min(found, delta_of_shuffled(local, count=event.count, epsilon=epsilon))
+    return found
+
+
+def _lower_delta(event: Shuffled, epsilon: float) -> float:
+    report = event.event
+    if not isinstance(report, RandomizedResponse) or report.categories > 2:
+        return 0.0
+    own = exact("epsilon", report.epsilon)
+    return lower_delta_of_shuffled_response(own, count=event.count, epsilon=epsilon)
+
+
+def without_shuffling(event: Event, *, delta: Fraction) -> Event:
+    """The event with each shuffled release as Approximate at `delta`, or as its plain reports.
+
+    Bound       upper: whoever keeps the argument keeps the result.
+    Source      epsilon_of_shuffled_event; post-processing where delta is 0 or reports not pure.
+    """
+    match event:
+        case Repeated() | Composed():
+            return with_parts(event, lambda part: without_shuffling(part, delta=delta))
+        case Shuffled(event=one):
+            if not delta or pure_epsilon(one, neighbors=ReplaceOne) is None:
+                return one
+            epsilon = epsilon_of_shuffled_event(event, delta=delta).upper
+            return Approximate(epsilon=epsilon, delta=delta)
+        case _:
+            return event
+
+
+def pure_selections(event: Event, neighbors: Neighbors) -> Event:
+    """The best of many runs, where these are pure, as Pure events.
+
+    Bound       upper.
+    Source      pure_epsilon.
+    """
+    match event:
+        case Repeated() | Composed():
+            return with_parts(event, lambda part: pure_selections(part, neighbors))
+        case NegativeBinomialTries() | PoissonTries():
+            epsilon = pure_epsilon(event, neighbors=neighbors)
+            return event if epsilon is None else Pure(epsilon=Fraction(epsilon))
+        case _:
+            return event
+
+
+def _crossing(
+    value: Callable[[float], float], goal: Fraction, *, largest: float
+) -> tuple[float, float]:
+    """Where a falling delta passes the goal: an epsilon that exceeds it (or 0), one that does not.
+
+    `largest` is known to be enough. The Illinois rule on logarithms, to a relative 10^-7.
+    """
+    start = value(0.0)
+    if start <= goal:
+        return 0.0, 0.0
+    target, low, high = math.log(goal), 0.0, largest
+    over, under = math.log(start) - target, -1.0
+    moved = 0
+    for _ in range(80):
+        if high - low <= 1e-7 * high:
+            break
+        share = over / (over - under)
+        place = low + (high - low) * min(max(share, 1e-3), 1 - 1e-3)
+        reached = value(place)
+        if reached > goal:
+            low, over = place, math.log(reached) - target
+            under = under / 2 if moved > 0 else under
+            moved = 1
+        else:
+            high = place
+            under = math.log(reached) - target if reached > 0 else -50.0
+            over = over / 2 if moved < 0 else over
+            moved = -1
+    return low, high

@@ -1,0 +1,264 @@
+"""Amplification of (epsilon, delta) by sampling, its inverse, and what it is worth.
+
+The scheme and the neighbouring relation go together: Poisson sampling with add/remove, a fixed
+size with replacement of one unit, and the guarantee that is amplified is one under that relation.
+Never convert to (epsilon, delta), amplify, and then compose: it costs a factor; compose first.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from unacorda.checks import positive
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.conversions.arguments import Real, non_negative, share, whole
+from unacorda.privacy.conversions.group import approx_dp_of_group
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf
+
+__all__ = [
+    "SamplingWorth",
+    "approx_dp_of_sample",
+    "approx_dp_of_sample_with_replacement",
+    "approx_dp_within_sample",
+    "draws",
+    "group_profile",
+    "pure_of_replaced_sample",
+    "replaced_response",
+    "sampling_worth",
+]
+
+
+def approx_dp_of_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
+    r"""(epsilon, delta) of an (epsilon, delta)-DP mechanism that runs on a sample.
+
+    rate: the probability with which a unit is in the sample; where it differs, the largest. For a
+    Poisson sample the guarantees are under add/remove; for `size` of `population` units without
+    replacement (rate = size / population) under replacement.
+
+    Statement   (log(1 + rate (e^epsilon - 1)), rate delta).
+    Bound       upper, rounded up; tight.
+    Edges       rate = 1 -> unchanged;  rate = 0 -> (0.0, 0.0).
+    Source      Balle, Barthe, Gaboardi 2018, arXiv:1807.01647, Thms. 8 and 9; Steinke 2022,
+                arXiv:2210.00597, Thm. 29.
+
+    >>> epsilon, delta = approx_dp_of_sample(1.0, delta=1e-6, rate=0.01)
+    >>> round(epsilon, 6), round(delta, 12)
+    (0.017037, 1e-08)
+    """
+    non_negative(epsilon=epsilon)
+    share(delta=delta, rate=rate)
+    q, mp = mpf(rate), context()
+    if rate == 1:
+        return float_up(mpf(epsilon)), float_up(mpf(delta))
+    return float_up(mp.log1p(q * mp.expm1(mpf(epsilon)))), min(1.0, float_up(q * mpf(delta)))
+
+
+def pure_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
+    r"""The epsilon, under replacement, of a mechanism on a Poisson sample, from that of one unit.
+
+    epsilon: under add/remove.
+
+    Statement   log((1 - q + q e^epsilon)/(1 - q + q e^-epsilon)), q = rate.
+    Bound       upper, rounded up; tight.
+    Edges       rate = 1 -> twice epsilon.
+    Source      docs/proofs/amplification.md, Section 6.
+
+    >>> round(pure_of_replaced_sample(1.0, rate=0.01), 6)  # twice that of one unit: 0.034074
+    0.023378
+    """
+    non_negative(epsilon=epsilon)
+    share(rate=rate)
+    return float_up(replaced_response(epsilon, rate=rate)[0])
+
+
+def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Any, Any, Any]:
+    r"""The worst pair of pure_of_replaced_sample: its largest loss e, P(loss = e), P(loss = 0).
+
+    Statement   with s = 1/(1 + e^epsilon) and u, v the numerator and denominator of the ratio, the
+                losses e, 0, -e have the probabilities s u, (1 - 2 s) v, s v.
+    Bound       within 2^-150, in the working precision.
+    Source      docs/proofs/amplification.md, Section 6.
+    """
+    mp, q, x = context(), mpf(rate), mpf(epsilon)
+    grown, shrunk = mp.log1p(q * mp.expm1(x)), mp.log1p(q * mp.expm1(-x))
+    once = mp.exp(-x) / (1 + mp.exp(-x))
+    return grown - shrunk, once * mp.exp(grown), mp.tanh(x / 2) * mp.exp(shrunk)
+
+
+def approx_dp_within_sample(epsilon: Real, *, delta: Real, rate: Real) -> tuple[float, float]:
+    r"""The largest (epsilon, delta) that a mechanism may have so that a sample of it keeps these.
+
+    Statement   (log(1 + (e^epsilon - 1)/rate), min(1, delta/rate)).
+    Bound       lower, rounded down.
+    Edges       rate = 0 -> InvalidParameter.
+    Source      the inverse of approx_dp_of_sample.
+
+    >>> round(approx_dp_within_sample(0.5, delta=0, rate=0.01)[0], 6)
+    4.187715
+    """
+    non_negative(epsilon=epsilon)
+    share(delta=delta, rate=rate)
+    if rate == 0:
+        raise InvalidParameter("rate", rate, expected="a number above 0, at most 1")
+    q, mp = mpf(rate), context()
+    return (
+        float_down(mp.log1p(mp.expm1(mpf(epsilon)) / q)),
+        min(1.0, float_down(mpf(delta) / q)),
+    )
+
+
+def approx_dp_of_sample_with_replacement(
+    epsilon: Real,
+    *,
+    delta: Real,
+    size: int,
+    population: int,
+    group_delta: Callable[[int], float] | None = None,
+) -> tuple[float, float]:
+    r"""(epsilon, delta), under replacement, on `size` draws with replacement.
+
+    epsilon, delta: of the mechanism on its sample, under replacement of one draw; group_delta: an
+    upper bound of its delta at that same epsilon when k draws are replaced at once, where more is
+    known than group privacy says (a Gaussian: its profile at k times the shift).
+
+    Statement   (log(1 + p (e^epsilon - 1)), sum over k of C(m,k) n^-k (1 - 1/n)^{m-k} delta_k),
+                p = 1 - (1 - 1/n)^m, m = size, n = population; delta_k from group privacy is
+                delta' (e^epsilon - 1)/(e^{epsilon/k} - 1) with delta' at epsilon/k, known here
+                for k = 1 alone: without `group_delta` the terms k > 1 count as 1.
+    Bound       upper, rounded up.
+    Edges       population = 1 -> p = 1: no amplification.
+    Source      Balle, Barthe, Gaboardi 2018, arXiv:1807.01647, Thm. 10.
+    """
+    non_negative(epsilon=epsilon)
+    share(delta=delta)
+    size, population = whole(size=size), whole(population=population)
+    mp = context()
+    once = 1 / mpf(Fraction(population))
+    missed = mp.log1p(-once) if population > 1 else -mp.inf
+    drawn = -mp.expm1(size * missed) if population > 1 else mpf(1.0)
+    amplified = float_up(mp.log1p(drawn * mp.expm1(mpf(epsilon))))
+    total, covered = mpf(0.0), mp.exp(size * missed) if population > 1 else mpf(0.0)
+    weight = covered
+    for k in range(1, size + 1):
+        if population == 1:
+            weight = mpf(1.0) if k == size else mpf(0.0)
+        else:
+            weight *= mpf(Fraction(size - k + 1, k)) * once / (1 - once)
+        if k == 1 and group_delta is None:
+            one = mpf(delta)
+        else:
+            one = mpf(1.0) if group_delta is None else mpf(group_delta(k))
+        total += weight * min(one, mpf(1.0))
+        covered += weight
+        if 1 - covered < mp.ldexp(1, -180) or group_delta is None:
+            break
+    total += max(mpf(0.0), 1 - covered) + mp.ldexp(1, -180)  # the terms left out count as 1
+    return amplified, min(1.0, float_up(total))
+
+
+def draws(
+    size: int, population: int, *, largest: int = 1000, complete: bool = False
+) -> tuple[list[Any], Any, Fraction]:
+    r"""How often one unit is among `size` draws with replacement, given that it is at all.
+
+    Returns the probabilities of 1, 2, ... hits in the working precision, that of more hits than
+    these together, and the probability p of any. At most `largest` are named, and none beyond where
+    the rest is below 2^-100; complete: all are named.
+
+    Statement   C(m,k) n^-k (1 - 1/n)^{m-k} / p, p = 1 - (1 - 1/n)^m, m = size, n = population.
+    Bound       the second rounded up; the others, and p, are within 2^-150 of themselves.
+    Source      Balle, Barthe, Gaboardi 2018, arXiv:1807.01647, Thm. 10.
+    """
+    mp = context()
+    if population == 1:  # every draw is this unit
+        if size > largest and not complete:
+            return [mp.mpf(0)], mp.mpf(1), Fraction(1)
+        return [mp.mpf(0)] * (size - 1) + [mp.mpf(1)], mp.mpf(0), Fraction(1)
+    once = 1 / mpf(Fraction(population))
+    missed = mp.exp(size * mp.log1p(-once))
+    drawn = -mp.expm1(size * mp.log1p(-once))
+    weights: list[Any] = []
+    weight, left = missed, drawn
+    for k in range(1, size + 1):
+        weight = weight * mpf(Fraction(size - k + 1, k)) * once / (1 - once)
+        weights.append(weight / drawn)
+        left -= weight
+        if not complete and (left < mp.ldexp(drawn, -100) or len(weights) == largest):
+            break
+    rate = Fraction(int(mp.ldexp(drawn, 240)), 1 << 240)
+    rest = mp.mpf(0) if complete else max(left, mp.mpf(0)) / drawn + mp.ldexp(1, -150)
+    return weights, rest, rate
+
+
+def group_profile(profile: Callable[[float], float], *, epsilon: float, size: int) -> float:
+    r"""Delta at `epsilon` for a group of `size`, from the privacy profile of one unit.
+
+    Statement   delta(epsilon/k) (e^epsilon - 1)/(e^{epsilon/k} - 1), at most 1, k = size.
+    Bound       upper, rounded up.
+    Edges       epsilon = 0 -> k delta(0).
+    Source      approx_dp_of_group at epsilon/k.
+    """
+    smaller = float_down(mpf(epsilon) / size)  # a smaller epsilon has a larger delta: safe
+    return approx_dp_of_group(smaller, delta=min(1.0, profile(smaller)), size=size)[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingWorth:
+    """What sampling at `rate` costs in noise, for one (epsilon, 0) target of the sample.
+
+    base_epsilon: what the mechanism on the sample may have; noise_ratio: the noise on a mean, as
+    a share of the noise that the same mechanism would need on the whole table, divided by the
+    rate (a sample's mean moves 1/rate times as much): rate base_epsilon / epsilon is the inverse
+    of the price. 1 is free; 0.1 means ten times the noise.
+    """
+
+    epsilon: float
+    rate: float
+    base_epsilon: float
+    noise_ratio: float
+
+    @property
+    def free(self) -> bool:
+        """Whether sampling costs less than a twentieth in noise."""
+        return self.noise_ratio >= 0.95
+
+    @property
+    def warning(self) -> str:
+        """What to tell a user, in plain words."""
+        share = f"{self.rate:.3g} of the units"
+        if self.free:
+            return (
+                f"Sampling {share} is nearly free at epsilon={self.epsilon:.3g}: the noise grows "
+                f"{1 / self.noise_ratio:.3g}-fold, beside the sampling error."
+            )
+        return (
+            f"Sampling {share} is not free at epsilon={self.epsilon:.3g}: a mean over the sample "
+            f"needs {1 / self.noise_ratio:.3g} times the noise of a mean over the whole table at "
+            "the same guarantee. Sampling saves privacy only for epsilon well below the rate; "
+            "use all rows if you can afford to."
+        )
+
+
+def sampling_worth(epsilon: float, *, rate: float) -> SamplingWorth:
+    r"""Is sampling free here? The noise ratio rate base_epsilon / epsilon and a warning in words.
+
+    Statement   base_epsilon = log(1 + (e^epsilon - 1)/rate); the ratio lies in
+                [rate/(rate + epsilon), 1] and is at least log(1 + c)/c where epsilon <= c rate.
+    Bound       base_epsilon is rounded down; the ratio is for reading.
+    Edges       epsilon = 0 or rate outside (0, 1] -> InvalidParameter.
+    Source      Steinke 2022, arXiv:2210.00597, Section 6 (the ratio); approx_dp_within_sample.
+
+    >>> print(sampling_worth(1.0, rate=0.01).warning)  # doctest: +ELLIPSIS
+    Sampling 0.01 of the units is not free at epsilon=1: a mean over the sample needs 19.4 times...
+    """
+    epsilon = positive(epsilon=epsilon)
+    base, _ = approx_dp_within_sample(epsilon, delta=0, rate=rate)
+    ratio = min(1.0, float(rate) * base / epsilon)
+    return SamplingWorth(
+        epsilon=float(epsilon), rate=float(rate), base_epsilon=base, noise_ratio=ratio
+    )

@@ -1,0 +1,327 @@
+"""The calibrator: the least noise, or the most steps, that still meets a target."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda.accounting.arguments import priceable
+from unacorda.accounting.calibration.search import Trial, narrow
+from unacorda.accounting.calibration.targets import Cost, Measure, Target, measure
+from unacorda.checks import Number, exact, positive
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import Event
+from unacorda.privacy.neighbors import AddRemove, Neighbors
+
+__all__ = ["Calibration", "calibrate", "calibrate_grid", "calibration"]
+
+_REALS = (1e-9, 1e12)
+_WHOLE = (1, 10**12)
+_FARTHEST = 10**300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A parameter that meets a target, and how close to the edge it is.
+
+    parameter: it was priced, and its certified cost is `cost`, at most `level`. fails: the
+    nearest parameter tried that costs more than `level`; None where even the end of the range
+    passes. cost, level: in the measure of the target (GDP: mu squared). evaluations: how many
+    events were priced.
+    """
+
+    parameter: float
+    fails: float | None
+    cost: Cost
+    level: Fraction
+    evaluations: int
+
+
+def calibration(
+    family: Callable[[Any], Event],
+    *,
+    target: Target | Number,
+    find: Literal["least", "most"] = "least",
+    whole: bool = False,
+    within: tuple[float, float] | None = None,
+    guess: float | None = None,
+    tolerance: float = 1e-9,
+    neighbors: Neighbors = AddRemove,
+    price: Callable[[Event], Cost] | None = None,
+) -> Calibration:
+    """`calibrate`, with the cost, the nearest parameter that fails and the number of evaluations.
+
+    Bound       upper: `cost` is at most `level`.
+    Source      none needed beyond the price's.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> from unacorda.privacy.guarantees import ZCDP
+    >>> found = calibration(lambda noise: Gaussian(noise_multiplier=noise), target=ZCDP(0.02))
+    >>> found.cost <= found.level, found.fails < 5 <= found.parameter
+    (True, True)
+    """
+    cost_of, level = _measure(target, neighbors, price)
+    low, high = _range(within, whole=whole)
+    usual = 64.0 if whole else 1.0
+    start = usual if guess is None else positive(guess=guess)
+    width = positive(tolerance=tolerance)
+    if find not in ("least", "most"):
+        raise InvalidParameter("find", find, expected="'least' or 'most'")
+    if not 1e-14 <= width < 1:
+        raise InvalidParameter("tolerance", tolerance, expected="from 1e-14 to below 1")
+    if not callable(family):
+        raise InvalidParameter("family", family, expected="a function from a number to an event")
+    costs: dict[float, Cost] = {}
+
+    def attempt(parameter: float) -> Trial:
+        event = family(parameter)
+        cost = costs[parameter] = _real(cost_of(priceable(event) if price is None else event))
+        passes = cost <= level  # exact, also between a float and a Fraction; False for NaN
+        return Trial(parameter=parameter, passes=passes, height=_height(cost, level))
+
+    found = narrow(
+        attempt,
+        rising=find == "least",
+        whole=whole,
+        within=(low, high),
+        guess=round(start) if whole else start,
+        tolerance=width,
+    )
+    if found.passing is None:
+        assert found.failing is not None
+        end = found.failing.parameter
+        reached = float(costs[end])
+        raise InvalidParameter(
+            "target",
+            target,
+            expected=(
+                f"one that the family can meet: at the end of the range, {end}, it still costs "
+                f"{reached:.6g}, and {float(level):.6g} is allowed (widen within=, or check find=)"
+            ),
+        )
+    best = found.passing.parameter
+    if found.failing is None and costs[best] < next(iter(costs.values())):
+        expected = f"the other end: {find!r} was sought, and the cost fell all the way to {best}"
+        raise InvalidParameter("find", find, expected=expected)
+    return Calibration(
+        parameter=best,
+        fails=None if found.failing is None else found.failing.parameter,
+        cost=costs[best],
+        level=level,
+        evaluations=found.evaluations,
+    )
+
+
+@overload
+def calibrate(
+    family: Callable[[float], Event],
+    *,
+    target: Target | Number,
+    find: Literal["least", "most"] = ...,
+    whole: Literal[False] = ...,
+    within: tuple[float, float] | None = ...,
+    guess: float | None = ...,
+    tolerance: float = ...,
+    neighbors: Neighbors = ...,
+    price: Callable[[Event], Cost] | None = ...,
+) -> float: ...
+@overload
+def calibrate(
+    family: Callable[[int], Event],
+    *,
+    target: Target | Number,
+    find: Literal["least", "most"] = ...,
+    whole: Literal[True],
+    within: tuple[float, float] | None = ...,
+    guess: float | None = ...,
+    tolerance: float = ...,
+    neighbors: Neighbors = ...,
+    price: Callable[[Event], Cost] | None = ...,
+) -> int: ...
+def calibrate(
+    family: Callable[[Any], Event],
+    *,
+    target: Target | Number,
+    find: Literal["least", "most"] = "least",
+    whole: bool = False,
+    within: tuple[float, float] | None = None,
+    guess: float | None = None,
+    tolerance: float = 1e-9,
+    neighbors: Neighbors = AddRemove,
+    price: Callable[[Event], Cost] | None = None,
+) -> float:
+    """The least noise, or the most steps, for which a family of events meets a target.
+
+    family: from a positive number to an event, such as
+    ``lambda noise: Gaussian(noise_multiplier=noise) * 100``.
+    target: any guarantee, Advantage(...) or TruePositiveRate(...); a number, where `price` is
+    given: the most that price(event) may be.
+    find: "least" where larger parameters are more private (noise), "most" where they are less
+    (steps, rates, epsilons). whole: whether the parameter is an integer, then passed as int.
+    within: the range that is searched, ends included: 1e-9 to 1e12, for integers 1 to 10^12.
+    guess: where to begin, 1 or for integers 64; sets the time taken. tolerance: the relative width
+    to which a float is found. neighbors: the relation the target speaks of. price: a certified
+    upper bound of what an event costs, instead of the accountant's.
+
+    The result itself was priced and meets the target, whatever the family. That nothing better
+    than (1 - tolerance) times it does is true where the cost is monotone in the parameter. Where
+    the whole range passes, its end is returned.
+    Raises InvalidParameter where the search finds nothing that meets the target or `find` is the
+    wrong way round, and whatever the family or the accountant raises.
+
+    Bound       safe side: the certified cost at the result is at most the target.
+    Source      none needed beyond the price's; secant and inverse parabola on logarithms.
+
+    >>> from unacorda.privacy.events import Gaussian, Laplace
+    >>> from unacorda.privacy.guarantees import ZCDP, PureDP
+    >>> round(calibrate(lambda noise: Gaussian(noise_multiplier=noise), target=ZCDP(0.02)), 6)
+    5.0
+    >>> steps = lambda count: Laplace(noise_multiplier=10) * count
+    >>> calibrate(steps, target=PureDP(1), find="most", whole=True)
+    10
+    """
+    return calibration(
+        family,
+        target=target,
+        find=find,
+        whole=whole,
+        within=within,
+        guess=guess,
+        tolerance=tolerance,
+        neighbors=neighbors,
+        price=price,
+    ).parameter
+
+
+def calibrate_grid(
+    family: Callable[..., Event],
+    *,
+    target: Target | Number,
+    over: Mapping[str, Iterable[Any]],
+    find: Literal["least", "most"] = "least",
+    whole: bool = False,
+    within: tuple[float, float] | None = None,
+    guess: float | None = None,
+    tolerance: float = 1e-9,
+    neighbors: Neighbors = AddRemove,
+    price: Callable[[Event], Cost] | None = None,
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """`calibrate` at every point of a grid: an array with one axis for each entry of `over`.
+
+    family: ``family(parameter, **point)``, with a point such as ``{"rate": 0.01, "steps": 100}``.
+    over: for each other argument of the family, the values it takes, in the order of the axes.
+    Each search begins at a neighbour's answer. The other arguments are those of `calibrate`.
+
+    Raises InvalidParameter for an empty axis, or where a point's target cannot be met.
+
+    Bound       safe side, at each point.
+    Source      as calibrate.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> from unacorda.privacy.guarantees import ZCDP
+    >>> def family(noise: float, steps: int):
+    ...     return Gaussian(noise_multiplier=noise) * steps
+    >>> calibrate_grid(family, target=ZCDP(0.5), over={"steps": [1, 4, 9]}).round(6).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    try:
+        axes = {name: list(values) for name, values in over.items()}
+    except (TypeError, AttributeError):
+        expected = "a dict from names of arguments to the values that each takes"
+        raise InvalidParameter("over", over, expected=expected) from None
+    for name, values in axes.items():
+        if not values:
+            raise InvalidParameter(f"over[{name!r}]", values, expected="at least one value")
+    shape = tuple(len(values) for values in axes.values())
+    found: NDArray[Any] = np.zeros(shape, dtype=np.int64 if whole else np.float64)
+    for place in itertools.product(*map(range, shape)):
+        point = {name: axes[name][at] for name, at in zip(axes, place, strict=True)}
+        near = guess
+        for axis in reversed(range(len(place))):
+            if place[axis] > 0:
+                before = (*place[:axis], place[axis] - 1, *place[axis + 1 :])
+                near = found[before].item()
+                break
+        found[place] = calibration(
+            functools.partial(_at, family, point),
+            target=target,
+            find=find,
+            whole=whole,
+            within=within,
+            guess=near,
+            tolerance=tolerance,
+            neighbors=neighbors,
+            price=price,
+        ).parameter
+    return found
+
+
+def _at(family: Callable[..., Event], point: Mapping[str, Any], parameter: float) -> Event:
+    return family(parameter, **point)
+
+
+def _measure(
+    target: Target | Number, neighbors: Neighbors, price: Callable[[Event], Cost] | None
+) -> Measure:
+    if price is None:
+        if not isinstance(neighbors, Neighbors):
+            raise InvalidParameter(
+                "neighbors", neighbors, expected="AddRemove, ReplaceOne, ZeroOut"
+            )
+        return measure(target, neighbors=neighbors)
+    if not isinstance(target, int | float | str | Fraction):
+        raise InvalidParameter("target", target, expected="a number, where price= is given")
+    if not callable(price):
+        raise InvalidParameter("price", price, expected="a function from an event to a number")
+    level = exact("target", target)
+    if level < 0:
+        raise InvalidParameter("target", target, expected="a number, 0 or above")
+    return price, level
+
+
+def _real(cost: Cost) -> Cost:
+    if isinstance(cost, bool) or not isinstance(cost, numbers.Real):
+        raise InvalidParameter("price", cost, expected="a function from an event to a number")
+    return cost
+
+
+def _range(within: tuple[float, float] | None, *, whole: bool) -> tuple[float, float]:
+    if within is None:
+        return _WHOLE if whole else _REALS
+    expected = "(low, high) with 1e-300 <= low <= high <= 1e300" + (
+        ", whole numbers" if whole else ""
+    )
+    try:
+        low, high = (exact("within", end) for end in within)
+        fits = 1 / Fraction(_FARTHEST) <= low <= high <= _FARTHEST and (
+            not whole or low.denominator == high.denominator == 1
+        )
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise InvalidParameter("within", within, expected=expected)
+    return (int(low), int(high)) if whole else (float(low), float(high))
+
+
+def _height(cost: Cost, level: Fraction) -> float:
+    """log(cost / level), with infinities where one of them is 0 or infinite."""
+    if math.isnan(cost) or cost == math.inf or level == 0:
+        return -math.inf if cost == 0 else math.inf
+    if cost <= 0:
+        return -math.inf
+    return _log(Fraction(cost)) - _log(level)
+
+
+def _log(number: Fraction) -> float:
+    return math.log(number.numerator) - math.log(number.denominator)

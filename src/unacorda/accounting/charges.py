@@ -1,0 +1,165 @@
+"""Charges: what a request debits from an account, by the table of units."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from unacorda.accounting.accountant import quick_epsilon
+from unacorda.accounting.arguments import priceable
+from unacorda.accounting.prices import (
+    approx_dp_price,
+    gdp_price,
+    pure_price,
+    renyi_price,
+    zcdp_price,
+)
+from unacorda.errors import InvalidParameter, UnsupportedEvent, WrongUnit
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.relations import gdp_of, renyi_of, zcdp_of
+
+__all__ = ["charge", "request_price"]
+
+_CLOSE = 1 - Fraction(1, 10**9)
+
+
+def request_price(request: Guarantee, account: Guarantee) -> Guarantee:
+    """What a request costs at most, in the unit of the account.
+
+    | account  | a request may be                                        |
+    |----------|---------------------------------------------------------|
+    | PureDP   | PureDP                                                  |
+    | ApproxDP | PureDP, ApproxDP                                        |
+    | ZCDP     | ZCDP, GDP, PureDP, ApproxDP (as approximate zCDP)       |
+    | GDP      | GDP, PureDP                                             |
+    | RenyiDP  | PureDP, ZCDP, GDP (without delta), RenyiDP of its alpha |
+
+    Raises WrongUnit for any other pair, naming the conversion to write.
+
+    Bound       upper, rounded up to a multiple of 2^-80 where irrational.
+    Source      the conversions of privacy.
+
+    >>> request_price(GDP(1), ZCDP(2))
+    ZCDP(rho=0.5)
+    """
+    cost: Guarantee | None = None
+    match account, request:
+        case (PureDP(), PureDP()) | (ApproxDP(), ApproxDP()):
+            cost = request
+        case ApproxDP(), PureDP(epsilon):
+            cost = ApproxDP(epsilon, 0)
+        case ZCDP(), _:
+            cost = zcdp_of(request)
+        case GDP(), GDP() | PureDP():
+            cost = gdp_of(request)
+        case RenyiDP(alpha), PureDP() | ZCDP() | GDP():
+            cost = renyi_of(request, alpha=alpha)
+        case RenyiDP(alpha), RenyiDP(order) if order == alpha:
+            cost = request
+        case _:
+            pass
+    if cost is None:
+        raise WrongUnit(request, account, mend=_mend(request, account))
+    return cost
+
+
+def charge(event: Event, request: Guarantee, account: Guarantee) -> Guarantee:
+    """What a session debits for an event that was made to fit a request.
+
+    The smaller of two valid bounds: the price of the event in the account's unit, and that of the
+    request. A price that lies below the request's by less than one part in 10^9 is raised to it,
+    so that ten requests of 0.1 use up 1 exactly.
+
+    Raises WrongUnit for a request that this account does not take, InvalidParameter where the
+    event does not keep the request, and UnsupportedEvent where nothing is known of the event.
+
+    Bound       upper.
+    Source      the prices of the event and of the request; for (epsilon, delta) also that of the
+                exact composition, by the accountant.
+
+    >>> from unacorda.privacy.events import Exponential
+    >>> charge(Exponential(epsilon=1.0), PureDP(1), ZCDP(0.5))
+    ZCDP(rho=0.125)
+    """
+    event = priceable(event)
+    asked = request_price(request, account)
+    try:
+        cost = _event_price(event, account, request)
+    except UnsupportedEvent:
+        if not _keeps(event, request):
+            raise
+        return asked
+    except InvalidParameter:  # no (epsilon, delta) price at the request's delta
+        cost = None
+    if cost is not None and _covers(asked, cost):
+        return _snapped(cost, asked)
+    if _keeps(event, request):
+        return asked
+    raise InvalidParameter("event", event, expected=f"an event that costs at most {request}")
+
+
+def _event_price(event: Event, account: Guarantee, request: Guarantee) -> Guarantee:
+    match account:
+        case PureDP():
+            return pure_price(event)
+        case ApproxDP():
+            delta = request.delta if isinstance(request, ApproxDP) else Fraction(0)
+            return approx_dp_price(event, delta=delta or None)
+        case ZCDP():
+            return zcdp_price(event)
+        case GDP():
+            return gdp_price(event)
+        case RenyiDP(alpha):
+            return renyi_price(event, alpha=alpha)
+
+
+def _keeps(event: Event, request: Guarantee) -> bool:
+    """Whether a price of the event, in any kind, implies the request."""
+    prices: list[Callable[[], Guarantee]] = [
+        partial(pure_price, event),
+        partial(gdp_price, event),
+        partial(zcdp_price, event),
+    ]
+    if isinstance(request, RenyiDP):
+        prices.append(partial(renyi_price, event, alpha=request.alpha))
+    if isinstance(request, ApproxDP):
+        prices.append(partial(approx_dp_price, event, delta=request.delta or None))
+    for priced in prices:
+        try:
+            if priced().implies(request):
+                return True
+        except (UnsupportedEvent, InvalidParameter):
+            continue
+    return isinstance(request, ApproxDP) and _composes_within(event, request)
+
+
+def _composes_within(event: Event, request: ApproxDP) -> bool:
+    """Whether the exact composition of the parts keeps the request, where sums of them do not."""
+    try:
+        return quick_epsilon(event, delta=request.delta) <= request.epsilon
+    except (UnsupportedEvent, InvalidParameter):
+        return False
+
+
+def _covers(asked: Guarantee, cost: Guarantee) -> bool:
+    return all(mine <= limit for mine, limit in zip(cost.additive, asked.additive, strict=True))
+
+
+def _snapped(cost: Guarantee, asked: Guarantee) -> Guarantee:
+    pairs = zip(cost.additive, asked.additive, strict=True)
+    return asked.with_additive([limit if mine >= limit * _CLOSE else mine for mine, limit in pairs])
+
+
+def _mend(request: Guarantee, account: Guarantee) -> str:
+    kind = type(account).__name__
+    if isinstance(account, RenyiDP):
+        if isinstance(request, ZCDP | GDP):
+            return "A Renyi account has no delta to spend: ask with delta=0."
+        return f"Ask with ZCDP.within({request!r})."
+    if isinstance(account, ApproxDP | GDP) and isinstance(request, RenyiDP):
+        return f"Ask with PureDP.within({request!r})."
+    return f"Ask with {kind}.within({request!r})."

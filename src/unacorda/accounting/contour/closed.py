@@ -1,0 +1,328 @@
+"""Parts whose cumulant is a formula: Gaussian noise, and laws of the loss on -e, 0, e."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from unacorda.accounting.contour.atoms import Atoms, AtomTilt, Quadrature, logarithm, tilt
+from unacorda.accounting.contour.factor import Factor
+from unacorda.accounting.contour.series import UNIT, Complexes, Floats, excess
+
+__all__ = ["Constant", "FiniteLaw", "GaussianSum", "ThreePoint", "ThreePointTilt", "atoms_of"]
+
+_FEW = 64
+"""A law of so few atoms is never refused for its work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A loss that is a number: M(s) = e^(loss s). It is its own tilt.
+
+    error: absolute, of the number.
+    """
+
+    loss: float
+    error: float
+    c: float = 0.0
+    slack: float = 0.0
+    limit: float = 1e10
+
+    def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, K' and K'' at abscissas cs."""
+        return self.loss * cs, np.full_like(cs, self.loss), np.zeros_like(cs)
+
+    def outside(self, cs: Floats, k: Floats) -> Floats:
+        """Nothing is cut off."""
+        return np.zeros_like(cs + k)
+
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
+
+    def log_m_upper(self, c: float) -> float:
+        """K(c), rounded up."""
+        return c * (self.loss + self.error) + 2 * UNIT * abs(c * self.loss)
+
+    def tilt(self, c: float, *, last: float, most: int) -> Constant:  # noqa: ARG002
+        """The part at c."""
+        return Constant(loss=self.loss, error=self.error, c=c)
+
+    @property
+    def log_m(self) -> float:
+        """The loss times c."""
+        return self.c * self.loss
+
+    @property
+    def log_m_error(self) -> float:
+        """That of the loss, and a rounding."""
+        return self.c * self.error + 2 * UNIT * abs(self.log_m)
+
+    @property
+    def mean(self) -> float:
+        """The loss."""
+        return self.loss
+
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """No more than the phase that is left out."""
+        return np.zeros(t.size, dtype=np.complex128), self.error * t
+
+    def tail(self, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianSum:
+    """Gaussian mechanisms: M(s) = e^(V s (s + 1) / 2), V the sum of 1 / noise multiplier^2."""
+
+    v: float
+    slack: float = 0.0
+    limit: float = 1e10
+
+    def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, K' and K'' at abscissas cs."""
+        return 0.5 * self.v * cs * (cs + 1), self.v * (cs + 0.5), np.full_like(cs, self.v)
+
+    def outside(self, cs: Floats, k: Floats) -> Floats:
+        """Nothing is cut off."""
+        return np.zeros_like(cs + k)
+
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - the same at every c
+        """Minus V t^2 / 2."""
+        return -0.5 * self.v * t * t
+
+    def log_m_upper(self, c: float) -> float:
+        """K(c), rounded up."""
+        return 0.5 * self.v * c * (c + 1) * (1 + 8 * UNIT)
+
+    def tilt(self, c: float, *, last: float, most: int) -> GaussianTilt:  # noqa: ARG002
+        """The part at c."""
+        return GaussianTilt(v=self.v, c=c)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianTilt:
+    """GaussianSum at abscissa c: phi(t) = e^(i t V (c + 1/2) - V t^2 / 2)."""
+
+    v: float
+    c: float
+    slack: float = 0.0
+
+    @property
+    def log_m(self) -> float:
+        """V c (c + 1) / 2."""
+        return 0.5 * self.v * self.c * (self.c + 1)
+
+    @property
+    def log_m_error(self) -> float:
+        """Six roundings, that of V included."""
+        return 8 * UNIT * self.log_m
+
+    @property
+    def mean(self) -> float:
+        """V (c + 1/2)."""
+        return self.v * (self.c + 0.5)
+
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """The logarithm of |phi|, and the roundings of it and of the mean."""
+        level = -0.5 * self.v * t * t
+        return level.astype(np.complex128), 6 * UNIT * np.abs(level) + 5 * UNIT * self.mean * t
+
+    def tail(self, t: float) -> float:
+        """-V t^2 / 2, rounded up."""
+        return -0.5 * self.v * t * t * (1 - 8 * UNIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreePoint:
+    """Losses e, 0, -e with probabilities p, r, p e^-e: pure privacy (r = 0), randomised response.
+
+    Arrays over different mechanisms; counts: copies of each. p + r + p e^-e = 1.
+    """
+
+    epsilon: Floats
+    top: Floats
+    counts: Floats
+    slack: float = 0.0
+
+    @property
+    def limit(self) -> float:
+        """Where c e reaches 600."""
+        return 600.0 / float(self.epsilon.max(initial=1e-8))
+
+    def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, K' and K'' at abscissas cs."""
+        e = self.epsilon
+        y = np.multiply.outer(cs, e)
+        high, low = self.top * np.exp(y), self.top * np.exp(-e - y)
+        above = self.top * np.expm1(y) + self.top * np.exp(-e) * np.expm1(-y)
+        m = 1 + above
+        first = e * (high - low) / m
+        second = e * e * (high + low) / m - first * first
+        counts = self.counts
+        return np.log1p(above) @ counts, first @ counts, np.maximum(second @ counts, 1e-300)
+
+    def outside(self, cs: Floats, k: Floats) -> Floats:
+        """Nothing is cut off."""
+        return np.zeros_like(cs + k)
+
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
+
+    def _above(self, c: float) -> tuple[Floats, Floats]:
+        """M(c) - 1 of each mechanism by terms of one sign, and its relative error."""
+        e = self.epsilon
+        down = self.top * np.exp(-e)
+        above = self.top * excess(c * e) + down * excess(-c * e)
+        above = above + c * e * self.top * -np.expm1(-e)
+        return above, UNIT * (100 + 8 * c * e)
+
+    def log_m_upper(self, c: float) -> float:
+        """K(c), rounded up."""
+        if not 0 < c <= self.limit:
+            return math.inf
+        above, slip = self._above(c)
+        return math.fsum(self.counts * np.log1p(above * (1 + slip))) * (1 + 20 * UNIT)
+
+    def tilt(self, c: float, *, last: float, most: int) -> ThreePointTilt | None:  # noqa: ARG002
+        """The part at c; None beyond `limit`, or for more than eight times `most` laws."""
+        if not 0 < c <= self.limit or self.epsilon.size > 8 * most:
+            return None
+        above, slip = self._above(c)
+        each = np.log1p(above)
+        log_m = math.fsum(self.counts * each)
+        return ThreePointTilt(
+            law=self,
+            log_m=log_m,
+            log_m_error=math.fsum(self.counts * above / (1 + above) * slip) + 12 * UNIT * log_m,
+            high=self.top * np.exp(c * self.epsilon) / (1 + above),
+            low=self.top * np.exp(-self.epsilon * (1 + c)) / (1 + above),
+            slip=slip,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreePointTilt:
+    """ThreePoint at an abscissa: the tilted probabilities of the losses e and -e."""
+
+    law: ThreePoint
+    log_m: float
+    log_m_error: float
+    high: Floats
+    low: Floats
+    slip: Floats
+    mean: float = 0.0
+    slack: float = 0.0
+
+    def nodes(self, t: Floats) -> tuple[Complexes, Floats]:
+        """The logarithm of phi(t), mechanism by mechanism."""
+        total = np.zeros(t.size, dtype=np.complex128)
+        error = np.zeros(t.size)
+        for j in range(self.law.epsilon.size):
+            high, low, e = float(self.high[j]), float(self.low[j]), float(self.law.epsilon[j])
+            angle = t * e
+            half = np.sin(0.5 * angle)
+            real = -2 * (high + low) * half * half
+            imaginary = (high - low) * np.sin(angle)
+            size = np.minimum(angle, 2.0) * (high + low)
+            slip = 2 * float(self.slip[j]) * size + 8 * UNIT * angle * (high + low)
+            log, wrong = logarithm(real, imaginary, slip, int(self.law.counts[j]))
+            total += log
+            error += wrong
+        return total, error + 2 * UNIT * self.law.epsilon.size * np.abs(total)
+
+    def tail(self, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiniteLaw:
+    """`count` copies of a pair of laws on finitely many points.
+
+    lost: a bound on what the atoms leave out of both laws, and of their relative error.
+    """
+
+    atoms: Atoms
+    remove: bool
+    count: int
+    lost: float = 0.0
+
+    @property
+    def slack(self) -> float:
+        """What was cut off, all copies together."""
+        return self.count * self.lost
+
+    def power(self, c: float) -> float:
+        """The power a of f in M(c) = E_Q f^a."""
+        return c + 1 if self.remove else -c
+
+    @property
+    def limit(self) -> float:
+        """Where c |ln f| reaches 500."""
+        return 500.0 / max(float(np.abs(self.atoms.log_ratio).max()), 1e-8) - 1
+
+    def cumulants(self, cs: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, K' and K'' at abscissas cs."""
+        powers = cs + 1 if self.remove else -cs
+        loss = self.atoms.log_ratio * (1.0 if self.remove else -1.0)
+        mass = np.exp(self.atoms.log_mass)
+        y = np.multiply.outer(powers, self.atoms.log_ratio)
+        plain = np.multiply.outer(powers, np.expm1(self.atoms.log_ratio))
+        weight = mass * np.exp(np.minimum(y, 700.0))
+        above = (mass * (np.expm1(np.minimum(y, 700.0)) - plain)).sum(axis=1)
+        total = weight.sum(axis=1)
+        first = weight @ loss / total
+        second = weight @ (loss * loss) / total - first * first
+        count = self.count
+        big = np.log1p(np.maximum(above, 0.0))
+        return count * big, count * first, count * np.maximum(second, 1e-300)
+
+    def outside(self, cs: Floats, k: Floats) -> Floats:
+        """Nothing is cut off."""
+        return np.zeros_like(cs + k)
+
+    def planned_tail(self, c: float, t: float) -> float:  # noqa: ARG002 - no decay is claimed
+        """No decay is claimed."""
+        return 0.0
+
+    def log_m_upper(self, c: float) -> float:
+        """K(c), rounded up."""
+        at = self.tilt(c, last=0.0, most=self.atoms.log_mass.size)
+        return math.inf if at is None else at.log_m + at.log_m_error
+
+    def tilt(self, c: float, *, last: float, most: int) -> AtomTilt | None:  # noqa: ARG002
+        """The part at c; None beyond `limit`, or for many more than `most` atoms."""
+        if not 0 < c <= self.limit or self.atoms.log_mass.size > 8 * most + _FEW:
+            return None
+        power = self.power(c)
+        return tilt(
+            self.atoms,
+            power=power,
+            sign=1.0 if self.remove else -1.0,
+            count=self.count,
+            quadrature=Quadrature(relative=self.lost, excess=2 * (1 + abs(power)) * self.lost),
+        )
+
+
+def atoms_of(factors: Iterable[Factor]) -> int | None:
+    """How many atoms the parts have together; None where one is no closed law of atoms."""
+    found = 1
+    for factor in factors:
+        match factor:
+            case FiniteLaw(atoms=atoms):
+                found += atoms.log_mass.size
+            case ThreePoint(epsilon=epsilon):
+                found += 3 * epsilon.size
+            case GaussianSum() | Constant():
+                pass
+            case _:
+                return None
+    return found

@@ -1,0 +1,382 @@
+"""delta and epsilon of a composition, certified from both sides by contour quadrature."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from unacorda import checks
+from unacorda.accounting.contour.factor import Factor
+from unacorda.accounting.contour.infinite import with_infinite, without_infinite
+from unacorda.accounting.contour.invert import invert
+from unacorda.accounting.contour.jump_search import (
+    MOST_WORK,
+    NARROW,
+    PLACES,
+    are_many,
+    epsilon_by_jumps,
+    is_narrow,
+)
+from unacorda.accounting.contour.jump_sum import rough_log_delta, sum_of_terms
+from unacorda.accounting.contour.jumps import leading, split
+from unacorda.accounting.contour.parts import (
+    SYMMETRIC,
+    Direction,
+    attained,
+    flatten,
+    parts_of,
+)
+from unacorda.accounting.contour.patient import epsilon_by_many_nodes
+from unacorda.accounting.contour.plan import (
+    Curve,
+    chernoff_epsilon,
+    log_kappa,
+    plan_at,
+    saddle_for_delta,
+    saddle_for_epsilon,
+    whole_curve,
+)
+from unacorda.accounting.contour.quadrature import Sides, chernoff_delta, chernoff_upper, within_cap
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.enclosure import context, float_down, mpf
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import Event
+from unacorda.privacy.neighbors import AddRemove, Neighbors
+
+__all__ = ["Directions", "delta_interval", "delta_of", "epsilon_interval", "epsilon_of"]
+
+Directions: TypeAlias = Literal["both"] | Direction
+"""both: the worse of the two."""
+
+_PASSES = 4
+_ENOUGH = 1e-8  # jumps are not split off for less
+_NEARLY = 1e-7
+_SMALLEST = 1e-300
+_NONE = -750.0  # ln of a delta that no float tells from 0
+_SMALLER = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
+_TINY = 1e-60
+"""More than the relative error of the probability of infinite losses."""
+
+
+def epsilon_interval(
+    composition: Iterable[tuple[Event, int]],
+    *,
+    delta: Number,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
+) -> Interval:
+    """An interval that holds the least epsilon at which the composition is (epsilon, delta)-DP.
+
+    composition: events with their numbers of copies; delta: strictly between 0 and 1; directions:
+    one, or the worse of both; neighbors: the relation. Where the certificate cannot be met the
+    interval is wide, at worst [0, inf]; it is never wrong; where laws dominate that no pair of
+    tables has, it starts at 0. Raises UnsupportedEvent for events
+    whose loss has no dominating law here, InvalidParameter for a delta outside (0, 1).
+
+    Bound       both sides, rounded outward.
+    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> steps = [(Gaussian(noise_multiplier=1.0).poisson_sampled(rate=0.01), 1000)]
+    >>> found = epsilon_interval(steps, delta=1e-5)
+    >>> round(found.lower, 7), round(found.upper, 7)
+    (1.8282367, 1.8282367)
+    """
+    target = checks.exact("delta", delta)
+    if not 0 < target < 1:
+        raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
+    events = flatten(composition, neighbors=neighbors)
+    return epsilon_of(events, target, directions=directions, neighbors=neighbors)
+
+
+def delta_interval(
+    composition: Iterable[tuple[Event, int]],
+    *,
+    epsilon: Number,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
+) -> Interval:
+    """An interval that holds the least delta at which the composition is (epsilon, delta)-DP.
+
+    epsilon: 0 or above; otherwise as `epsilon_interval`.
+
+    Bound       both sides, rounded outward; widths are relative to delta down to 1e-300.
+    Source      docs/proofs/contour.md, Theorems 1 to 7 and 10.
+
+    >>> from unacorda.privacy.events import Gaussian
+    >>> found = delta_interval([(Gaussian(noise_multiplier=1.0), 1)], epsilon=1.0)
+    >>> round(found.lower, 10), round(found.upper, 10)
+    (0.1269367375, 0.1269367375)
+    """
+    number = checks.exact("epsilon", epsilon)
+    if not 0 <= number < 2**1000:
+        raise InvalidParameter("epsilon", epsilon, expected="a number, 0 or above")
+    events = flatten(composition, neighbors=neighbors)
+    return delta_of(events, number, directions=directions, neighbors=neighbors)
+
+
+def epsilon_of(
+    events: Sequence[tuple[Event, int]],
+    target: Fraction,
+    *,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
+) -> Interval:
+    """`epsilon_interval` of events as `flatten` gives them, at a delta between 0 and 1.
+
+    Bound       both sides, rounded outward.
+    Source      as epsilon_interval.
+    """
+    low, high = 0.0, 0.0
+    for direction in _directions(directions, events):
+        found = _epsilon(events, target, direction=direction, known=low, neighbors=neighbors)
+        low, high = max(low, found.lower), max(high, found.upper)
+    return Interval(low if attained(events) else 0.0, high)
+
+
+def delta_of(
+    events: Sequence[tuple[Event, int]],
+    epsilon: Fraction,
+    *,
+    directions: Directions = "both",
+    neighbors: Neighbors = AddRemove,
+) -> Interval:
+    """`delta_interval` of events as `flatten` gives them, at an epsilon from 0, below 2^1000.
+
+    Bound       both sides, rounded outward.
+    Source      as delta_interval.
+    """
+    low, high = 0.0, 0.0
+    for direction in _directions(directions, events):
+        found = _delta(events, epsilon, direction=direction, known=low, neighbors=neighbors)
+        low, high = max(low, found.lower), max(high, found.upper)
+    return Interval(low if attained(events) else 0.0, high)
+
+
+def _directions(
+    directions: Directions, events: Sequence[tuple[Event, int]]
+) -> tuple[Direction, ...]:
+    """The directions in question; one where both have the same law of the loss."""
+    match directions:
+        case "both":
+            alike = all(isinstance(event, SYMMETRIC) for event, _ in events)
+            return ("remove",) if alike else ("remove", "add")
+        case "remove" | "add":
+            return (directions,)
+        case _:
+            raise InvalidParameter("directions", directions, expected="both, remove or add")
+
+
+def _epsilon(
+    events: Sequence[tuple[Event, int]],
+    target: Fraction,
+    *,
+    direction: Direction,
+    known: float,
+    neighbors: Neighbors,
+) -> Interval:
+    parts = parts_of(events, direction=direction, log_delta=_log(target), neighbors=neighbors)
+    if parts is None:
+        return Interval(0.0, math.inf)
+    left = without_infinite(parts.infinite, target)
+    if left < -_TINY * parts.infinite:
+        return Interval(math.inf, math.inf)
+    if left <= 0:
+        return Interval(0.0, math.inf)
+    if not parts.factors:
+        return Interval(0.0, 0.0)
+    goal = float_down(left)
+    if goal < 0.999 * _SMALLEST:  # a delta of 1e-300 is one still, rounded down
+        return Interval(0.0, math.inf)
+    log_delta = math.log(goal)
+    factors = parts.factors
+    whole = whole_curve(factors)
+    low, high = 0.0, math.inf
+    for share in _SMALLER:  # far out what is known of a law may not be certified
+        other = share * chernoff_epsilon(whole, log_delta)[0]
+        high = chernoff_upper(factors, other, log_delta=math.log(goal) - 1e-13)
+        if high < math.inf:
+            break
+    if high <= known:
+        return Interval(0.0, high)
+    c, near = saddle_for_delta(whole, log_delta)
+    refused, tailed = 0, False
+    for attempt in range(_PASSES):
+        near = max(near, 0.0)
+        plan = plan_at(factors, whole, c=c, epsilon=near, log_delta=log_delta)
+        made = None if plan is None else within_cap(factors, plan, log_unit=log_delta)
+        if made is None:
+            refused += 1
+            if refused == 2:
+                break
+            c *= 0.5
+            continue
+        found = invert(made, near, slope=made.plan.c)
+        tailed = found.tailed
+        before = high - low
+        low, high = max(low, found.lower), min(high, found.upper)
+        if is_narrow(low, high) or not math.isfinite(found.near):
+            break
+        if attempt == 0 and high - low > _NEARLY * high and leading(factors, log_delta):
+            near = found.near
+            break
+        still = abs(found.near - near) <= (0.05 if found.tailed else 1e-3) * near
+        if still or (found.upper < math.inf and high - low > 0.7 * before):
+            break
+        near = found.near
+        c, _ = saddle_for_epsilon(whole, near)
+    if high == math.inf or high - low > max(_ENOUGH * high, 1e-12):
+        split_off = epsilon_by_jumps(factors, log_delta, known=Interval(low, high))
+        low, high = max(low, split_off.lower), min(high, split_off.upper)
+    if tailed and low < high < math.inf and high - low > max(_NEARLY * high, 1e-12):
+        again = epsilon_by_many_nodes(
+            factors, whole, Interval(low, high), near=near, log_delta=log_delta
+        )
+        low, high = max(low, again.lower), min(high, again.upper)
+    return Interval(low, max(high, low))
+
+
+def _delta(
+    events: Sequence[tuple[Event, int]],
+    exact: Fraction,
+    *,
+    direction: Direction,
+    known: float,
+    neighbors: Neighbors,
+) -> Interval:
+    """Of one direction; of what is at most `known` no more is told."""
+    epsilon = float(exact)
+    below, above = _around(exact)
+    log_delta = math.log(known) if known > _SMALLEST else -46.0
+    best = Interval(0.0, 1.0)
+    infinite: Any = context().mpf(0)
+    for attempt in range(_PASSES):
+        parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
+        if parts is None:
+            break
+        factors, infinite = parts.factors, parts.infinite
+        if not factors:
+            best = Interval(0.0, 0.0)
+            break
+        whole = whole_curve(factors)
+        c, guess = saddle_for_epsilon(whole, epsilon)
+        guess = min(max(guess, math.log(_SMALLEST)), 0.0)
+        if attempt == 0 and guess < log_delta - 1.0:
+            log_delta = guess
+            continue
+        log_delta = guess if attempt < 2 else log_delta
+        levels = whole.k + log_kappa(whole.c) - whole.c * epsilon
+        # no farther out than it takes to tell that delta is none
+        other = float(whole.c[int(np.argmax(levels <= max(float(levels.min()), _NONE)))])
+        least = 1.0
+        for share in _SMALLER:
+            least = min(least, chernoff_delta(factors, share * other, epsilon=below))
+            if least < 1.0 or guess > -1.0:
+                break
+        faint = with_infinite(infinite, Interval(0.0, least))
+        if faint.upper <= known:
+            return faint
+        found, near, tailed = _at_epsilon(factors, whole, c, (below, above), log_delta)
+        high = min(best.upper, found.upper, least)
+        best = Interval(max(best.lower, found.lower), high)
+        if best.upper - best.lower <= NARROW * best.upper or not near > 0:
+            break
+        if tailed and abs(math.log(near) - log_delta) < 1.0:
+            break
+        log_delta = min(max(math.log(near), math.log(_SMALLEST)), 0.0)
+    if parts is not None and parts.factors and best.upper - best.lower > NARROW * best.upper:
+        found = _delta_by_jumps(
+            events,
+            (below, above),
+            direction=direction,
+            log_delta=log_delta,
+            neighbors=neighbors,
+        )
+        best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
+    return with_infinite(infinite, best)
+
+
+def _delta_by_jumps(
+    events: Sequence[tuple[Event, int]],
+    place: tuple[float, float],
+    *,
+    direction: Direction,
+    log_delta: float,
+    neighbors: Neighbors,
+) -> Interval:
+    """Bounds of delta of the finite losses by splitting off jumps; [0, 1] if nothing is split."""
+    best, work = Interval(0.0, 1.0), MOST_WORK
+    for places in (PLACES[0], *PLACES):
+        parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
+        if parts is None:
+            break
+        if best.upper == 1.0:  # nothing is known yet
+            level = rough_log_delta(parts.factors, log_delta=log_delta)
+            if level is None:
+                break
+            log_delta = min(max(level(place[0]), math.log(_SMALLEST)), 0.0)
+            parts = parts_of(events, direction=direction, log_delta=log_delta, neighbors=neighbors)
+            if parts is None:
+                break
+        aims = [part * min(log_delta, -3.0) for part in places]
+        pieces = split(parts.factors, log_delta=log_delta, aims=aims)
+        if pieces is None:  # more places make smaller pieces
+            continue
+        work = MOST_WORK if are_many(parts.factors) else work
+        made, work = sum_of_terms(pieces, epsilon=place[0], log_unit=log_delta, work=work)
+        sides = made.at(place[0])
+        found = _told(sides, made.at(place[1]), log_delta)
+        best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
+        if best.upper - best.lower <= NARROW * best.upper or not sides.near > 0:
+            break
+        if work <= 0 and not are_many(parts.factors):
+            break
+        log_delta = min(max(log_delta + math.log(sides.near), math.log(_SMALLEST)), 0.0)
+    return best
+
+
+def _at_epsilon(
+    factors: Sequence[Factor],
+    whole: Curve,
+    c: float,
+    place: tuple[float, float],
+    log_delta: float,
+) -> tuple[Interval, float, bool]:
+    """The bounds at an epsilon between two floats, the value believed near, and Search.tailed."""
+    below, above = place
+    plan = plan_at(factors, whole, c=c, epsilon=below, log_delta=log_delta)
+    made = None if plan is None else within_cap(factors, plan, log_unit=log_delta)
+    if made is None:
+        return Interval(0.0, 1.0), 0.0, False
+    sides = made.at(below)
+    tailed = sides.tail > 0.7 * (sides.upper - sides.lower)
+    near = sides.near * math.exp(log_delta)
+    other = sides if above == below else made.at(above)
+    return _told(sides, other, log_delta), near if near > 0 else 0.0, tailed
+
+
+def _told(below: Sides, above: Sides, log_delta: float) -> Interval:
+    """Delta at an epsilon between two floats, from both sides there in the unit e^log_delta."""
+    unit = math.exp(log_delta)
+    pad = 1e-15 * (1 + abs(log_delta))
+    upper = min(1.0, below.upper * unit * (1 + pad) + 5e-324)
+    return Interval(min(max(0.0, above.lower * unit * (1 - pad)), upper), upper)
+
+
+def _around(value: Fraction) -> tuple[float, float]:
+    """The nearest floats not above and not below a non-negative number."""
+    near = float(value)
+    below = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    above = near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    return below, above
+
+
+def _log(value: Fraction) -> float:
+    return float(context().log(mpf(value)))

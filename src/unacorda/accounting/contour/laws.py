@@ -1,0 +1,337 @@
+"""Which law of the loss dominates an event: finite laws, laws between two edges, Gaussian ones.
+
+All laws here are symmetric: the loss ln(P/Q) under P has the law of ln(Q/P) under Q, so that
+Q(loss = l) = e^-l P(loss = l). Both directions of an event have the same law.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from unacorda.checks import exact
+from unacorda.privacy.conversions.group import approx_dp_of_group
+from unacorda.privacy.enclosure import context, mpf
+from unacorda.privacy.events import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Staircase,
+    TruncatedLaplace,
+)
+
+__all__ = [
+    "Edged",
+    "Finite",
+    "Law",
+    "Normal",
+    "TooExtreme",
+    "law_of",
+    "three_points",
+    "three_points_exact",
+]
+
+_MOST_LOSSES = 4000
+_MOST_PRODUCTS = 40_000
+
+
+class TooExtreme(Exception):
+    """The law is known, but takes too many atoms or numbers beyond floats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finite:
+    """Finitely many losses, each with its mass under P given that the loss is finite.
+
+    infinite: the mass of infinite loss under P (and of -infinite loss under Q); lost: a bound on
+    the mass under P or Q that the losses named leave out, beside `infinite`. The masses are
+    relative to 2^-200.
+    """
+
+    masses: Mapping[Fraction, Any]
+    infinite: Any
+    lost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edged:
+    """Losses in [-edge, edge]: atoms at both edges, and between them a density like e^(z/2).
+
+    Under Q, given that the loss is finite: mass `atom` at -edge and e^-edge `atom` at edge, and
+    the density inner/2 e^(-(z + edge)/2); atom (1 + e^-edge) + inner (1 - e^-edge) = 1.
+    """
+
+    edge: Fraction
+    atom: Any
+    inner: Any
+    infinite: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normal:
+    """N(mu, 1) against N(0, 1): the loss is N(mu^2 / 2, mu^2) under P; square is mu^2."""
+
+    square: Fraction
+
+
+Law: TypeAlias = Finite | Edged | Normal
+
+
+def three_points(event: Event) -> tuple[Fraction, float] | None:
+    """(epsilon, P(loss = epsilon)) of a law on epsilon, 0 and -epsilon that dominates the event.
+
+    Bound       exact for the worst pair, rounded to the nearest float.
+    Source      Kairouz, Oh and Viswanath 2015, Theorem 3.3, for what is only known to be private;
+                docs/proofs/contour.md, section 11.
+    """
+    match event:
+        case Pure(epsilon=number) | Approximate(epsilon=number):
+            epsilon = exact("epsilon", number)
+            return epsilon, 1 / (1 + _falling(epsilon))
+        case RandomizedResponse(epsilon=number, categories=categories):
+            epsilon = exact("epsilon", number)
+            return epsilon, 1 / (1 + (categories - 1) * _falling(epsilon))
+        case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if (
+            1 <= exact("sensitivity", sensitivity) < 2
+        ):
+            epsilon = 1 / exact("scale", scale)
+            return epsilon, 1 / (1 + _falling(epsilon))
+        case Staircase(epsilon=number, split=split):
+            epsilon = exact("epsilon", number)
+            return epsilon, float(_staircase_top(epsilon, exact("split", split)))
+        case _:
+            return None
+
+
+def three_points_exact(event: Staircase) -> tuple[Fraction, Any]:
+    """(epsilon, P(loss = epsilon)) of staircase noise, in the working precision.
+
+    Bound       within 2^-200.
+    Source      docs/proofs/contour.md, section 11.
+    """
+    epsilon = exact("epsilon", event.epsilon)
+    return epsilon, _staircase_top(epsilon, exact("split", event.split))
+
+
+def _falling(epsilon: Fraction) -> float:
+    return math.exp(-float(epsilon)) if epsilon < 10**4 else 0.0
+
+
+def _staircase_top(epsilon: Fraction, split: Fraction) -> Any:
+    """P(loss = epsilon) = 1/2 + m (1 - b) / (2 (g + b (1 - g))), m = min(g, 1 - g), b = e^-eps."""
+    mp = context()
+    b, g = mp.exp(-mpf(epsilon)), mpf(split)
+    least = mpf(min(split, 1 - split))
+    return (1 - least * mp.expm1(-mpf(epsilon)) / (g + b * (1 - g))) / 2
+
+
+@functools.lru_cache(maxsize=512)
+def law_of(event: Event, *, reach: int, replaced: int = 0) -> Law | None:
+    """The law of an event that is no sample; None where none is known here.
+
+    reach: how many sigma of a discrete Gaussian are kept on either side; replaced: 0 where one
+    unit is added or removed, else how many units are replaced at once: each moves twice as far.
+    Raises TooExtreme.
+
+    Bound       exact, for the worst pair of the event; upper for Exponential, where all pairs
+                count together, and for Approximate and RandomizedResponse with several replaced.
+    Source      docs/proofs/contour.md, section 11.
+    """
+    mp = context()
+    times = max(2 * replaced, 1)
+    match event:
+        case Gaussian(noise_multiplier=m):
+            return Normal(square=(times / exact("noise_multiplier", m)) ** 2)
+        case Laplace(noise_multiplier=m):
+            half = mp.mpf(1) / 2
+            edge = times / exact("noise_multiplier", m)
+            return Edged(edge=edge, atom=half, inner=half, infinite=mp.mpf(0))
+        case TruncatedLaplace(noise_multiplier=m, bound=bound):
+            return _truncated(times / exact("noise_multiplier", m), exact("bound", bound) / times)
+        case Exponential(epsilon=number):
+            edge = exact("epsilon", number) * times
+            if edge == 0:
+                return _nothing()
+            inner = -1 / mp.expm1(-mpf(edge))
+            return Edged(edge=edge, atom=mp.mpf(0), inner=inner, infinite=mp.mpf(0))
+        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
+            shift = math.floor(exact("sensitivity", sensitivity) * times)
+            return _discrete_laplace(1 / exact("scale", scale), shift)
+        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
+            square = (exact("sensitivity", sensitivity) * times) ** 2
+            if square < 1:
+                return _nothing()
+            return _discrete_gaussian(exact("sigma", sigma), reach) if square < 2 else None
+        case Staircase(epsilon=epsilon, split=split):
+            return _staircase(exact("epsilon", epsilon), exact("split", split), times)
+        case Pure(epsilon=epsilon):
+            return _points(exact("epsilon", epsilon) * times, 2)
+        case RandomizedResponse(epsilon=epsilon, categories=categories):
+            own = exact("epsilon", epsilon)
+            return _points(own, categories) if replaced < 2 else _points(own * replaced, 2)
+        case Approximate(epsilon=epsilon, delta=delta):
+            own, mass = exact("epsilon", epsilon) * times, exact("delta", delta)
+            if times > 1 and mass:
+                mass = Fraction(approx_dp_of_group(own / times, delta=mass, size=times)[1])
+            return replace(_points(own, 2), infinite=mpf(mass))
+        case Repeated(event=one, count=count):
+            return _power(law_of(one, reach=reach, replaced=replaced), count)
+        case Composed(parts=parts):
+            found = (law_of(part, reach=reach, replaced=replaced) for part in parts)
+            return functools.reduce(_both, found)
+        case _:
+            return None
+
+
+def _nothing() -> Finite:
+    return Finite(masses={Fraction(0): context().mpf(1)}, infinite=context().mpf(0))
+
+
+def _points(epsilon: Fraction, categories: int) -> Finite:
+    """Losses epsilon, -epsilon and, of more than two categories, 0."""
+    mp = context()
+    if epsilon == 0:
+        return _nothing()
+    low = mp.exp(-mpf(epsilon))
+    top = 1 / (1 + (categories - 1) * low)
+    masses = {epsilon: top, -epsilon: top * low}
+    if categories > 2:
+        masses[Fraction(0)] = (categories - 2) * low * top
+    return Finite(masses=masses, infinite=mp.mpf(0))
+
+
+def _staircase(epsilon: Fraction, split: Fraction, shift: int) -> Finite:
+    """Staircase noise under a whole shift: a finite law on multiples of epsilon.
+
+    The density of x >= 0 is a b^level, where level(x) steps up at split, split + 1, ...
+    """
+    mp = context()
+    b, g = mp.exp(-mpf(epsilon)), mpf(split)
+    height = -mp.expm1(-mpf(epsilon)) / (2 * (g + b * (1 - g)))
+    cuts = {Fraction(0), Fraction(shift)}
+    for step in range(shift):
+        cuts |= {split + step, shift - split - step}
+    places = sorted(cut for cut in cuts if 0 <= cut <= shift)
+    masses = {shift * epsilon: mp.mpf(1) / 2, -shift * epsilon: b**shift / 2}
+    for left, right in itertools.pairwise(places):
+        middle = (left + right) / 2
+        first, second = (
+            0 if x < split else math.floor(x - split) + 1 for x in (shift - middle, middle)
+        )
+        loss = (second - first) * epsilon
+        masses[loss] = masses.get(loss, 0) + height * b**first * mpf(right - left)
+    return Finite(masses=masses, infinite=mp.mpf(0))
+
+
+def _truncated(rate: Fraction, bound: Fraction) -> Edged:
+    """Laplace noise of scale 1 / rate cut to [-bound, bound], under a shift by 1."""
+    mp, u, a = context(), mpf(rate), mpf(bound)
+    whole = -2 * mp.expm1(-u * a)  # twice the mass of Laplace noise in [-bound, bound]
+    beyond = max(bound - 1, Fraction(0))
+    if bound >= 1:
+        infinite = (mp.exp(-u * mpf(beyond)) - mp.exp(-u * a)) / whole
+        atom = -mp.expm1(-u * mpf(beyond)) / whole / (1 - infinite)
+        edge = rate
+    else:
+        infinite = 1 - (mp.exp(-u * mpf(1 - bound)) - mp.exp(-u * a)) / whole
+        atom = mp.mpf(0)
+        edge = rate * (2 * bound - 1)
+    if edge <= 0:
+        return Edged(edge=Fraction(0), atom=atom, inner=mp.mpf(1), infinite=mp.mpf(1))
+    inner = (1 - atom * (1 + mp.exp(-mpf(edge)))) / -mp.expm1(-mpf(edge))
+    return Edged(edge=edge, atom=atom, inner=inner, infinite=infinite)
+
+
+def _discrete_laplace(rate: Fraction, shift: int) -> Finite:
+    """Losses (shift - 2 x) rate for 0 <= x <= shift, P(x) like e^(-rate |x|) with both tails."""
+    if shift == 0:
+        return _nothing()
+    if shift > _MOST_LOSSES:
+        raise TooExtreme
+    mp = context()
+    ratio = mp.exp(-mpf(rate))
+    below = 1 / (1 + ratio)
+    masses = {}
+    for x in range(shift + 1):
+        share = below if x in (0, shift) else below * (1 - ratio)
+        masses[(shift - 2 * x) * rate] = share * ratio**x
+    return Finite(masses=masses, infinite=mp.mpf(0))
+
+
+def _discrete_gaussian(sigma: Fraction, reach: int) -> Finite:
+    """A shift by 1 of integers k, losses (2 k - 1) / (2 sigma^2), for 1 - n <= k <= n."""
+    last = math.ceil(sigma * reach) + 1
+    if 2 * last > _MOST_LOSSES:
+        raise TooExtreme
+    mp, double = context(), 2 * sigma * sigma
+    weights = [mp.exp(-mpf(Fraction(k * k) / double)) for k in range(last)]
+    # beyond k = last the terms fall by at least e^(-(2 last + 1) / (2 sigma^2))
+    next_one = mp.exp(-mpf(Fraction(last * last) / double))
+    rest = next_one / -mp.expm1(-mpf(Fraction(2 * last + 1) / double))
+    total = 2 * mp.fsum(weights) - weights[0]
+    # with the rest counted, the sum is known within 2 rest: by so much all masses may be too large
+    shares = [weight / (total + rest) for weight in weights]
+    masses = {(2 * k - 1) / double: shares[abs(k - 1)] for k in range(2 - last, last + 1)}
+    masses[-max(masses)] = next_one / (total + rest)
+    lost = float((4 * rest + 2 * next_one) / total) * (1 + 1e-9)
+    return Finite(masses=masses, infinite=mp.mpf(0), lost=lost)
+
+
+def _both(first: Law | None, second: Law | None) -> Law | None:
+    """Two laws on the same sample: finite ones multiply out, Gaussian ones add."""
+    match first, second:
+        case Normal(square=left), Normal(square=right):
+            return Normal(square=left + right)
+        case Finite(), Finite():
+            if len(first.masses) * len(second.masses) > _MOST_PRODUCTS:
+                raise TooExtreme
+            masses: dict[Fraction, Any] = {}
+            for left, share in first.masses.items():
+                for right, part in second.masses.items():
+                    masses[left + right] = masses.get(left + right, 0) + share * part
+            if len(masses) > _MOST_LOSSES:
+                raise TooExtreme
+            infinite = first.infinite + second.infinite - first.infinite * second.infinite
+            return Finite(masses=masses, infinite=infinite, lost=first.lost + second.lost)
+        case _:
+            return None
+
+
+def _power(law: Law | None, count: int) -> Law | None:
+    match law:
+        case Normal(square=square):
+            return Normal(square=square * count)
+        case Finite():
+            if count > _MOST_LOSSES:
+                raise TooExtreme
+            return _repeated(law, count)
+        case _:
+            return None
+
+
+def _repeated(law: Law, count: int) -> Law | None:
+    """The law `count` times over, by squaring."""
+    total: Law | None = None
+    square: Law | None = law
+    while count:
+        if count % 2:
+            total = square if total is None else _both(total, square)
+        count //= 2
+        if count:
+            square = _both(square, square)
+    return total

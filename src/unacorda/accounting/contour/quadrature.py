@@ -1,0 +1,297 @@
+"""One quadrature: the sum over nodes and both certified sides of delta at any epsilon."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unacorda.accounting.contour.closed import Constant
+from unacorda.accounting.contour.factor import Factor, Tilt
+from unacorda.accounting.contour.laplace import LaplaceTilt
+from unacorda.accounting.contour.plan import Plan, log_kappa
+from unacorda.accounting.contour.series import UNIT, Floats
+from unacorda.accounting.contour.strip import SampledGaussianTilt
+
+__all__ = [
+    "MOST_WORK",
+    "Sides",
+    "Sum",
+    "chernoff_delta",
+    "chernoff_upper",
+    "quadrature",
+    "within_cap",
+]
+
+MOST_WORK = 1_000_000
+_TAIL_GOAL = 2e-10  # of the nodes' sum: a smaller tail is not worth more work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """delta at one epsilon in the unit of its Sum: a near value and certified bounds.
+
+    tail: how much of the width the nodes left out account for.
+    """
+
+    near: float
+    lower: float
+    upper: float
+    tail: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """The nodes at abscissa c, with every error bound; delta is told in the unit e^log_unit.
+
+    tail: ln sup of |phi| beyond the nodes; log_alias: a certified K at the abscissa `plan.alias`;
+    log_null: ln of a bound of E e^-L; work: nodes times atoms, of all parts.
+    """
+
+    plan: Plan
+    log_unit: float
+    k: float
+    k_error: float
+    mean: float
+    mean_size: float
+    t: Floats
+    real: Floats
+    imaginary: Floats
+    phase: Floats
+    size: Floats
+    error: float
+    tail: float
+    slack: float
+    log_alias: float
+    log_null: float = 0.0
+    work: int = 0
+
+    def at(self, epsilon: float) -> Sides:
+        """Both sides of delta(epsilon); epsilon, a float, counts as exact.
+
+        Source      docs/proofs/contour.md, Theorem 1.
+        """
+        plan, u = self.plan, UNIT
+        turn = self.t * (self.mean - epsilon) + self.phase
+        terms = self.real * np.cos(turn) - self.imaginary * np.sin(turn)
+        total = math.fsum(terms)
+        wide = abs(self.mean) + self.mean_size + abs(epsilon)
+        slip = self.error + u * float(
+            self.size @ (8.0 + 6.0 * np.abs(turn) + 6.0 * np.abs(self.phase) + 4.0 * wide * self.t)
+        )
+        log_scale = self.k - plan.c * epsilon - self.log_unit
+        if log_scale > 690.0:
+            return Sides(near=math.nan, lower=0.0, upper=math.inf)
+        scale = math.exp(log_scale) / math.pi
+        loose = math.expm1(
+            min(
+                self.k_error
+                + 6 * u * (2 + abs(self.k) + plan.c * abs(epsilon) + abs(self.log_unit)),
+                600.0,
+            )
+        )
+        near = scale * plan.h * total
+        high = scale * plan.h * (total + slip)
+        low = scale * plan.h * (total - slip)
+        high *= 1 + math.copysign(loose, high)
+        low *= 1 - math.copysign(min(loose, 1.0), low)
+        beyond = math.exp(min(self.tail, 0.0)) * math.atan2(plan.c, self.t[-1]) / plan.c
+        beyond *= scale * (1 + loose) * (1 + 1e-12)
+        left, kept = self._left(epsilon)
+        right = self._right(epsilon)
+        slack = self.slack * math.exp(min(-self.log_unit, 700.0)) * (1 + 1e-9)
+        near -= left
+        upper = high + beyond - kept + slack
+        lower = low - beyond - left - right
+        pad = 4 * u * (abs(high) + abs(low) + left + kept)
+        return Sides(near=near, lower=max(lower - pad, 0.0), upper=upper + pad, tail=2 * beyond)
+
+    def over(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Both sides of delta at many epsilons at once, as `at` tells them: (lower, upper).
+
+        Source      docs/proofs/contour.md, Theorem 1.
+        """
+        plan, u = self.plan, UNIT
+        turn = np.multiply.outer(self.mean - epsilons, self.t) + self.phase
+        total = np.cos(turn) @ self.real - np.sin(turn) @ self.imaginary
+        wide = abs(self.mean) + self.mean_size + np.abs(epsilons)
+        fixed = float(self.size @ (8.0 + 6.0 * np.abs(self.phase)))
+        steep = float(self.size @ self.t)
+        slip = 6.0 * np.abs(turn) @ self.size + 4.0 * wide * steep + fixed
+        # dot products of so many terms, not correctly rounded sums
+        slip += 4.0 * self.t.size * float(np.sum(self.size))
+        slip = self.error + u * slip * (1 + 1e-9)
+        log_scale = self.k - plan.c * epsilons - self.log_unit
+        scale = np.where(log_scale > 690.0, np.inf, np.exp(np.minimum(log_scale, 690.0)) / math.pi)
+        fixed = self.k_error + 6 * u * (2 + abs(self.k) + abs(self.log_unit))
+        loose = np.expm1(np.minimum(fixed + 6 * u * plan.c * np.abs(epsilons), 600.0))
+        with np.errstate(invalid="ignore"):
+            high, low = scale * plan.h * (total + slip), scale * plan.h * (total - slip)
+            pad = 4 * u * (np.abs(high) + np.abs(low))
+            high = high * (1 + np.copysign(loose, high))
+            low = low * (1 - np.copysign(np.minimum(loose, 1.0), low))
+        after = math.exp(min(self.tail, 0.0)) * math.atan2(plan.c, self.t[-1]) / plan.c
+        beyond = after * scale * (1 + loose) * (1 + 1e-12)
+        left = np.array([self._left(float(at)) for at in epsilons]).reshape(-1, 2)
+        right = np.array([self._right(float(at)) for at in epsilons])
+        slack = self.slack * math.exp(min(-self.log_unit, 700.0)) * (1 + 1e-9)
+        pad = pad + 4 * u * (left[:, 0] + left[:, 1])
+        upper = high + beyond - left[:, 1] + slack + pad
+        lower = low - beyond - left[:, 0] - right - pad
+        return np.fmax(lower, 0.0), np.where(np.isnan(upper), np.inf, upper)
+
+    def _left(self, epsilon: float) -> tuple[float, float]:
+        """The aliases k < 0: (an upper bound, a lower bound), in the unit."""
+        plan = self.plan
+        drop = math.exp(-plan.c * plan.x)
+        first = (
+            math.exp(min(-plan.c * plan.x - self.log_unit, 700.0))
+            / (1 - drop)
+            * (1 + 1e-14 * (4 + plan.c * plan.x + abs(self.log_unit)))
+        )
+        if epsilon >= plan.x * (1 - 1e-12) or first > 1e200:
+            return first, 0.0
+        second = epsilon + self.log_null - (plan.c + 1) * plan.x - self.log_unit
+        second = math.exp(min(second, 700.0))
+        second = second / (1 - math.exp(-(plan.c + 1) * plan.x)) * (1 + 1e-9)
+        loose = 3e-14 * (4 + plan.c * plan.x + abs(self.log_unit)) + self.slack
+        return first, max(0.0, first * (1 - min(loose, 1.0)) - second)
+
+    def _right(self, epsilon: float) -> float:
+        """An upper bound of the aliases k > 0, in the unit, by Chernoff's bound at c'."""
+        plan, other = self.plan, self.plan.alias
+        if not math.isfinite(self.log_alias):
+            return math.inf
+        gap = (other - plan.c) * plan.x
+        log_bound = float(log_kappa(np.array(other))) + self.log_alias - other * epsilon - gap
+        bound = math.exp(min(log_bound - self.log_unit + 1e-9, 700.0))
+        return bound / -math.expm1(-gap) * (1 + 1e-9)
+
+
+def within_cap(
+    factors: Sequence[Factor],
+    plan: Plan,
+    *,
+    log_unit: float,
+    log_null: float = 0.0,
+    work: int = MOST_WORK,
+) -> Sum | None:
+    """The quadrature, with fewer nodes (and a longer tail) where the plan's are too many."""
+    for _ in range(5):
+        made = quadrature(factors, plan, log_unit=log_unit, log_null=log_null, work=work)
+        if made is not None or plan.nodes < 64:
+            return made
+        plan = replace(plan, nodes=plan.nodes // 2)
+    return None
+
+
+def quadrature(
+    factors: Sequence[Factor],
+    plan: Plan,
+    *,
+    log_unit: float,
+    log_null: float = 0.0,
+    work: int = MOST_WORK,
+) -> Sum | None:
+    """Evaluate the nodes of a plan; None where a part cannot be certified within the work cap."""
+    last = plan.h * (plan.nodes - 1)
+    most = max(work // plan.nodes, 16)
+    tilts: list[Tilt] = []
+    for factor in factors:
+        part = factor.tilt(plan.c, last=last, most=most)
+        if part is None:
+            return None
+        tilts.append(part)
+    t: Floats = plan.h * np.arange(plan.nodes, dtype=np.float64)
+    log = np.zeros(plan.nodes, dtype=np.complex128)
+    error = np.zeros(plan.nodes)
+    for part in tilts:
+        value, wrong = part.nodes(t)
+        log += value
+        error += wrong
+    error += 4 * UNIT * len(tilts) * np.abs(log)
+    s = plan.c + 1j * t
+    kernel = 1 / (s * (s + 1))
+    level = np.minimum(log.real, 600.0)
+    modulus = np.exp(level) * np.abs(kernel)
+    modulus[0] *= 0.5
+    kernel[0] *= 0.5
+    reach = np.minimum(error, 600.0 - level)
+    wrong = np.abs(kernel) * np.where(
+        reach < 1,
+        np.exp(level) * np.expm1(np.minimum(reach, 1.0)),
+        np.exp(np.minimum(level + error, 600.0)) * 2,
+    )
+    goal = _TAIL_GOAL * plan.h * float(modulus.sum())
+    means = [part.mean for part in tilts]
+    k = math.fsum(part.log_m for part in tilts)
+    return Sum(
+        plan=plan,
+        log_unit=log_unit,
+        k=k,
+        k_error=math.fsum(part.log_m_error for part in tilts),
+        mean=math.fsum(means),
+        mean_size=math.fsum(abs(mean) for mean in means),
+        t=t,
+        real=np.exp(level) * kernel.real,
+        imaginary=np.exp(level) * kernel.imag,
+        phase=log.imag,
+        size=modulus * (1 + 1e-9),
+        error=math.fsum(wrong) * (1 + 1e-9) + 20 * UNIT * math.fsum(modulus * (1 + np.abs(level))),
+        tail=_tail(tilts, plan, goal=goal),
+        slack=math.fsum(part.slack for part in tilts),
+        log_alias=math.fsum(factor.log_m_upper(plan.alias) for factor in factors),
+        log_null=log_null
+        + math.fsum(max(-f.loss, 0.0) for f in factors if isinstance(f, Constant)),
+        work=plan.nodes * sum(_atoms(part) for part in tilts),
+    )
+
+
+def _tail(tilts: Sequence[Tilt], plan: Plan, *, goal: float) -> float:
+    """Ln of a bound of |phi| beyond the nodes, as good as constant: its mean under the kernel."""
+
+    def lead(t: float) -> float:
+        return min(0.0, math.fsum(part.tail(t) for part in tilts))
+
+    last = plan.h * (plan.nodes - 1)
+    found = lead(last)
+    whole = math.atan2(plan.c, last) / plan.c
+    for part in tilts:
+        if isinstance(part, LaplaceTilt) and math.exp(found) * whole > goal > 0:
+            rest = part.tail_integral(
+                start=plan.nodes - 1, h=plan.h, known=found, lead=lead, goal=goal
+            )
+            found = min(found, math.log(max(rest / whole, 1e-300)) + 1e-12)
+    return found
+
+
+def _atoms(part: Tilt) -> int:
+    return part.atoms.weights.size if isinstance(part, SampledGaussianTilt) else 1
+
+
+def chernoff_upper(factors: Sequence[Factor], c: float, *, log_delta: float) -> float:
+    """A certified epsilon, by Chernoff's bound at c: delta - slack >= kappa M(c) e^(-c epsilon)."""
+    slack = math.fsum(factor.slack for factor in factors)
+    room = math.exp(log_delta) - slack * (1 + 1e-9)
+    if room <= 0:
+        return math.inf
+    k = math.fsum(factor.log_m_upper(c) for factor in factors)
+    if not math.isfinite(k):
+        return math.inf
+    bound = k + float(log_kappa(np.array(c))) - math.log(room)
+    return max(0.0, bound / c + 1e-12 * (abs(k) + abs(log_delta) + 1 + 2 * abs(math.log(c))) / c)
+
+
+def chernoff_delta(factors: Sequence[Factor], c: float, *, epsilon: float) -> float:
+    """A certified delta at epsilon, by Chernoff's bound at c; at most 1."""
+    k = math.fsum(factor.log_m_upper(c) for factor in factors)
+    if not math.isfinite(k):
+        return 1.0
+    level = k + float(log_kappa(np.array(c))) - c * epsilon
+    level += 1e-12 * (abs(k) + c * epsilon + 1 + 2 * abs(math.log(c)))
+    slack = math.fsum(factor.slack for factor in factors)
+    return min(1.0, math.exp(min(level, 1.0)) * (1 + 1e-9) + slack * (1 + 1e-9) + 1e-320)

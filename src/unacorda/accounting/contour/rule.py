@@ -1,0 +1,75 @@
+"""Points of the panels: a Gauss-Legendre rule on each, and what bounds the density about them."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from unacorda.accounting.contour.atoms import Atoms
+from unacorda.accounting.contour.legendre import legendre
+from unacorda.accounting.contour.ratios import Ratio
+from unacorda.accounting.contour.series import UNIT, Floats
+
+__all__ = ["ORDER", "bound_of_density", "joined", "pieces_of", "points_of"]
+
+ORDER = 32
+"""Points of each panel."""
+
+
+def bound_of_density(rows: Floats, low: Floats, high: Floats, y: Floats) -> Floats:
+    """A bound of ln |q| for low <= Re z <= high, |Im z| <= y; q the sum of e^(a + b z + c z^2)."""
+    total = np.full_like(low, -math.inf)
+    for a, b, c in rows:
+        top = np.clip(-b / (2 * c), low, high) if c < 0 else np.where(b > 0, high, low)
+        total = np.logaddexp(total, a + b * top + c * top * top - c * y * y)
+    return total + 1e-9
+
+
+def points_of(rows: Floats, ratio: Ratio, edges: Floats) -> Atoms:
+    """Points and weights of every panel; both count 2^-50."""
+    places, weights = legendre(ORDER)
+    half, middle = 0.5 * np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
+    z = (middle[:, None] + half[:, None] * places).ravel()
+    slip = (
+        half[:, None] * 2.0**-50
+        + 2 * UNIT * np.abs(edges[1:, None])
+        + 2 * UNIT * np.abs(edges[:-1, None])
+        + 0 * places
+    ).ravel()
+    levels = np.array([a + b * z + c * z * z for a, b, c in rows])
+    sizes = np.array([abs(a) + np.abs(b * z) + np.abs(c * z * z) for a, b, c in rows])
+    moved = np.array([np.abs(b + 2 * c * z) for _, b, c in rows])
+    top = levels.max(axis=0)
+    shares = np.exp(levels - top)
+    total = shares.sum(axis=0)
+    shares /= total
+    measure = np.log((half[:, None] * weights).ravel())
+    log_mass = top + np.log(total) + measure
+    error = (shares * (12 * UNIT * sizes + moved * slip)).sum(axis=0)
+    error += 2.0**-50 + UNIT * (16 + 2 * len(rows) + 4 * np.abs(measure) + 4 * np.abs(log_mass))
+    value, wrong = ratio.log(z)
+    return Atoms(
+        log_mass=log_mass,
+        log_mass_error=error + UNIT * np.abs(top),
+        log_ratio=value,
+        log_ratio_error=wrong + ratio.slope(z, z)[1] * slip,
+    )
+
+
+def pieces_of(edges: Floats) -> Floats:
+    """Eight pieces of each panel."""
+    parts = edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(8) / 8)
+    return np.append(parts.ravel(), edges[-1])
+
+
+def joined(first: Atoms, second: Atoms) -> Atoms:
+    """Atoms of both."""
+    return Atoms(
+        log_mass=np.concatenate([first.log_mass, second.log_mass]),
+        log_mass_error=np.concatenate([first.log_mass_error, second.log_mass_error]),
+        log_ratio=np.concatenate([first.log_ratio, second.log_ratio]),
+        log_ratio_error=np.concatenate([first.log_ratio_error, second.log_ratio_error]),
+    )

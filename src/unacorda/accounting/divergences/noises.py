@@ -1,0 +1,199 @@
+"""Renyi divergences of staircase and mixed noise and of draws with replacement; cut Laplace noise.
+
+Where noise is cut, a mass is shown; what is left is bounded by the largest finite loss.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from unacorda.accounting.amplification.sampling import draws
+from unacorda.accounting.contour.densities import mixed
+from unacorda.accounting.contour.laws import Edged, law_of, three_points_exact
+from unacorda.accounting.divergences.sampled import renyi_of_fixed_size
+from unacorda.checks import exact
+from unacorda.privacy.conversions.arguments import Real, order
+from unacorda.privacy.enclosure import context, float_up, mpf
+from unacorda.privacy.events import GaussianMixture, Staircase, TruncatedLaplace
+
+__all__ = [
+    "approximate_of_truncated",
+    "gdp_of_staircase",
+    "moved_by",
+    "renyi_of_gaussian_mixture",
+    "renyi_of_replacement",
+    "renyi_of_staircase",
+]
+
+_MOST_DRAWS = 300
+_MOST_TERMS = 2000
+
+
+def renyi_of_staircase(event: Staircase, *, alpha: Real) -> float:
+    r"""Renyi divergence of staircase noise under the full shift.
+
+    Statement   log(1 + p (e^{b eps} - 1) + p e^{-eps} (e^{-b eps} - 1)) / b, b = alpha - 1, p the
+                probability of the loss eps: the losses are eps, 0 and -eps.
+    Bound       upper, rounded up; exact.
+    Source      docs/proofs/contour.md, section 11.
+
+    >>> round(renyi_of_staircase(Staircase(epsilon=1.0, split=0.5), alpha=2), 6)
+    0.735326
+    """
+    order(alpha)
+    mp, b = context(), mpf(Fraction(alpha) - 1)
+    epsilon, top = three_points_exact(event)
+    x = mpf(epsilon)
+    # what is above 1: p (e^{b x} - 1) (1 - e^{-(b + 1) x}), positive
+    above = top * mp.expm1(b * x) * -mp.expm1(-(b + 1) * x)
+    return float_up(mp.log1p(above) / b)
+
+
+def approximate_of_truncated(event: TruncatedLaplace) -> tuple[Fraction, Fraction]:
+    r"""(epsilon, delta): the largest finite loss of cut Laplace noise, and the mass of what shows.
+
+    Given that neither shows, the noise is epsilon-DP.
+
+    Statement   with u = 1/noise_multiplier and bound a >= 1: (u, (e^{-u(a-1)} - e^{-ua}) / (2 (1 -
+                e^{-ua}))); below 1 ((2a - 1) u, 1 - (e^{-u(1-a)} - e^{-ua}) / (2 (1 - e^{-ua}))).
+    Bound       delta rounded up; both are exact.
+    Source      Geng, Ding, Guo, Kumar 2020, Theorem 1; docs/proofs/contour.md, section 11.
+    """
+    law = law_of(event, reach=0)
+    assert isinstance(law, Edged)
+    return law.edge, min(Fraction(float_up(law.infinite)), Fraction(1))
+
+
+def moved_by(event: GaussianMixture) -> Fraction:
+    r"""The largest shift that has a weight, in units of the noise: mu of Gaussian DP.
+
+    Statement   max of s_i / sigma over weights above 0.
+    Bound       exact: the least mu, as far losses are those of the largest shift alone.
+    Source      joint convexity of the profile; docs/proofs/contour.md, section 17.
+    """
+    noise = exact("noise_multiplier", event.noise_multiplier)
+    return max(
+        exact("shifts", shift) / noise
+        for shift, weight in zip(event.shifts, event.weights, strict=True)
+        if weight
+    )
+
+
+def renyi_of_gaussian_mixture(event: GaussianMixture, *, rate: Real, alpha: Real) -> float:
+    r"""Renyi divergence of a mixture of Gaussians, on a Poisson sample where rate is below 1.
+
+    Statement   the larger of log E_Q[f^alpha] / (alpha - 1) and log E_Q[f^{1-alpha}] / (alpha - 1)
+                for f = dP/dQ, Q = N(0, 1), each by a certified integral and a bound of the rest;
+                never above log(1 - rate + rate sum of w_i e^{alpha (alpha-1) s_i^2/2})/(alpha - 1).
+    Bound       upper, rounded up.
+    Edges       no shift -> 0.0.
+    Source      the definition; joint convexity (the second); docs/proofs/contour.md, section 17.
+
+    >>> one = GaussianMixture(noise_multiplier=2, shifts=(1,), weights=(1,))
+    >>> renyi_of_gaussian_mixture(one, rate=1, alpha=4)  # 4 / (2 * 2^2)
+    0.5000000000000001
+    """
+    order(alpha)
+    mp, a, b = context(), mpf(Fraction(alpha)), mpf(Fraction(alpha) - 1)
+    noise, share = exact("noise_multiplier", event.noise_multiplier), exact("rate", rate)
+    shifts = [exact("shifts", shift) for shift in event.shifts]
+    weights = [exact("weights", weight) for weight in event.weights]
+    largest = moved_by(event)
+    if largest == 0 or share == 0:
+        return 0.0
+    squares = [mpf((shift / noise) ** 2) for shift in shifts]
+    above = mpf(share) * mp.fsum(
+        mpf(weight) * mp.expm1(a * b * square / 2)
+        for weight, square in zip(weights, squares, strict=True)
+    )
+    plain = float_up(mp.log1p(above) / b)
+    reach = float(a) * float(largest) + 14.0
+    found = []
+    for remove in (True, False):
+        law = mixed(
+            noise_multiplier=noise,
+            shifts=shifts,
+            weights=weights,
+            rate=share,
+            count=1,
+            remove=remove,
+            far=0.5 * reach * reach,
+        )
+        level = math.inf if law is None else law.log_m_upper(float(b))
+        if not math.isfinite(level):
+            return plain
+        # f^alpha and f^{1-alpha} are at most the mean of those of the single shifts, and these
+        # have at most e^{a b s^2/2} P(|N| > reach - alpha s) beyond the ends
+        outside = mp.exp(a * b * mpf(largest) ** 2 / 2) * mp.erfc(
+            (mpf(reach) - a * mpf(largest)) / mp.sqrt(2)
+        )
+        # the abscissa float(b) is not alpha - 1 itself: the cumulant's slope is at most 2 alpha s^2
+        moved = abs(mpf(float(b)) - b) * (2 * a * mpf(largest) ** 2 + 1)
+        found.append(mp.log(mp.exp(mpf(level) + moved) + outside) / b)
+    return min(plain, float_up(max(found)))
+
+
+def gdp_of_staircase(event: Staircase) -> Fraction:
+    r"""The mu of Gaussian DP of staircase noise.
+
+    Statement   Phi^{-1}(p) - Phi^{-1}(p e^{-eps}): the trade-off curve has the kinks (p e^{-eps},
+                1 - p) and its mirror, and lies above a convex curve if its kinks do.
+    Bound       upper, rounded up; exact.
+    Source      docs/proofs/bounded_range.md, step 2, with one more kink.
+    """
+    mp = context()
+    epsilon, top = three_points_exact(event)
+    low = top * mp.exp(-mpf(epsilon))
+    root = mp.sqrt(2)
+    return Fraction(float_up(root * (mp.erfinv(2 * top - 1) + mp.erfinv(1 - 2 * low))))
+
+
+def renyi_of_replacement(
+    divergence: Callable[[Fraction, int], Fraction],
+    *,
+    largest: float,
+    alpha: Fraction,
+    size: int,
+    population: int,
+) -> float | None:
+    r"""Renyi divergence, under replacement, of a mechanism on draws with replacement.
+
+    divergence: an upper bound of D_a, in both directions, where k units are replaced at once, from
+    (a, k); largest: of the pure epsilon where all draws are, or inf.
+
+    Statement   the less of log(1 + sum over k > 0 of w_k (e^{(a-1) D_a(k)} - 1)) / (a - 1), w_k the
+                binomial probability of k hits, and renyi_of_fixed_size at the rate of any hit, with
+                e^{(j-1) D_j} the mean of e^{(j-1) D_j(k)} given a hit.
+    Bound       upper, rounded up; None above 300 draws.
+    Source      joint convexity of the a-th moment, and of the ternary moments of Wang, Balle,
+                Kasiviswanathan 2019, Thm. 9; the coupling of Balle, Barthe, Gaboardi 2018, Thm. 10.
+    """
+    if size > _MOST_DRAWS:
+        return None
+    mp = context()
+    weights, _, rate = draws(size, population, complete=True)
+
+    def mean(order: Fraction) -> Any:
+        b = mpf(order - 1)
+        return mp.fsum(
+            weight * mp.expm1(b * mpf(divergence(order, k)))
+            for k, weight in enumerate(weights, start=1)
+            if weight
+        )
+
+    found = [float_up(mp.log1p(mpf(rate) * mean(alpha)) / mpf(alpha - 1))]
+    if alpha * size <= _MOST_TERMS and rate < 1:
+        found.append(
+            renyi_of_fixed_size(
+                lambda j: float_up(mp.log1p(mean(Fraction(j))) / (j - 1)),
+                largest=largest,
+                rate=rate,
+                alpha=alpha,
+            )
+        )
+    return min(found)

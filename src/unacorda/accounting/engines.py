@@ -1,0 +1,247 @@
+"""The engines that know both sides of a composition, in the order in which they are asked."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from unacorda.accounting.amplification.sampling import draws
+from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.contour import smoothing
+from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.edges import engine as edges
+from unacorda.accounting.inversion import falling_below, level_at
+from unacorda.accounting.jumps import engine as jumps
+from unacorda.accounting.lattices import compositions, few_steps, residues
+from unacorda.accounting.lattices.laws import laws_of
+from unacorda.accounting.pld import capped
+from unacorda.accounting.pld.distribution import (
+    PrivacyLossDistribution,
+    worst_delta,
+    worst_epsilon,
+)
+from unacorda.accounting.pld.parts import parts_of, same_in_both_directions
+from unacorda.accounting.profiles.bounds import Direction, curve_of
+from unacorda.accounting.profiles.boxes import Array
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import Composed, Event, Gaussian, Repeated, ReplacementSampled
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.privacy.rounding import float_above, float_below
+
+__all__ = [
+    "Engine",
+    "Measure",
+    "by_caps",
+    "by_edges",
+    "by_jumps",
+    "by_loss_grids",
+    "by_turning",
+    "engines_of",
+    "only_gaussian",
+]
+
+_DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
+_GRID = 1 << 16
+_FEW_HITS, _COARSER = 4, 3
+"""Where one unit may be drawn oftener than so, grids are coarser, by so many halvings at most."""
+_ACCURACY = 1e-5
+_MOST = 10**12
+"""Copies of one event above which grids take minutes and tell nothing."""
+
+Measure: TypeAlias = Literal["epsilon", "delta"]
+Engine: TypeAlias = Callable[[Measure, Fraction], Interval]
+"""(what is asked, at what delta or epsilon) -> an interval that holds it."""
+
+
+def _either(
+    of_epsilon: Callable[[Fraction], Interval], of_delta: Callable[[Fraction], Interval]
+) -> Engine:
+    """The engine that answers either question: the epsilon at a delta, the delta at an epsilon."""
+    return lambda measure, at: of_epsilon(at) if measure == "epsilon" else of_delta(at)
+
+
+def engines_of(event: Event, neighbors: Neighbors) -> Iterator[tuple[str, Engine, str]]:
+    """Name, engine and source of those that may know the event; it holds no shuffled part.
+
+    Bound       both, of each: an engine that does not know the event raises UnsupportedEvent.
+    Source      told with each.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def closed(measure: Measure, at: Fraction) -> Interval:
+        ends = float_below(at), float_above(at)
+        alike = same_in_both_directions(event, neighbors)
+        known = [
+            curve_of(event, direction=direction, neighbors=neighbors)
+            for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
+        ]
+
+        def profile(epsilons: Array) -> tuple[Array, Array]:
+            found = [curve(epsilons) for curve in known]
+            return (
+                np.maximum.reduce([one.lower for one in found]),
+                np.maximum.reduce([one.upper for one in found]),
+            )
+
+        if measure == "epsilon":
+            low, high = falling_below(profile, ends)
+            if low == 0.0 < high:  # no lower side that is worth following: the upper one alone
+                high = falling_below(lambda at: (profile(at)[1],) * 2, ends)[1]
+            return Interval(low, high)
+        lower, upper = profile(np.asarray(ends))
+        return Interval(float(lower[1]), float(upper[0]))
+
+    near_largest = _either(
+        lambda at: edges.epsilon_near_largest(flat, at, neighbors=neighbors),
+        lambda at: edges.delta_near_largest(flat, at, neighbors=neighbors),
+    )
+    sums = _either(
+        lambda at: compositions.epsilon_of(laws_of(flat), at),
+        lambda at: compositions.delta_of(laws_of(flat), at),
+    )
+    every_sum = _either(
+        lambda at: few_steps.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: few_steps.delta_of(flat, at, neighbors=neighbors),
+    )
+    poles = _either(
+        lambda at: residues.epsilon_interval(flat, delta=at),
+        lambda at: residues.delta_interval(flat, epsilon=at),
+    )
+    smoothed = _either(
+        lambda at: smoothing.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: smoothing.delta_of(flat, at, neighbors=neighbors),
+    )
+    quadrature = _either(
+        lambda at: contour.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: contour.delta_of(flat, at, neighbors=neighbors),
+    )
+
+    if not isinstance(event, Repeated | Composed) or only_gaussian(event):
+        yield "closed form", closed, "the profile of the event: Zhu, Dong, Wang 2022"
+    yield "sums of few losses", sums, "Kairouz, Oh, Viswanath 2015; docs/proofs/lattices.md"
+    yield "sums of few steps", every_sum, "docs/proofs/lattices.md, section 3"
+    if residues.few_laplace(flat):
+        yield "Laplace residues", poles, "docs/proofs/lattices.md"
+    yield "near the largest loss", near_largest, "docs/proofs/edges.md, Theorems 1 and 3"
+    yield "contour quadrature", quadrature, "docs/proofs/contour.md"
+    yield "contour beside a small Gaussian", smoothed, "docs/proofs/contour.md, Theorem 9"
+
+
+def by_caps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of sampled Gaussian steps whose rare losses are huge.
+
+    Bound       both.
+    Source      docs/proofs/capped.md.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    answer = _either(
+        lambda at: capped.epsilon_interval(flat, delta=at, neighbors=neighbors),
+        lambda at: capped.delta_interval(flat, epsilon=at, neighbors=neighbors),
+    )
+    return "sums below caps (FFT)", answer, "docs/proofs/capped.md"
+
+
+def by_edges(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of equal steps of Laplace noise whose atoms no contour sees to the end.
+
+    Bound       both.
+    Source      docs/proofs/edges.md.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    answer = _either(
+        lambda at: edges.epsilon_of(flat, at, neighbors=neighbors),
+        lambda at: edges.delta_of(flat, at, neighbors=neighbors),
+    )
+    return "sums between two edges (FFT)", answer, "docs/proofs/edges.md, Theorem 2"
+
+
+def by_jumps(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of many sampled Gaussian steps: rare large losses over many tiny ones.
+
+    Bound       both.
+    Source      docs/proofs/jumps.md.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    answer = _either(
+        lambda at: jumps.epsilon_interval(flat, delta=at, neighbors=neighbors),
+        lambda at: jumps.delta_interval(flat, epsilon=at, neighbors=neighbors),
+    )
+    return "jumps over a bulk", answer, "docs/proofs/jumps.md"
+
+
+def by_turning(event: Event, neighbors: Neighbors, known: Interval) -> tuple[str, Engine, str]:
+    """The engine of deltas by way of epsilons, of which contours may tell more; known: delta.
+
+    Bound       both.
+    Source      docs/proofs/contour.md, section 9.
+    """
+    flat = flatten([(event, 1)], neighbors=neighbors)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        if measure == "epsilon":
+            return contour.epsilon_of(flat, at, neighbors=neighbors)
+        return level_at(
+            lambda delta: contour.epsilon_of(flat, delta, neighbors=neighbors), at, known=known
+        )
+
+    return "contour quadrature of epsilon, turned round", answer, "docs/proofs/contour.md"
+
+
+def by_loss_grids(event: Event, neighbors: Neighbors) -> tuple[str, Engine, str]:
+    """The engine of privacy loss distributions: it knows whatever has a profile, for more time.
+
+    Bound       both; below, of pairs that the event allows.
+    Source      docs/proofs/pld.md.
+    """
+    alike = same_in_both_directions(event, neighbors)
+
+    def answer(measure: Measure, at: Fraction) -> Interval:
+        if any(count > _MOST for _, count in flatten([(event, 1)])):
+            raise UnsupportedEvent(
+                event, kind="loss grids", try_instead="Their work is capped; ask of fewer copies."
+            )
+        hits = max((_hits(one) for one, _ in flatten([(event, 1)])), default=1)
+        losses = [
+            PrivacyLossDistribution(
+                parts=parts_of(event, direction=direction, neighbors=neighbors),
+                grid=_GRID >> min((hits // _FEW_HITS).bit_length(), _COARSER),
+                accuracy=_ACCURACY,
+            )
+            for direction in (_DIRECTIONS[:1] if alike else _DIRECTIONS)
+        ]
+        if measure == "epsilon":
+            return worst_epsilon(losses, delta=at)
+        return worst_delta(losses, epsilon=at)
+
+    return "privacy loss distribution (FFT)", answer, "docs/proofs/pld.md"
+
+
+def _hits(event: Event) -> int:
+    """How often a sample with replacement may hold one unit: each number has a profile."""
+    if isinstance(event, ReplacementSampled):
+        return len(draws(event.size, event.population)[0])
+    return 1
+
+
+def only_gaussian(event: Event) -> bool:
+    """Whether the event is Gaussian mechanisms and nothing else.
+
+    Bound       none: it only looks.
+    Source      the event.
+    """
+    match event:
+        case Repeated(event=one):
+            return only_gaussian(one)
+        case Composed(parts=parts):
+            return all(map(only_gaussian, parts))
+        case _:
+            return isinstance(event, Gaussian)

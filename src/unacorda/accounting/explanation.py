@@ -1,0 +1,309 @@
+"""Explanations: which theorem prices each part of an event, and what its samples are worth."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from unacorda.accounting.accountant import Finding, epsilon, findings
+from unacorda.accounting.amplification.relations import check_relation
+from unacorda.accounting.amplification.sampling import sampling_worth
+from unacorda.accounting.arguments import Events, joined
+from unacorda.accounting.divergences.pure import pure_epsilon
+from unacorda.accounting.prices import gdp_price
+from unacorda.checks import Number, exact
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy.events import (
+    Approximate,
+    Composed,
+    CyclicPoissonSampled,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    FixedSizeSampled,
+    Gaussian,
+    GaussianMixture,
+    Laplace,
+    MatrixMechanism,
+    NegativeBinomialTries,
+    PoissonSampled,
+    PoissonTries,
+    Pure,
+    RandomAllocation,
+    RandomizedResponse,
+    Repeated,
+    ReplacementSampled,
+    Shuffled,
+    Staircase,
+    TreeAggregation,
+    TruncatedLaplace,
+    ZeroConcentrated,
+    compose,
+)
+from unacorda.privacy.guarantees import GDP, ApproxDP
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["Explanation", "Line", "explain", "sampling_notes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One part of an event: how often it ran, what it is, and the theorem that prices it."""
+
+    count: int
+    event: Event
+    theorem: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """How an event is priced; printed, it is a text for people.
+
+    parts: one line each; pure: the pure epsilon of the whole, None where there is none; found:
+    what the engines proved of epsilon at `delta`, in the order asked; empty without a delta.
+    """
+
+    parts: tuple[Line, ...]
+    neighbors: Neighbors
+    pure: float | None
+    delta: Number | None
+    found: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; an end that is infinite is None.
+
+        Bound       as the explanation.
+        Source      as the explanation.
+        """
+        return {
+            "neighbors": str(self.neighbors),
+            "parts": [
+                {
+                    "count": line.count,
+                    "event": json.loads(line.event.to_json()),
+                    "theorem": line.theorem,
+                    "source": line.source,
+                }
+                for line in self.parts
+            ],
+            "pure_epsilon": self.pure,
+            "delta": None if self.delta is None else float(exact("delta", self.delta)),
+            "found": [
+                {
+                    "engine": one.engine,
+                    "lower": one.interval.lower,
+                    "upper": one.interval.upper if one.interval.upper < math.inf else None,
+                    "source": one.source,
+                }
+                for one in self.found
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Neighbouring tables differ by {self.neighbors}."]
+        for part in self.parts:
+            lines.append(f"{part.count} x {part.event}")
+            lines.append(f"    {part.theorem} [{part.source}]")
+        whole = "none" if self.pure is None else f"{self.pure:.9g}"
+        lines.append(f"Pure epsilon of the whole: {whole}")
+        if self.delta is not None:
+            lines.append(f"Epsilon at delta={self.delta}:")
+        lines += [
+            f"    {one.engine}: from {one.interval.lower:.9g} to {one.interval.upper:.9g} "
+            f"[{one.source}]"
+            for one in self.found
+        ]
+        return "\n".join(lines)
+
+
+def explain(
+    events: Events, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
+) -> Explanation:
+    """Which theorems price events; with a delta, also what each engine proved of epsilon.
+
+    Raises what accounting.epsilon raises.
+
+    Bound       both, in what the engines found.
+    Source      in each line.
+
+    >>> print(explain(Laplace(noise_multiplier=2.0) * 3))
+    Neighbouring tables differ by AddRemove.
+    3 x Laplace(noise_multiplier=2.0)
+        Laplace noise, by its exact loss [Dwork, McSherry, Nissim, Smith 2006]
+    Pure epsilon of the whole: 1.5
+    """
+    event = joined(events)
+    check_relation(Pure(epsilon=0) if event is None else event, neighbors)
+    lines = []
+    for one, count in _parts(event):
+        theorem, source = _theorem(one, neighbors)
+        lines.append(Line(count=count, event=one, theorem=theorem, source=source))
+    found = () if delta is None else findings(event or (), delta=delta, neighbors=neighbors)
+    return Explanation(
+        parts=tuple(lines),
+        neighbors=neighbors,
+        pure=0.0 if event is None else pure_epsilon(event, neighbors=neighbors),
+        delta=delta,
+        found=found,
+    )
+
+
+def sampling_notes(
+    event: Event, *, delta: Number | None = None, neighbors: Neighbors = AddRemove
+) -> tuple[str, ...]:
+    r"""Where sampling is not free, in plain words: at one guarantee, the noise beside that of all.
+
+    A sample's mean moves by 1/rate as much as that of the table, so what a sample saves in
+    privacy it may lose in noise. Parts on a sample are compared each alone, with the same kind of
+    noise on the whole table at the same guarantee: pure ones by one step's epsilon; Gaussian ones
+    on Poisson samples, under add/remove or zero-out, by all their steps' epsilon at `delta`.
+
+    Statement   of T steps of noise multiplier m at rate q that keep (epsilon, delta), the noise is
+                m/q in the unit of a mean; sqrt(T)/mu keeps the same, where mu is the largest with
+                mu-GDP implying (epsilon, delta)-DP.
+    Bound       none: the ratios are for reading.
+    Source      Steinke 2022, arXiv:2210.00597, Section 6; sampling_worth; Dong, Roth, Su 2022,
+                Cor. 3.3.
+
+    >>> steps = Gaussian(noise_multiplier=0.5).poisson_sampled(rate=0.01) * 100
+    >>> print(*sampling_notes(steps, delta=1e-6))  # doctest: +ELLIPSIS
+    Sampling 0.01 of the units is not free: these 100 steps keep epsilon=...
+    """
+    notes = []
+    for one, count in _parts(event):
+        if not isinstance(one, PoissonSampled | FixedSizeSampled):
+            continue
+        pure = pure_epsilon(one, neighbors=neighbors)
+        rate = one.rate if isinstance(one, PoissonSampled) else one.size / one.population
+        if rate == 1:
+            continue
+        if pure is not None:
+            worth = sampling_worth(pure, rate=float(rate)) if 0 < pure < math.inf else None
+            notes += [worth.warning] if worth is not None and not worth.free else []
+        elif delta is not None and isinstance(one, PoissonSampled) and neighbors is not ReplaceOne:
+            notes += _gaussian_note(one, count, delta, neighbors)
+    return tuple(notes)
+
+
+def _gaussian_note(
+    sample: PoissonSampled, count: int, delta: Number, neighbors: Neighbors
+) -> Iterator[str]:
+    if not all(isinstance(one, Gaussian) for one, _ in _parts(sample.event)):
+        return
+    once = gdp_price(sample.event).mu  # of one step's noise, on the whole table
+    try:
+        found = epsilon(compose([sample], count=count), delta=delta, neighbors=neighbors)
+        allowed = GDP.within(ApproxDP(found, delta)).mu if found < math.inf else 0.0
+    except (UnsupportedEvent, InvalidParameter):  # no Gaussian on the whole table to compare with
+        return
+    rate = float(sample.rate)
+    if allowed <= 0 or once <= 0:
+        return
+    ratio = allowed / (once * rate * math.sqrt(count))
+    if ratio > 1 / 0.95:
+        steps = f"these {count} steps keep" if count > 1 else "it keeps"
+        yield (
+            f"Sampling {rate:.3g} of the units is not free: {steps} epsilon={found:.3g} at "
+            f"delta={float(exact('delta', delta)):.3g}, where means over the whole table need "
+            f"{1 / ratio:.2g} of the noise that means over these samples have. A larger "
+            "rate with more noise is better, if you can afford to use more rows."
+        )
+
+
+def _parts(event: Event | None) -> Iterator[tuple[Event, int]]:
+    """The parts of a composition with their counts."""
+    if event is None:
+        return
+    for part in event.parts if isinstance(event, Composed) else (event,):
+        yield (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+
+
+def _theorem(event: Event, neighbors: Neighbors) -> tuple[str, str]:
+    match event:
+        case Gaussian():
+            return "Gaussian noise, by its exact profile; several are one", "Balle and Wang 2018"
+        case Laplace():
+            return "Laplace noise, by its exact loss", "Dwork, McSherry, Nissim, Smith 2006"
+        case DiscreteGaussian():
+            return (
+                "discrete Gaussian noise, exactly for a shift by one, else by zCDP",
+                "Canonne, Kamath, Steinke 2020",
+            )
+        case DiscreteLaplace():
+            return "two-sided geometric noise, by its exact loss", "Ghosh, Roughgarden et al. 2012"
+        case Staircase():
+            return "staircase noise, by its exact loss", "Geng and Viswanath 2014"
+        case TruncatedLaplace():
+            return (
+                "cut Laplace noise, by its exact loss; where only one law lives, all is shown",
+                "Geng, Ding, Guo, Kumar 2020",
+            )
+        case GaussianMixture():
+            return (
+                "a mixture of Gaussians against one, in both directions",
+                "Choquette-Choo, Ganesh, Steinke, Thakurta 2024",
+            )
+        case RandomizedResponse():
+            return "randomised response, by its exact loss", "Kairouz, Oh, Viswanath 2015"
+        case Exponential():
+            return "bounded range: coins of every bias", "Dong, Durfee, Rogers 2020"
+        case Pure() | Approximate():
+            return (
+                "randomised response, beside a mass of which nothing is known, stands for it",
+                "Kairouz, Oh, Viswanath 2015, Thm. 3.3",
+            )
+        case ZeroConcentrated():
+            return "Renyi divergences of every order", "Bun and Steinke 2016"
+        case PoissonSampled() if neighbors is ReplaceOne:
+            return (
+                "a Poisson sample, one unit leaving and another coming",
+                "group privacy of two steps",
+            )
+        case PoissonSampled():
+            return (
+                "a Poisson sample: the mixture of both outputs against one, in both directions",
+                "Zhu, Dong, Wang 2022; Steinke 2022, Thm. 34",
+            )
+        case FixedSizeSampled():
+            return (
+                "a sample of fixed size, its numbers doubled for replacement",
+                "Balle, Barthe, Gaboardi 2018; Wang, Balle, Kasiviswanathan 2019",
+            )
+        case ReplacementSampled():
+            return (
+                "draws with replacement: as many hits of one unit as there may be",
+                "Balle, Barthe, Gaboardi 2018, Thm. 10",
+            )
+        case Shuffled():
+            return "shuffled reports: one hides among clones", "Feldman, McMillan, Talwar 2021"
+        case NegativeBinomialTries() | PoissonTries():
+            return (
+                "the best of a random number of runs, from what one run costs",
+                "Papernot and Steinke 2022; Koskela, Redberg, Wang 2024",
+            )
+        case MatrixMechanism() | TreeAggregation():
+            return (
+                "Gaussian noise of the sensitivity of all steps of a unit together",
+                "Denisov et al. 2022; docs/proofs/matrices.md",
+            )
+        case CyclicPoissonSampled():
+            return (
+                "Poisson samples of Gaussian noise, one for each turn of a unit's group",
+                "Choquette-Choo, Ganesh et al. 2023, Thm. 4",
+            )
+        case RandomAllocation():
+            return (
+                "a unit in steps drawn at random: the average of the steps' ratios",
+                "Feldman and Shenfeld 2025; docs/proofs/allocation.md",
+            )
+        case Repeated() | Composed():
+            return "a composition of its own", "Dwork et al. 2006"
+        case _ as unreachable:
+            assert_never(unreachable)

@@ -1,0 +1,285 @@
+"""What each engine proves of an event: the order in which they are asked, and when they are not."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from unacorda.accounting import prices, stand_ins
+from unacorda.accounting.amplification import events as rewritten
+from unacorda.accounting.amplification.relations import holds_sample
+from unacorda.accounting.derived import Intervals, derived_bounds
+from unacorda.accounting.divergences import approximate as by_renyi
+from unacorda.accounting.divergences.pure import checked_pure_epsilon
+from unacorda.accounting.engines import (
+    Engine,
+    Measure,
+    by_caps,
+    by_edges,
+    by_jumps,
+    by_loss_grids,
+    by_turning,
+    engines_of,
+)
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.privacy import conversions
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.events import Event, RandomAllocation, Shuffled
+from unacorda.privacy.neighbors import Neighbors
+from unacorda.privacy.rounding import float_above, float_below
+
+__all__ = ["CLOSE", "NARROW", "Finding", "Findings", "delta_findings", "epsilon_findings"]
+
+NARROW = 1e-8
+"""An interval this narrow, relative to its upper end, is not looked at again."""
+CLOSE = 1e-4
+"""Nor is one this narrow by the engines that lose more than that themselves."""
+_EDGED = 2e-5
+"""Nor by those of sums between two edges, which lose about as much."""
+_CAPPED = 5e-5
+"""Nor by that of sums below caps, which loses less."""
+_JUMPS = 1e-4
+"""Nor by that one, which takes long then, where jumps over a bulk have been added."""
+
+_TURNED = 1e-2
+"""One this narrow at least is looked at by way of epsilon."""
+
+_NO_DELTA = 1e-300
+"""A delta that is not above this is not looked at again."""
+_FAINT = 1e-30
+"""Of a delta below this, Renyi divergences may well tell that it is none."""
+
+_REACHED = "a pair that the event allows; docs/proofs/matrices.md"
+_MOMENTS = "Asoodeh et al. 2020, Theorem 3"
+_NOTHING_PROVED = Interval(0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one engine proved: its name, the interval, and the source of its theorem."""
+
+    engine: str
+    interval: Interval
+    source: str
+
+
+Findings: TypeAlias = Iterator[Finding | None]
+"""In the order in which engines are asked; None before those that lose more than CLOSE."""
+
+
+def epsilon_findings(
+    event: Event, limit: Fraction, neighbors: Neighbors, intervals: Intervals
+) -> Findings:
+    """What is proved of the epsilon at a delta; `intervals` prices other events on the way.
+
+    Bound       both, each.
+    Source      in each finding.
+    """
+    pure = checked_pure_epsilon(event, neighbors)
+    if pure is not None:
+        yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
+    if not limit:
+        return
+    if isinstance(event, Shuffled):
+        found = list(
+            _asked(
+                "clones",
+                lambda: rewritten.epsilon_of_shuffled_event(event, delta=limit),
+                "Feldman, McMillan, Talwar 2021",
+            )
+        )
+        yield from found
+        if found:
+            return
+    several = rewritten.shuffled_parts(event)
+    known = event
+    if several:
+        share = limit / (2 * several) if several > 1 or not isinstance(event, Shuffled) else 0
+        known = rewritten.without_shuffling(event, delta=Fraction(share))
+    plain = stand_ins.upper_stand_in(known, neighbors)
+    below = stand_ins.lower_stand_in(event, neighbors)
+    exactly = below is not None and below == plain
+    if below is not None and below not in (plain, event):
+        yield from _asked(
+            "one pair of neighbours",
+            lambda: Interval(intervals(below, neighbors, delta=limit).lower, math.inf),
+            _REACHED,
+        )
+    meet = _Meeting()
+    engines = engines_of(plain, neighbors)
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
+    engines = iter([by_edges(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=_EDGED)
+    engines = iter([by_jumps(plain, neighbors)])
+    enough = _CAPPED
+    for finding in _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough):
+        enough = _JUMPS
+        yield finding
+    engines = iter([by_caps(plain, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough)
+    if meet.known and isinstance(plain, RandomAllocation):
+        return  # its moments are slow to find, and no better than its profile
+    for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
+        yield from _asked(name, bound, source)
+    yield None
+    entire = stand_ins.whole_stand_in(known, neighbors)
+    if entire != plain:
+        exactly, meet = below == entire, _Meeting()
+    engines = iter([by_loss_grids(entire, neighbors)])
+    yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=CLOSE)
+    yield None
+    if not holds_sample(plain):
+        yield from _asked(
+            "guarantees",
+            lambda: Interval(0.0, float_above(prices.approx_dp_price(plain, delta=limit).epsilon)),
+            "Gaussian DP, zCDP and sums: Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020",
+        )
+    yield from _asked(
+        "Renyi divergences",
+        lambda: Interval(0.0, by_renyi.epsilon_from_renyi(plain, delta=limit, neighbors=neighbors)),
+        _MOMENTS,
+    )
+
+
+def delta_findings(
+    event: Event, at: Fraction, neighbors: Neighbors, intervals: Intervals
+) -> Findings:
+    """What is proved of the delta at an epsilon; `intervals` prices other events on the way.
+
+    Bound       both, each.
+    Source      in each finding.
+    """
+    pure = checked_pure_epsilon(event, neighbors)
+    if pure is not None:
+        whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
+        yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")
+    low = float_below(at)
+    if isinstance(event, Shuffled):
+        found = list(
+            _asked(
+                "clones",
+                lambda: rewritten.delta_of_shuffled_event(event, epsilon=low),
+                "Feldman, McMillan, Talwar 2021",
+            )
+        )
+        yield from found
+        if found:
+            return
+    known = rewritten.without_shuffling(event, delta=Fraction(0))
+    plain = stand_ins.upper_stand_in(known, neighbors)
+    below = stand_ins.lower_stand_in(event, neighbors)
+    exactly = below is not None and below == plain
+    if below is not None and below not in (plain, event):
+        yield from _asked(
+            "one pair of neighbours",
+            lambda: Interval(intervals(below, neighbors, epsilon=at).lower, 1.0),
+            _REACHED,
+        )
+    meet = _Meeting()
+    engines = engines_of(plain, neighbors)
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=NARROW)
+
+    def by_moments() -> Interval:
+        return Interval(0.0, by_renyi.delta_from_renyi(plain, epsilon=at, neighbors=neighbors))
+
+    early = meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
+    if early:
+        for finding in _asked("Renyi divergences", by_moments, _MOMENTS):
+            meet.high = min(meet.high, finding.interval.upper)
+            yield finding
+    if meet.high <= _NO_DELTA:
+        return
+    engines = iter([by_edges(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=_EDGED)
+    engines = iter([by_jumps(plain, neighbors)])
+    enough = _CAPPED
+    for finding in _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough):
+        enough = _JUMPS
+        yield finding
+    if meet.low > _NO_DELTA and meet.high < 1 and enough == _JUMPS and meet.within(_TURNED):
+        engines = iter([by_turning(plain, neighbors, Interval(meet.low, meet.high))])
+        yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
+    engines = iter([by_caps(plain, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
+    if meet.high <= _NO_DELTA:
+        return
+    if meet.known and isinstance(plain, RandomAllocation):
+        return  # its moments are slow to find, and no better than its profile
+    for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
+        yield from _asked(name, bound, source)
+    yield None
+    entire = stand_ins.whole_stand_in(known, neighbors)
+    if entire != plain:
+        exactly, meet = below == entire, _Meeting()
+    engines = iter([by_loss_grids(entire, neighbors)])
+    yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=CLOSE)
+    yield None
+    if not early:
+        yield from _asked("Renyi divergences", by_moments, _MOMENTS)
+
+
+@dataclass(slots=True)
+class _Meeting:
+    """Where the intervals of the numerical engines meet, about the event that they were asked."""
+
+    low: float = 0.0
+    high: float = math.inf
+    known: bool = False
+
+    def within(self, enough: float) -> bool:
+        """Whether what is left open is this narrow, relative to its upper end."""
+        return self.high < math.inf and self.high - self.low <= enough * self.high
+
+
+def _numerical(
+    engines: Iterator[tuple[str, Engine, str]],
+    measure: Measure,
+    at: Fraction,
+    *,
+    exactly: bool,
+    meet: _Meeting,
+    enough: float,
+) -> Iterator[Finding]:
+    """What the engines find, until they leave `enough` open or less.
+
+    exactly: else the event they know stands for another from above, and lower ends say nothing.
+    """
+    for name, ask, source in engines:
+        if meet.within(enough):
+            return
+        for finding in _asked(name, partial(ask, measure, at), source):
+            own = finding.interval
+            meet.low, meet.high = max(meet.low, own.lower), min(meet.high, own.upper)
+            meet.known = True
+            yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
+
+
+def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Finding]:
+    """The finding, or none where the engine does not know the event or has no delta left.
+
+    An engine whose floats overflow, or leave what a function is defined for, has proved nothing.
+    """
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            interval = ask()
+    except UnsupportedEvent:
+        return
+    except InvalidParameter as refusal:
+        if refusal.argument != "delta":
+            raise
+        return
+    except (ArithmeticError, ValueError):
+        interval = _NOTHING_PROVED
+    yield _finding(name, interval, source)
+
+
+def _finding(name: str, interval: Interval, source: str) -> Finding:
+    return Finding(engine=name, interval=interval, source=source)

@@ -1,0 +1,186 @@
+"""Individual filters: each person pays for what her own data cost, and leaves when hers is used up.
+
+A filter for the worst case charges everybody the most that anybody could cost. Here a person whose
+gradient or value is small pays little and takes part for longer.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.accounting.filters.refusals import cannot_add
+from unacorda.accounting.parallel import pair_price
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.additive import Additive
+from unacorda.privacy.guarantees import GDP, ZCDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+
+__all__ = ["IndividualFilter", "gaussian_costs"]
+
+_MOST_PEOPLE = 10**9
+_CAPACITY_BITS = 52
+"""Budgets are counted in units of about 2^-52 of themselves: sums of int64 never overflow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndividualFilter:
+    r"""What each of many people has left; a value, so `charge` returns a new one.
+
+    Before each step every person's cost is computed from her own data and from what was released
+    before, and from nothing else. Those whose cost still fits take part; the others are left out
+    of this step, at no cost. Every person is then protected as by `limit`, and nobody pays for
+    the worst case.
+
+    A float cost is the number it holds, not the decimal it prints as: ten costs of 0.1 are a
+    little more than 1. Give costs a little below a round share of the limit.
+
+    limit: for each person, PureDP, ZCDP without delta, GDP without delta, or RenyiDP; costs are
+    in the number that adds: epsilon, rho, **mu squared**, or epsilon at that order. people: how
+    many, above 0. Costs are rounded up and the limit down to multiples of about 2^-52 limit, and
+    added exactly.
+
+    **Costs, sums and who takes part are functions of the data: none of them may be released.**
+    The representation of this object shows none.
+
+    Raises InvalidParameter for a limit of another kind or with a delta, or for costs that are not
+    one non-negative number for each person; NaN is refused.
+
+    Bound       the limit is an upper bound of each person's loss, adaptively.
+    Source      Feldman and Zrnic 2021, arXiv:2008.11193; docs/proofs/filters.md,
+                Theorem 6 (also PureDP and GDP, rejoining, and replacement).
+
+    >>> account = IndividualFilter(limit=ZCDP(0.5), people=3)
+    >>> for _ in range(2):
+    ...     active, account = account.charge([0.125, 0.25, 0.375])
+    >>> active.tolist()
+    [True, True, False]
+    """
+
+    limit: Guarantee
+    people: int
+    _spent: NDArray[np.int64] = field(init=False, repr=False)
+    _capacity: int = field(init=False, repr=False)
+    _exponent: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        budget = _one_number(self.limit)
+        if budget == 0:
+            exponent, capacity = 0, 0
+        else:
+            # 2^exponent is the unit, with 2^51 <= budget / unit <= 2^53.
+            size = budget.numerator.bit_length() - budget.denominator.bit_length()
+            exponent = size - _CAPACITY_BITS
+            capacity = math.floor(budget / Fraction(2) ** exponent)
+        people = checks.positive_integer(people=self.people)
+        if people > _MOST_PEOPLE:
+            raise InvalidParameter("people", people, expected="at most 10^9 of them")
+        object.__setattr__(self, "people", people)
+        object.__setattr__(self, "_spent", np.zeros(self.people, dtype=np.int64))
+        object.__setattr__(self, "_capacity", capacity)
+        object.__setattr__(self, "_exponent", exponent)
+
+    def charge(self, costs: ArrayLike) -> tuple[NDArray[np.bool_], IndividualFilter]:
+        """Who takes part in a step with these costs, and the filter after it.
+
+        costs: one number, or an array of shape (people,); 0 or above, inf for "never". Returns
+        an array of bool of shape (people,), and the filter in which those who take part have paid.
+        """
+        units = self._units(costs)
+        active = units <= self._capacity - self._spent
+        spent = self._spent + np.where(active, units, 0)
+        after = object.__new__(IndividualFilter)
+        keep = object.__setattr__
+        keep(after, "limit", self.limit)
+        keep(after, "people", self.people)
+        keep(after, "_spent", spent)
+        keep(after, "_capacity", self._capacity)
+        keep(after, "_exponent", self._exponent)
+        return active, after
+
+    @property
+    def remaining(self) -> NDArray[np.float64]:
+        """What each has left, shape (people,), rounded down: a cost of exactly this fits."""
+        left = (self._capacity - self._spent).astype(np.float64)  # at most 2^53: exact
+        rest = np.ldexp(left, self._exponent)
+        # Below the least normal number ldexp rounds: step down to be sure.
+        return np.where(rest < 1e-300, np.nextafter(rest, 0.0), rest)
+
+    def guarantee(self, *, neighbors: Neighbors) -> Guarantee:
+        """What all steps keep together: the limit, or its price for a pair under ReplaceOne.
+
+        Raises InvalidParameter for a RenyiDP limit under ReplaceOne.
+        """
+        return pair_price(self.limit) if neighbors is ReplaceOne else self.limit
+
+    def _units(self, costs: ArrayLike) -> NDArray[np.int64]:
+        """The costs in whole units, rounded up; what exceeds any budget becomes capacity + 1."""
+        values = np.asarray(costs)
+        expected = f"one number, or {self.people} of them, 0 or above"
+        shown = f"an array of shape {values.shape}"  # never the values: they are people's data
+        if (
+            values.dtype.kind not in "fiu"
+            or values.itemsize > 8
+            or values.shape not in ((), (self.people,))
+        ):
+            raise InvalidParameter("costs", shown, expected=expected)
+        whole = values.dtype.kind in "iu"
+        values = values.astype(np.float64)
+        if whole:  # beyond 2^53 the conversion may have rounded down
+            values = np.where(values >= 2.0**53, np.nextafter(values, math.inf), values)
+        if not bool(np.all(values >= 0)):
+            raise InvalidParameter("costs", shown, expected=expected)
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.ceil(np.ldexp(values, -self._exponent))
+        scaled = np.where((scaled == 0) & (values > 0), 1.0, scaled)
+        units = np.minimum(scaled, float(self._capacity + 1)).astype(np.int64)
+        return np.broadcast_to(units, (self.people,))
+
+
+def gaussian_costs(norms: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
+    r"""The rho of each person whose row moves a sum by its own l2 norm, under Gaussian noise.
+
+    Statement   norm^2 / (2 sigma^2). For GDP, twice this is mu squared.
+    Bound       upper: raised by a few units in the last place.
+    Edges       norm = 0 -> 0.0; too large for a float -> inf.
+    Source      Bun and Steinke 2016, Prop. 1.6, for the pair of tables with and without her.
+
+    norms: l2 norms, of any shape; sigma: standard deviation of the noise, above 0.
+    Raises InvalidParameter for a negative norm or NaN.
+
+    >>> gaussian_costs([0.0, 1.0], sigma=1.0).round(6).tolist()
+    [0.0, 0.5]
+    """
+    checks.positive(sigma=sigma)
+    try:
+        values: NDArray[np.float64] = np.asarray(norms, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        shown = f"a {type(norms).__name__}"
+        raise InvalidParameter("norms", shown, expected="numbers, 0 or above") from None
+    if not bool(np.all(values >= 0)):
+        shown = f"an array of shape {values.shape}"
+        raise InvalidParameter("norms", shown, expected="numbers, 0 or above")
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = values / sigma
+        rho = np.square(ratio) / 2
+        # Three roundings, each by less than 2^-52, and one step for the subnormal range.
+        raised = np.nextafter(rho * (1 + 2.0**-50), math.inf)
+    result: Any = np.where(values == 0, 0.0, raised)
+    return np.asarray(result, dtype=np.float64)
+
+
+def _one_number(limit: Guarantee) -> Fraction:
+    if not isinstance(limit, Additive):
+        raise cannot_add(limit, None)
+    if isinstance(limit, PureDP | RenyiDP) or (isinstance(limit, ZCDP | GDP) and limit.delta == 0):
+        return limit.additive[0]
+    expected = "PureDP, RenyiDP, or ZCDP or GDP without delta"
+    raise InvalidParameter("limit", limit, expected=expected)

@@ -1,0 +1,394 @@
+"""Correlated noise as plain Gaussian noise: the l2 sensitivity of a participation pattern.
+
+A unit gives vectors of norm at most 1 at steps at least `separation` apart, `participations` of
+them at most; what is released moves by C x. The square of its norm is the sum over pairs of steps
+of (C^T C)_ij <x_i, x_j>, at most that of |C^T C|_ij. The bounds here are of that sum.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unacorda import checks
+from unacorda.accounting.rewriting import with_parts
+from unacorda.accounting.trees import squared_tree_move, squared_tree_sensitivity
+from unacorda.checks import exact
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
+    Composed,
+    CyclicPoissonSampled,
+    Event,
+    Gaussian,
+    MatrixMechanism,
+    Pure,
+    RandomAllocation,
+    Repeated,
+    TreeAggregation,
+    compose,
+)
+from unacorda.privacy.rounding import float_above, root_down, root_up
+
+__all__ = [
+    "largest_squared_column",
+    "plain",
+    "plain_below",
+    "squared_matrix_sensitivity",
+    "squared_toeplitz_sensitivity",
+]
+
+_Array = npt.NDArray[np.float64]
+_U = 2.0**-53
+_EXACT = 20_000
+"""Up to so many products sums are formed in fractions, without round-off."""
+_MOST_PRODUCTS = 10**9
+_LARGEST_GRAM = 2048
+_MOST_WORK = 2 * 10**8
+
+
+def plain(event: Event) -> Event:
+    """Events of many steps, also within compositions, as events that every engine knows.
+
+    A matrix mechanism or a tree is one Gaussian of its sensitivity; on cyclic Poisson samples it is
+    as many Poisson-sampled Gaussians of the largest column as a group has turns. Random allocation
+    with k uses is k allocations of one use, each to a k-th of the steps.
+    Raises UnsupportedEvent for cyclic samples where the bands exceed the separation.
+
+    Bound       upper: noise multipliers are rounded down.
+    Source      Denisov et al. 2022, arXiv:2202.08312, Thm. 2.1 (adaptive inputs); Choquette-Choo,
+                Ganesh et al. 2023, arXiv:2306.08153, Thm. 4 (cyclic samples); Feldman and Shenfeld
+                2026 (several uses); docs/proofs/matrices.md and allocation.md.
+
+    >>> from unacorda.privacy.events import Laplace
+    >>> plain(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
+    Gaussian(noise_multiplier=Fraction(8, 5))
+    """
+    match event:
+        case Repeated() | Composed():
+            return with_parts(event, plain)
+        case MatrixMechanism() | TreeAggregation():
+            return Gaussian(noise_multiplier=_noise(event))
+        case RandomAllocation(event=one, steps=steps, uses=uses):
+            return _one_each(one, steps, uses)
+        case CyclicPoissonSampled(event=one, rate=rate):
+            if _bands(one) > one.separation:
+                raise UnsupportedEvent(
+                    event,
+                    kind="cyclic Poisson sampling",
+                    try_instead=f"Its encoder has {_bands(one)} bands: use a separation of that.",
+                )
+            noise = _over(one.noise_multiplier, _largest_column(one))
+            turns = -(-one.steps // one.separation)
+            return compose(
+                [Gaussian(noise_multiplier=noise).poisson_sampled(rate=rate)], count=turns
+            )
+        case _:
+            return event
+
+
+def plain_below(event: MatrixMechanism | TreeAggregation) -> Gaussian | Pure:
+    """One pair of neighbours of a matrix mechanism or a tree, as a Gaussian.
+
+    The unit takes part at the first step and every `separation` steps after it, and gives 1 or -1
+    each time, whichever moves what is released farther; or once, where the column is largest.
+
+    Bound       lower: noise multipliers are rounded up.
+    Source      the definition: what is released is C x + noise.
+
+    >>> plain_below(MatrixMechanism(noise_multiplier=2.0, encoder=(1, 0.75), steps=5))
+    Gaussian(noise_multiplier=Fraction(8, 5))
+    """
+    own = exact("noise_multiplier", event.noise_multiplier)
+    if isinstance(event, TreeAggregation):
+        move = Fraction(
+            squared_tree_move(
+                steps=event.steps,
+                participations=event.participations,
+                separation=event.separation,
+            )
+        )
+    else:
+        move = max(_largest_column(event), _squared_move(event))
+    if move == 0:
+        return Pure(epsilon=0)
+    ratio = own * own / move
+    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
+    return Gaussian(noise_multiplier=root if root * root == ratio else Fraction(root_up(ratio)))
+
+
+def squared_toeplitz_sensitivity(
+    column: Sequence[checks.Number], *, steps: int, participations: int, separation: int
+) -> Fraction:
+    r"""The square of the sensitivity of a lower triangular Toeplitz encoder.
+
+    column: its first column, zeros follow.
+
+    Statement   || sum over j < k of column number j b ||^2 with c'_i = max over j >= i of |c_j|,
+                k = participations, b = separation: an inner product of two columns falls with
+                their distance and with the place of the later one.
+    Bound       upper; exact for non-negative coefficients that do not increase.
+    Source      Kalinin and Lampert 2024, arXiv:2405.13763, Thm. 2; docs/proofs/matrices.md.
+
+    >>> squared_toeplitz_sensitivity((1, 1), steps=4, participations=2, separation=1)
+    Fraction(6, 1)
+    """
+    turns = min(participations, -(-steps // separation))
+    if turns * len(column) <= _EXACT:
+        first = _majorant(column)
+        return _squared_exactly(first, steps=steps, turns=turns, separation=separation)
+    # each is rounded once, or is the float that the decimal is read as
+    sizes = np.abs(np.array([float(c) for c in column])) * (1 + 4 * _U)
+    unit = 2.0 ** math.frexp(float(np.max(sizes)))[1]  # squares stay within the floats
+    coefficients: _Array = np.maximum.accumulate(sizes[::-1])[::-1] / unit
+    bands = max(1, int(np.count_nonzero(coefficients)))
+    if turns * bands > _MOST_PRODUCTS:  # every column that may be there
+        turns = -(-steps // separation)
+        sums = _all_columns(coefficients, steps=steps, separation=separation)
+    else:
+        sums = np.zeros(steps)
+        for turn in range(turns):
+            start = turn * separation
+            length = min(bands, steps - start)
+            sums[start : start + length] += coefficients[:length]
+    total = math.fsum(np.square(sums))
+    return Fraction(total) * Fraction(unit) ** 2 * (1 + Fraction(2 * turns + 8) * Fraction(_U))
+
+
+def squared_matrix_sensitivity(
+    rows: Sequence[Sequence[checks.Number]], *, participations: int, separation: int
+) -> Fraction:
+    r"""The square of the sensitivity of any lower triangular encoder, given by its rows.
+
+    Statement   once: the largest squared column norm. Columns that never meet: the largest sum of
+                squared norms over patterns, by dynamic programming. Else the smaller of
+                max over patterns of the sum over i in it of r_i, where r_i is the largest sum over
+                j of |C^T C|_ij over patterns that hold i, and (max of the sum of column norms)^2.
+    Bound       upper; exact in the first two cases, up to the round-off of floats.
+    Edges       more than 2048 rows with columns that meet -> the sum of column norms alone.
+    Source      docs/proofs/matrices.md; Choquette-Choo et al. 2023, arXiv:2211.06530, Section 3.
+
+    >>> squared_matrix_sensitivity([[1], [1, 1]], participations=1, separation=1)
+    Fraction(2, 1)
+    """
+    steps = len(rows)
+    turns = min(participations, -(-steps // separation))
+    if turns == 1:
+        return max(_columns(rows))
+    largest = max(abs(exact("encoder", c)) for row in rows for c in row)
+    if not 2**-100 < largest < 2**100:  # squares stay within the floats
+        unit = largest or Fraction(1)
+        shrunk = [[exact("encoder", c) / unit for c in row] for row in rows]
+        return (
+            unit**2
+            * squared_matrix_sensitivity(
+                shrunk, participations=participations, separation=separation
+            )
+            if largest
+            else Fraction(0)
+        )
+    above, bands = np.zeros((steps, steps)), 1
+    for i, row in enumerate(rows):
+        above[i, : i + 1] = [float(exact("encoder", c)) for c in row]
+        filled = np.flatnonzero(above[i])
+        bands = max(bands, i + 1 - int(filled[0])) if len(filled) else bands
+    squares = np.array([float_above(c) for c in _columns(rows)])
+    slack = 1 + Fraction(8 * turns + 64) * Fraction(_U)
+    if bands <= separation:
+        return Fraction(_best_pattern(squares, turns, separation)) * slack
+    norms = np.sqrt(squares) * (1 + 2 * _U)
+    found = Fraction(_best_pattern(norms, turns, separation)) ** 2 * slack
+    if steps <= _LARGEST_GRAM:
+        sizes = np.abs(above)
+        # an entry is rounded once, a sum of n products by n + 1 roundings, of the sizes' sum
+        error = (steps + 8) * _U * 1.01 * (sizes.T @ sizes)
+        gram = np.abs(above.T @ above) + error
+        found = min(found, Fraction(_by_rows(gram, turns, separation)) * slack)
+    return found
+
+
+def largest_squared_column(rows: Sequence[Sequence[checks.Number]]) -> Fraction:
+    """The square of the largest column norm of an encoder given by its rows.
+
+    Bound       exact.
+    Source      the definition.
+    """
+    return max(_columns(rows))
+
+
+def _one_each(event: Event, steps: int, uses: int) -> Event:
+    """Random allocation as one allocation for each use, to a share of the steps of its own."""
+    short, longer = divmod(steps, uses)
+    parts: list[Event] = []
+    for share, count in ((short, uses - longer), (short + 1, longer)):
+        if count:
+            # in a step of its own a unit is always, but the numbers still compare it with none
+            one = plain(event)
+            once = one.randomly_allocated(steps=share) if share > 1 else one.poisson_sampled(rate=1)
+            parts.append(compose([once], count=count))
+    return compose(parts)
+
+
+def _noise(event: MatrixMechanism | TreeAggregation) -> Fraction:
+    if isinstance(event, TreeAggregation):
+        square = Fraction(
+            squared_tree_sensitivity(
+                steps=event.steps,
+                participations=event.participations,
+                separation=event.separation,
+            )
+        )
+        return _over(event.noise_multiplier, square)
+    return _over(event.noise_multiplier, _squared_sensitivity(event))
+
+
+@lru_cache(maxsize=256)
+def _squared_sensitivity(event: MatrixMechanism) -> Fraction:
+    encoder: Any = event.encoder
+    if event.toeplitz:
+        return squared_toeplitz_sensitivity(
+            encoder,
+            steps=event.steps,
+            participations=event.participations,
+            separation=event.separation,
+        )
+    return squared_matrix_sensitivity(
+        encoder, participations=event.participations, separation=event.separation
+    )
+
+
+@lru_cache(maxsize=256)
+def _largest_column(event: MatrixMechanism) -> Fraction:
+    encoder: Any = event.encoder
+    if event.toeplitz:
+        return sum((exact("encoder", c) ** 2 for c in encoder), start=Fraction(0))
+    return largest_squared_column(encoder)
+
+
+@lru_cache(maxsize=256)
+def _squared_move(event: MatrixMechanism) -> Fraction:
+    """|sum of columns 0, b, 2b, ..., each with the sign that makes it longer|^2, exactly."""
+    encoder: Any = event.encoder
+    turns = min(event.participations, -(-event.steps // event.separation))
+    turns = min(turns, max(1, _EXACT // _bands(event)))
+    moved: dict[int, Fraction] = {}
+    for turn in range(turns):
+        start = turn * event.separation
+        if event.toeplitz:
+            entries = encoder[: event.steps - start]
+        else:
+            entries = [row[start] for row in encoder[start:]]
+        column = {start + i: exact("encoder", c) for i, c in enumerate(entries)}
+        along = sum((c * moved.get(i, 0) for i, c in column.items()), start=Fraction(0))
+        sign = -1 if along < 0 else 1
+        for i, c in column.items():
+            moved[i] = moved.get(i, Fraction(0)) + sign * c
+    return sum((value * value for value in moved.values()), start=Fraction(0))
+
+
+def _bands(event: MatrixMechanism) -> int:
+    """How many rows a column reaches at most, from its own row on."""
+    encoder: Any = event.encoder
+    if event.toeplitz:
+        return 1 + max((i for i, c in enumerate(encoder) if c != 0), default=0)
+    reach = (i - next((j for j, c in enumerate(row) if c != 0), i) for i, row in enumerate(encoder))
+    return 1 + max(reach)
+
+
+def _over(sigma: checks.Number, square: Fraction) -> Fraction:
+    """Sigma / sqrt(square), rounded down; where nothing is released, a noise beyond all bounds."""
+    own = exact("noise_multiplier", sigma)
+    if square == 0:
+        return own * 10**15
+    ratio = own * own / square
+    root = Fraction(math.isqrt(ratio.numerator), math.isqrt(ratio.denominator))
+    return root if root * root == ratio else Fraction(root_down(ratio))
+
+
+def _majorant(column: Sequence[checks.Number]) -> list[Fraction]:
+    sizes = [abs(exact("encoder", c)) for c in column]
+    for i in range(len(sizes) - 2, -1, -1):
+        sizes[i] = max(sizes[i], sizes[i + 1])
+    return sizes
+
+
+def _squared_exactly(first: list[Fraction], *, steps: int, turns: int, separation: int) -> Fraction:
+    sums: dict[int, Fraction] = {}
+    for turn in range(turns):
+        start = turn * separation
+        for i, c in enumerate(first[: steps - start]):
+            sums[start + i] = sums.get(start + i, Fraction(0)) + c
+    return sum((value * value for value in sums.values()), start=Fraction(0))
+
+
+def _all_columns(first: _Array, *, steps: int, separation: int) -> _Array:
+    """Row sums over all columns 0, b, 2b, ...: those of each residue add up."""
+    length = -(-steps // separation) * separation
+    padded = np.zeros(length)
+    padded[: len(first)] = first[:length]
+    sums: _Array = np.cumsum(padded.reshape(-1, separation), axis=0).reshape(-1)[:steps]
+    return sums
+
+
+def _columns(rows: Sequence[Sequence[checks.Number]]) -> list[Fraction]:
+    squares = [Fraction(0)] * len(rows)
+    for row in rows:
+        for j, c in enumerate(row):
+            squares[j] += exact("encoder", c) ** 2
+    return squares
+
+
+def _best_pattern(weights: _Array, turns: int, separation: int) -> float:
+    """The largest sum of weights over patterns."""
+    steps = len(weights)
+    best = np.zeros((steps + 1, turns + 1))  # over the first i steps, at most m of them
+    for i in range(1, steps + 1):
+        before = best[max(i - separation, 0)]
+        best[i] = best[i - 1]
+        best[i, 1:] = np.maximum(best[i - 1, 1:], before[:-1] + weights[i - 1])
+    return float(best[steps, turns])
+
+
+def _by_rows(gram: _Array, turns: int, separation: int) -> float:
+    """Max over patterns of the sum of r_i, r_i the best row sum of |C^T C| with i in the pattern.
+
+    One pass from the left and one from the right, over all rows at once.
+    """
+    steps = len(gram)
+    counted = turns if steps * steps * turns <= _MOST_WORK else 0
+    left = _row_sums(gram, counted, separation)
+    right = _row_sums(gram[::-1, ::-1], counted, separation)[::-1]
+    if counted:
+        others = np.max([left[:, m] + right[:, turns - 1 - m] for m in range(turns)], axis=0)
+    else:
+        others = left[:, 0] + right[:, 0]
+    return _best_pattern((np.diag(gram) + others) * (1 + 8 * turns * _U), turns, separation)
+
+
+def _row_sums(gram: _Array, turns: int, separation: int) -> _Array:
+    """[i, m]: the largest sum over at most m steps up to i - separation, of row i; turns = 0: any.
+
+    Of the table over steps only the last `separation` are kept.
+    """
+    steps = len(gram)
+    found = np.zeros((steps, max(turns, 1)))
+    kept = [np.zeros((max(turns, 1), steps))] * (separation + 1)
+    for j in range(1, steps + 1):
+        i = j - 1 + separation  # the row that may use the steps before j, and no more
+        before, column = kept[(j + 1) % (separation + 1)], gram[:, j - 1]  # j - separation steps
+        best = kept[(j - 1) % (separation + 1)].copy()
+        if turns:
+            best[1:] = np.maximum(best[1:], before[:-1] + column)
+        else:
+            best = np.maximum(best, before + column)
+        kept[j % (separation + 1)] = best
+        if i < steps:
+            found[i] = best[:, i]
+    return found

@@ -1,0 +1,196 @@
+"""Odometers: what has been spent so far, with no limit set beforehand, valid at every time at once.
+
+A filter says "no more"; an odometer is read. The reading at a moment that was itself chosen after
+seeing the answers, or because of the reading, is as valid as any other.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from unacorda import checks
+from unacorda.accounting.filters.additive import Filter
+from unacorda.accounting.filters.refusals import cannot_add
+from unacorda.checks import Number
+from unacorda.errors import BudgetExceeded, InvalidParameter
+from unacorda.privacy.additive import amount, share
+from unacorda.privacy.enclosure import context, float_up, mpf
+from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.relations import zcdp_of
+from unacorda.privacy.rounding import grid_up
+
+__all__ = ["Odometer", "PureOdometer", "mixture_boundary", "sharpest_at"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PureOdometer:
+    """The running sum of epsilons: pure costs are read without any delta.
+
+    Bound       upper, exact.
+    Source      Rogers, Roth, Ullman, Vadhan 2016, arXiv:1605.08294 (the sum is an odometer).
+
+    >>> PureOdometer().spend(PureDP(0.1)).spend(PureDP(0.2)).guarantee
+    PureDP(epsilon=0.3)
+    """
+
+    guarantee: PureDP = field(default_factory=lambda: PureDP(0))
+
+    def spend(self, cost: PureDP) -> PureOdometer:
+        """The odometer after this cost; WrongUnit for one of another kind."""
+        if not self.guarantee.comparable_with(cost):
+            raise cannot_add(cost, self.guarantee)
+        return PureOdometer(guarantee=self.guarantee + cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odometer:
+    r"""The epsilon of all spent so far, at one delta fixed beforehand, whenever one looks.
+
+    Statement   with probability 1 - delta the privacy loss is at most `epsilon` at every time at
+                once, so that for every stopping rule and every set S of what was seen until then
+                P(S) <= E_Q[e^epsilon 1_S] + delta + own_delta, epsilon read when stopped.
+
+    delta: above 0 and below 1, of the boundary. own_delta: how much the costs' own deltas may sum
+    to, fixed beforehand as well; a cost beyond it is BudgetExceeded. sharp_at: the rho at which
+    the reading shall be sharpest (it is valid at all). With V = 2 sum of rho_i and r as
+    `sharpest_at` gives it, `epsilon` is at most the classic
+    V/2 + sqrt((V + r) log((V + r) / (r delta^2))), and never above the plain sum where all costs
+    have one. Costs are PureDP, ApproxDP, ZCDP and GDP, mixed freely.
+
+    Raises InvalidParameter for numbers out of range; `spend` raises WrongUnit for a RenyiDP cost
+    and UnsupportedEvent for what is no guarantee.
+
+    Bound       upper, rounded up.
+    Source      Whitehouse, Ramdas, Rogers, Wu 2023, arXiv:2203.05481 (classic form);
+                docs/proofs/filters.md, Theorem 5 (this form, and approximate zCDP).
+
+    >>> meter = Odometer(delta=1e-6, sharp_at=0.05)
+    >>> for _ in range(100):
+    ...     meter = meter.spend(ZCDP(0.0005))
+    >>> round(meter.epsilon, 4)
+    1.8013
+    """
+
+    delta: Number
+    own_delta: Number = 0
+    sharp_at: Number = "0.05"
+    _spent: Filter = field(init=False, repr=False)
+    _plain: Fraction | None = field(default=Fraction(0), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        delta, own = share("delta", self.delta), share("own_delta", self.own_delta)
+        if not 0 < delta < 1:
+            expected = "a number strictly between 0 and 1"
+            raise InvalidParameter("delta", self.delta, expected=expected)
+        sharp = amount("sharp_at", self.sharp_at)
+        if sharp == 0:
+            raise InvalidParameter("sharp_at", self.sharp_at, expected="a rho above 0")
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "own_delta", own)
+        object.__setattr__(self, "sharp_at", sharp)
+        object.__setattr__(self, "_spent", Filter(ZCDP(0, own)))
+
+    def spend(self, cost: Guarantee) -> Odometer:
+        """The odometer after this cost; BudgetExceeded where own deltas pass `own_delta`."""
+        concentrated = zcdp_of(cost)
+        if concentrated is None:
+            mend = "Charge PureDP, ApproxDP, ZCDP or GDP to an odometer."
+            raise cannot_add(cost, self.guarantee, mend=mend)
+        left = self._spent.remaining
+        assert isinstance(left, ZCDP)
+        if concentrated.delta > left.delta:
+            asked = f"delta={float(concentrated.delta)!r}"
+            raise BudgetExceeded(asked=asked, left=f"delta={float(left.delta)!r}", account="meter")
+        plain = self._plain
+        if plain is not None:
+            plain = plain + cost.epsilon if isinstance(cost, PureDP | ApproxDP) else None
+        after = object.__new__(Odometer)
+        keep = object.__setattr__
+        keep(after, "delta", self.delta)
+        keep(after, "own_delta", self.own_delta)
+        keep(after, "sharp_at", self.sharp_at)
+        keep(after, "_spent", self._spent.spend(concentrated))
+        keep(after, "_plain", plain)
+        return after
+
+    @property
+    def spent(self) -> ZCDP:
+        """The sums of rho and of the costs' own deltas."""
+        spent = self._spent.spent
+        assert isinstance(spent, ZCDP)
+        return spent
+
+    @property
+    def epsilon(self) -> float:
+        """The reading: an upper bound, rounded up; 0.0 before the first cost."""
+        delta, sharp = Fraction(self.delta), Fraction(self.sharp_at)
+        reading = mixture_boundary(self.spent.rho, delta=delta, r=sharpest_at(sharp, delta=delta))
+        return reading if self._plain is None else min(reading, float_up(mpf(self._plain)))
+
+    @property
+    def guarantee(self) -> ApproxDP:
+        """(epsilon, delta + own_delta) as it reads now; valid also where one stops because of it.
+
+        The plain sum, where it is the smaller, is given as it is.
+        """
+        delta = min(Fraction(self.delta) + Fraction(self.own_delta), Fraction(1))
+        epsilon = grid_up(self.epsilon)
+        return ApproxDP(epsilon if self._plain is None else min(epsilon, self._plain), delta)
+
+
+def mixture_boundary(rho: float | Fraction, *, delta: float | Fraction, r: float) -> float:
+    r"""Epsilon that the privacy loss of rho-zCDP, spent step by step, never passes, but for delta.
+
+    Statement   with V = 2 rho as it grows and x the root of x^2/2 + log(2 Phi(x)) =
+                log(1 + V/r)/2 + log(1/delta): V/2 + x sqrt(V + r). The classic
+                x = sqrt(log((V + r)/(r delta^2))) leaves out log(2 Phi(x)), almost log 2.
+    Bound       upper at all times at once, rounded up.
+    Edges       rho = 0 -> 0.0.
+    Source      docs/proofs/filters.md, Theorem 5, after Robbins 1970 and Howard, Ramdas,
+                McAuliffe, Sekhon 2021, arXiv:1810.08240 (mixture boundaries).
+
+    >>> round(mixture_boundary(0.05, delta=1e-6, r=0.0033), 4)
+    1.8012
+    """
+    checks.non_negative(rho=float(rho))
+    checks.probability(delta=float(delta))
+    checks.positive(r=r)
+    if rho == 0:
+        return 0.0
+    mp, variance = context(), 2 * mpf(rho)
+    level = mp.log1p(variance / mpf(r)) / 2 - mp.log(mpf(delta))
+
+    def given(log_twice_normal: Any) -> Any:
+        return mp.sqrt(2 * max(level - log_twice_normal, 0))
+
+    # log(2 Phi) grows and is at most log 2: from a value below the root one gets a value above
+    # it, and the other way round. The two meet quickly where delta is small; all are valid.
+    below = given(mp.log(2))
+    for _ in range(40):
+        above = given(mp.log1p(mp.erf(below / mp.sqrt(2))))
+        if above - below <= mp.ldexp(above, -56):
+            break
+        below = given(mp.log1p(mp.erf(above / mp.sqrt(2))))
+    return float_up(variance / 2 + above * mp.sqrt(variance + mpf(r)))
+
+
+def sharpest_at(rho: float | Fraction, *, delta: float | Fraction) -> float:
+    r"""The r for which the classic boundary is lowest where the costs sum to `rho`.
+
+    Statement   r = 2 rho / (k - 1), where k - 1 = log k + 2 log(1/delta). Any r above 0 is valid.
+    Bound       none needed: a choice, fixed before the first answer.
+    Edges       rho = 0 -> InvalidParameter.
+    Source      the zero of the derivative, docs/proofs/filters.md, section 6.
+    """
+    checks.positive(rho=float(rho))
+    checks.probability(delta=float(delta))
+    tail = 2 * float(-context().log(mpf(delta)))
+    ratio = 1 + tail
+    for _ in range(100):
+        ratio = 1 + tail + math.log(ratio)
+    return 2 * float(rho) / (ratio - 1)

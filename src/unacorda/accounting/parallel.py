@@ -1,0 +1,222 @@
+"""Parallel composition: what a parent owes for questions about disjoint parts of its people."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import operator
+from collections.abc import Hashable
+from fractions import Fraction
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter, WrongUnit
+from unacorda.privacy.additive import Additive
+from unacorda.privacy.conversions.group import pure_of_group, zcdp_of_group
+from unacorda.privacy.conversions.neighboring import replace_one_from_add_remove
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+from unacorda.privacy.rounding import grid_up
+
+__all__ = ["ParallelComposition", "pair_price"]
+
+
+def pair_price(cost: Guarantee) -> Guarantee:
+    r"""The price of replacing one unit, for a mechanism priced under adding or removing one.
+
+    Statement   PureDP 2 epsilon; ZCDP 4 rho; GDP 2 mu; ApproxDP (2 epsilon, (1 + e^epsilon) delta):
+                a replacement is a removal and an addition.
+    Bound       upper; exact but for e^epsilon, which is rounded up.
+    Edges       ZCDP and GDP with a delta, and RenyiDP -> InvalidParameter: no theorem here gives
+                a price in the same numbers.
+    Source      Dwork and Roth 2014, Theorem 2.2; Bun and Steinke 2016, Prop. 1.9; Dong, Roth, Su
+                2022, Theorem 2.14; for (epsilon, delta) docs/proofs/filters.md, Theorem 4.
+
+    >>> pair_price(ZCDP(0.5)), pair_price(GDP(1))
+    (ZCDP(rho=2.0), GDP(mu=2.0))
+    """
+    match cost:
+        case PureDP(epsilon):
+            return PureDP(pure_of_group(epsilon, size=2))
+        case ApproxDP(epsilon, delta):
+            together, several = replace_one_from_add_remove(epsilon, delta=delta)
+            return ApproxDP(together, min(grid_up(several), Fraction(1)))
+        case ZCDP(rho, delta) if delta == 0:
+            return ZCDP(zcdp_of_group(rho, size=2))
+        case GDP(mu_squared, delta) if delta == 0:
+            return GDP.from_squared(4 * mu_squared)  # 2 mu
+        case _:
+            expected = "PureDP, ApproxDP, or ZCDP or GDP without delta, to price a replacement"
+            raise InvalidParameter("cost", cost, expected=expected)
+
+
+class ParallelComposition:
+    """What the parent of a split owes: the running sum of the largest spends of its parts.
+
+    The parts are disjoint in units: at the split each unit was bound, once and for all questions,
+    to at most `max_parts` parts, and each part holds rows of units bound to it alone. Then any one
+    unit meets the questions of at most `max_parts` parts, and the parent owes the sum of the
+    `max_parts` largest spends, for each number that adds, however the questions are interleaved
+    and chosen. Without such a binding the parent owes the sum over all parts.
+
+    unit: any guarantee of the kind (and order) in which parts are charged, which must be the
+    measure that the parent adds: converting the parent's debits afterwards would be unsound.
+    max_parts: 1 or more. neighbors: what the parent's guarantee compares. Under AddRemove and
+    ZeroOut a part is charged for the same change. Under ReplaceOne a part is still charged for
+    adding or removing (its size may change), and `pair_price` is what counts.
+
+    Holds a dictionary of parts and changes in place; exact, O(log max_parts) a spend. Not
+    thread-safe: `Account.split` guards it.
+    Raises InvalidParameter for a unit without a price of a replacement under ReplaceOne.
+
+    Bound       upper.
+    Source      McSherry 2009, Theorem 4 (parallel composition); docs/proofs/filters.md, Theorem 4
+                (adaptive, interleaved, several parts a unit, replacement).
+
+    >>> split = ParallelComposition(PureDP(0), max_parts=1)
+    >>> split.spend("A", PureDP(0.5)), split.spend("B", PureDP(0.75)), split.owed
+    (PureDP(epsilon=0.5), PureDP(epsilon=0.25), PureDP(epsilon=0.75))
+    """
+
+    def __init__(
+        self, unit: Guarantee, *, max_parts: int = 1, neighbors: Neighbors = AddRemove
+    ) -> None:
+        if not isinstance(unit, Additive):
+            raise InvalidParameter("unit", unit, expected="a guarantee, such as PureDP(0)")
+        if not isinstance(neighbors, Neighbors):
+            raise InvalidParameter("neighbors", neighbors, expected="AddRemove or ReplaceOne")
+        if neighbors is ReplaceOne and isinstance(unit, RenyiDP):
+            expected = "PureDP, ApproxDP, ZCDP or GDP under ReplaceOne"
+            raise InvalidParameter("unit", unit, expected=expected)
+        self.max_parts = checks.positive_integer(max_parts=max_parts)
+        self.neighbors = neighbors
+        self._unit = unit * 0
+        self._sums = [_LargestSum(self.max_parts) for _ in unit.additive]
+
+    @property
+    def linear(self) -> bool:
+        """Whether the price of a sum is the sum of the prices: not for the delta of a pair."""
+        return not (self.neighbors is ReplaceOne and isinstance(self._unit, ApproxDP))
+
+    @property
+    def owed(self) -> Guarantee:
+        """What the parent owes in all."""
+        return self._unit.with_additive([sums.total for sums in self._sums])
+
+    def spent(self, part: Hashable) -> Guarantee:
+        """What one part has spent, as it counts under `neighbors`; nothing for an unknown part."""
+        return self._unit.with_additive([sums.of(part) for sums in self._sums])
+
+    def increase(self, part: Hashable, cost: Guarantee) -> Guarantee:
+        """What the parent would owe beyond `owed` if this part spent `cost`; changes nothing.
+
+        Raises WrongUnit for a cost of another kind than the unit's.
+        """
+        numbers = self._price(cost).additive
+        return self._unit.with_additive(
+            [sums.increase(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
+        )
+
+    def spend(self, part: Hashable, cost: Guarantee) -> Guarantee:
+        """Count `cost` for a part and return by how much that raises what the parent owes.
+
+        Raises WrongUnit for a cost of another kind than the unit's.
+        """
+        numbers = self._price(cost).additive
+        return self._unit.with_additive(
+            [sums.add(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
+        )
+
+    def decrease(self, part: Hashable, cost: Guarantee) -> Guarantee:
+        """What the parent would owe less than `owed` without `cost`, which this part has spent."""
+        numbers = self._price(cost).additive
+        return self._unit.with_additive(
+            [sums.decrease(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
+        )
+
+    def withdraw(self, part: Hashable, cost: Guarantee) -> Guarantee:
+        """Take `cost` back from a part, as if it had never been spent, and return `decrease`.
+
+        Only for a cost that `spend` counted, of a question that never reached any data.
+        """
+        numbers = self._price(cost).additive
+        return self._unit.with_additive(
+            [sums.remove(part, number) for sums, number in zip(self._sums, numbers, strict=True)]
+        )
+
+    def _price(self, cost: Guarantee) -> Guarantee:
+        if not self._unit.comparable_with(cost):
+            raise WrongUnit(cost, self._unit, mend="Charge all parts in the unit of the split.")
+        return pair_price(cost) if self.neighbors is ReplaceOne else cost
+
+
+class _LargestSum:
+    """The sum of the `count` largest of many growing numbers.
+
+    While numbers only grow, a number outside the largest enters them only when it itself grows, and
+    the place it takes is that of the least inside: a heap of those inside is all that is needed.
+    Where one falls, which is rare, all is made anew.
+    """
+
+    __slots__ = ("_count", "_heap", "_inside", "_order", "_values", "total")
+
+    def __init__(self, count: int) -> None:
+        self.total = Fraction(0)
+        self._count = count
+        self._values: dict[Hashable, Fraction] = {}
+        self._inside: set[Hashable] = set()
+        # Entries (value, order, part): stale where the part has left or its value has grown.
+        self._heap: list[tuple[Fraction, int, Hashable]] = []
+        self._order = itertools.count()
+
+    def of(self, part: Hashable) -> Fraction:
+        return self._values.get(part, Fraction(0))
+
+    def increase(self, part: Hashable, number: Fraction) -> Fraction:
+        if part in self._inside:
+            return number
+        grown = self.of(part) + number
+        if len(self._inside) < self._count:
+            return grown
+        return max(grown - self._least()[0], Fraction(0))
+
+    def add(self, part: Hashable, number: Fraction) -> Fraction:
+        rise = self.increase(part, number)
+        grown = self.of(part) + number
+        if part in self._inside or rise > 0 or len(self._inside) < self._count:
+            if part not in self._inside and len(self._inside) >= self._count:
+                self._inside.discard(self._least()[2])
+            self._inside.add(part)
+            heapq.heappush(self._heap, (grown, next(self._order), part))
+        self._values[part] = grown
+        self.total += rise
+        if len(self._heap) > 2 * len(self._inside) + 16:  # paid for by the pushes since the last
+            self._heap = [(self._values[key], next(self._order), key) for key in self._inside]
+            heapq.heapify(self._heap)
+        return rise
+
+    def decrease(self, part: Hashable, number: Fraction) -> Fraction:
+        return self.total - sum(self._largest(part, number).values(), Fraction(0))
+
+    def remove(self, part: Hashable, number: Fraction) -> Fraction:
+        inside = self._largest(part, number)
+        total = sum(inside.values(), Fraction(0))
+        fall, self.total = self.total - total, total
+        self._values[part] = self.of(part) - number
+        self._inside = set(inside)
+        self._heap = [(value, next(self._order), key) for key, value in inside.items()]
+        heapq.heapify(self._heap)
+        return fall
+
+    def _largest(self, part: Hashable, number: Fraction) -> dict[Hashable, Fraction]:
+        """Those that are largest once `part` has `number` less."""
+        after = {**self._values, part: self.of(part) - number}
+        return dict(heapq.nlargest(self._count, after.items(), key=operator.itemgetter(1)))
+
+    def _least(self) -> tuple[Fraction, int, Hashable]:
+        """The entry of the least number inside."""
+        heap = self._heap
+        while heap[0][2] not in self._inside or self._values[heap[0][2]] != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0]

@@ -1,0 +1,191 @@
+"""The pairs of which a composition consists, each with how often it occurs."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from fractions import Fraction
+
+from unacorda.accounting.contour.parts import flatten
+from unacorda.accounting.divergences.approximate import without_mass
+from unacorda.accounting.divergences.events import renyi
+from unacorda.accounting.divergences.pure import checked_pure_epsilon
+from unacorda.accounting.pld.nested import curve_of_sum
+from unacorda.accounting.pld.selected import selected
+from unacorda.accounting.pld.stages import Part
+from unacorda.accounting.pld.tables import Profile, by_divergences, laid_below, laid_down
+from unacorda.accounting.profiles import curves
+from unacorda.accounting.profiles.bounds import Direction, concentrated_cost, curve_of
+from unacorda.accounting.profiles.curves import Curve
+from unacorda.checks import exact
+from unacorda.errors import UnsupportedEvent
+from unacorda.privacy.events import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    NegativeBinomialTries,
+    PoissonSampled,
+    PoissonTries,
+    Pure,
+    RandomAllocation,
+    RandomizedResponse,
+    Repeated,
+    ReplacementSampled,
+    Shuffled,
+    Staircase,
+    TruncatedLaplace,
+    ZeroConcentrated,
+    compose,
+)
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+
+__all__ = ["curve_of_any", "parts_of", "same_in_both_directions"]
+
+_SYMMETRIC = (
+    Approximate,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Pure,
+    RandomizedResponse,
+    Shuffled,
+    Staircase,
+    TruncatedLaplace,
+    ZeroConcentrated,
+)
+_REPLACED = (FixedSizeSampled, PoissonSampled, RandomAllocation, ReplacementSampled)
+"""Symmetric where a unit is replaced: what is known is of the worse direction."""
+_ORDERS = tuple(1 + 2.0 ** (k / 2) for k in range(-8, 27))
+
+
+def parts_of(event: Event, *, direction: Direction, neighbors: Neighbors) -> tuple[Part, ...]:
+    """The parts of an event, compositions opened.
+
+    Gaussian ones, concentrated ones, and those of which only Renyi divergences are known are each
+    added up. Raises UnsupportedEvent where not even these are.
+
+    Bound       both: the composition of the upper curves dominates the event; the composition of
+                the lower ones is one that the event allows.
+    Source      Bun and Steinke 2016, Lemma 1.7 (zCDP adds); Mironov 2017, Prop. 1 (Renyi
+                divergences add); docs/proofs/pld.md.
+    """
+    found: list[Part] = []
+    mu_squared, rho, rest = Fraction(0), Fraction(0), Fraction(1)
+    others: list[Event] = []
+    for one, count in flatten([(event, 1)], neighbors=neighbors):
+        if isinstance(one, Gaussian):
+            mu_squared += count / exact("noise_multiplier", one.noise_multiplier) ** 2
+            continue
+        try:
+            curve = curve_of_any(one, direction=direction, neighbors=neighbors)
+        except UnsupportedEvent:
+            others.append(compose([one], count=count))
+            continue
+        cost = concentrated_cost(one)
+        if cost is None:
+            found.append(Part(curve, curve.attained or curve, count))
+            continue
+        rho += count * cost
+        mass = exact("delta", one.delta) if isinstance(one, ZeroConcentrated) else 0
+        # rational powers grow with the count: beyond some the mass is rounded up
+        rest *= (1 - mass) ** count if count < 1000 else max(1 - mass * count, Fraction(0))
+        found.append(Part(None, curve.attained or curve, count))
+    if mu_squared:
+        curve = curves.gaussian(mu_squared)
+        found.append(Part(curve, curve, 1))
+    if rho or rest < 1:
+        found.append(Part(curves.zero_concentrated(rho, 1 - rest), None, 1))
+    if others:
+        profile = _by_renyi(compose(others), neighbors)
+        found.append(Part(laid_down(profile, profile, attained=curves.nothing()), None, 1))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=64)
+def curve_of_any(event: Event, *, direction: Direction, neighbors: Neighbors) -> Curve:
+    """The profile of one direction of any event, compositions and what is made of them included.
+
+    Raises UnsupportedEvent where no theorem here gives one.
+
+    Bound       both, as curve_of.
+    Source      curve_of; docs/proofs/pld.md, Theorem 3 (compositions); selected.
+    """
+    if direction == "add" and same_in_both_directions(event, neighbors):
+        return curve_of_any(event, direction="remove", neighbors=neighbors)
+    match event:
+        case Repeated() | Composed():
+            return curve_of_sum(parts_of(event, direction=direction, neighbors=neighbors))
+        case NegativeBinomialTries() | PoissonTries():
+            return _selected(event, direction, neighbors)
+        case Shuffled():
+            raise UnsupportedEvent(
+                event,
+                kind="a privacy profile",
+                try_instead="Shuffling is priced by its own theorem.",
+            )
+        case PoissonSampled() | RandomAllocation() if neighbors is ReplaceOne:
+            curve = curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
+            if curve.atomic:
+                return curve
+            pair = curve.attained or laid_below(curve)
+            return laid_down(_upper(curve), _upper(curve), attained=pair)
+        case _:
+            return curve_of(event, direction=direction, neighbors=neighbors, inside=_inside)
+
+
+def _inside(event: Event, direction: Direction, neighbors: Neighbors) -> Curve:
+    return curve_of_any(event, direction=direction, neighbors=neighbors)
+
+
+def _upper(curve: Curve) -> Profile:
+    return lambda epsilon: curve(epsilon).upper
+
+
+def _selected(
+    event: NegativeBinomialTries | PoissonTries, direction: Direction, neighbors: Neighbors
+) -> Curve:
+    """The best of many runs; raises UnsupportedEvent where one run has no profile."""
+    ways: tuple[Direction, Direction] = ("remove", "add")
+    one, other = (
+        curve_of_any(event.event, direction=way, neighbors=neighbors)
+        for way in (ways if direction == "remove" else ways[::-1])
+    )
+    profiles: list[Profile] = []
+    with contextlib.suppress(UnsupportedEvent):
+        profiles.append(_by_renyi(event, neighbors))
+    pure = checked_pure_epsilon(event, neighbors)
+    if pure is not None:
+        exactly = curves.approximate(Fraction(pure))
+        profiles.append(_upper(exactly))
+    return selected(event, (one, other), profiles, pure=pure)
+
+
+def _by_renyi(event: Event, neighbors: Neighbors) -> Profile:
+    """What Renyi divergences say of both directions; UnsupportedEvent where there are none."""
+    mass, rest = without_mass(event, neighbors)
+    found = [renyi(rest, alpha=order, neighbors=neighbors) for order in _ORDERS]
+    profile = by_divergences(_ORDERS, found)
+    if not mass:
+        return profile
+    failed = float(mass) * (1 + 1e-15)
+    return lambda epsilon: failed + profile(epsilon)
+
+
+def same_in_both_directions(event: Event, neighbors: Neighbors) -> bool:
+    """Whether it is known that removing and adding a unit have the same profile.
+
+    Bound       none: False where it is not known.
+    Source      the noise is symmetric, or the profile is that of the worst of both directions.
+    """
+    known = (*_SYMMETRIC, *_REPLACED) if neighbors is ReplaceOne else _SYMMETRIC
+    return all(isinstance(one, known) for one, _ in flatten([(event, 1)], neighbors=neighbors))

@@ -1,0 +1,320 @@
+"""Plans: grids, tilts and windows, from coarse laws; long compositions are summed in stages.
+
+Nothing here is certified and nothing needs to be: a bad plan makes the interval wide, not wrong.
+A stage sums some copies of one law on a grid fine enough for them; its sum is moved to the grid of
+the next stage. As windows grow with the root of the number of copies, the errors of all stages
+together stay near that of one of them.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from unacorda.accounting.pld.convolution import Window
+from unacorda.accounting.pld.sketches import Sketch, heights, highest, tilts_of
+from unacorda.accounting.profiles.boxes import Array
+from unacorda.accounting.profiles.curves import Curve
+
+__all__ = ["LARGEST", "Leaf", "Stage", "plan", "views"]
+
+LARGEST = 1 << 22
+"""Nodes of the largest grid, of a part or of the window."""
+
+_OUTSIDE = 46.0  # e^-46 = 1e-20 of the tilted mass may lie beyond either end of the window
+_DIRECT = 64  # copies that one stage sums
+_LATTICE = 1 << 18  # nodes of a stage on a lattice of its own
+_FINER = 6
+_SHARE = 0.1
+_NODES = LARGEST // 32  # of a law that one stage lays on its grid
+_WIDER = 8  # windows of more times the grid tell nothing that is worth their time
+_ROOM = 1 << 20  # nodes over which the sum of a stage may be spread
+_COARSE = 50.0  # a step may not be longer than so many units of 1 / tilt
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A part to be laid on the grid of its stage: first and last node."""
+
+    part: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A grid, a window, and what is summed there, each so many times."""
+
+    step: Fraction
+    window: Window
+    terms: tuple[tuple[Term, int], ...]
+
+
+Term: TypeAlias = Leaf | Stage
+
+
+def plan(
+    parts: Sequence[tuple[Curve, int]],
+    drawn: Sketch,
+    *,
+    grid: int,
+    epsilon: float | None = None,
+    log_delta: float | None = None,
+) -> Stage:
+    """A plan for the delta at `epsilon`, or for the epsilon at e^`log_delta`."""
+    tilts, rises = tilts_of(drawn)
+    kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
+    if epsilon is None:
+        assert log_delta is not None
+        best = int(np.argmin((rises + kernel - log_delta) / tilts))
+        goal = log_delta
+    else:
+        exponents = rises + kernel - tilts * epsilon
+        best = int(np.argmin(exponents))
+        goal = min(float(exponents[best]), 0.0) - 3.0
+    exact = all(_is_lattice(curve) for curve, _ in parts)
+    while True:
+        tilt = float(tilts[best])
+        planner = _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=goal)
+        found = planner.whole(heights(drawn))
+        if exact or best == 0 or tilt * float(found.step) <= _COARSE:
+            return found
+        best = max(best - 4, 0)
+
+
+def views(
+    parts: Sequence[tuple[Curve, int]],
+    drawn: Sketch,
+    *,
+    grid: int,
+    fine: bool,
+    log_deltas: Sequence[float],
+) -> list[Stage]:
+    """One stage under several tilts on one grid: each for the epsilon at one delta, and -1.
+
+    Under the last one, the law is that of the other hypothesis. fine: whether the grid is to be
+    finer where there are many copies of one part.
+    """
+    tilts, rises = tilts_of(drawn)
+    kernel = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
+    best = [float(tilts[np.argmin((rises + kernel - goal) / tilts)]) for goal in log_deltas]
+
+    def planner(tilt: float) -> _Planner:
+        return _Planner(parts=parts, drawn=drawn, grid=grid, tilt=tilt, goal=min(log_deltas))
+
+    def reaches(tilts: Sequence[float]) -> list[tuple[float, float, float, float]]:
+        return [planner(tilt).reach(heights(drawn)) for tilt in tilts]
+
+    known = reaches([*best, -1.0])
+    bottom, top = min(reach[0] for reach in known), max(reach[1] for reach in known)
+    longest = max(high - low for low, high in drawn.ranges)
+    finest = (top - bottom) / (_LATTICE - 8)
+    wanted = max((top - bottom) / (grid - 8), longest / _NODES)
+    for count, deviation in zip(drawn.counts, drawn.deviations, strict=True):
+        if fine and count > 1:  # what each copy errs by is added up
+            wanted = min(wanted, max(_SHARE * deviation / math.sqrt(count), finest))
+    step = _step([curve for curve, _ in parts], wanted, top - bottom)
+    if not all(_is_lattice(curve) for curve, _ in parts):
+        best = [min(tilt, _COARSE / float(step)) for tilt in best]
+    best.append(-1.0)
+    terms = tuple(
+        (planner(best[0]).leaf(index, step), count) for index, count in enumerate(drawn.counts)
+    )
+    return [
+        Stage(step, planner(tilt).window((bottom, top, reach[2], reach[3]), step), terms)
+        for tilt, reach in zip(best, reaches(best), strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """What all stages of a plan share."""
+
+    parts: Sequence[tuple[Curve, int]]
+    drawn: Sketch
+    grid: int
+    tilt: float
+    goal: float
+
+    def whole(self, heights: Array) -> Stage:
+        """The last stage, which sums all parts."""
+        reach = self.reach(heights)
+        width = reach[1] - reach[0]
+        longest = max(high - low for low, high in self.drawn.ranges)
+        wanted = max(width / (self.grid - 8), longest / _NODES)
+        step = _step([curve for curve, _ in self.parts], wanted, width)
+
+        def terms_at(step: Fraction) -> list[tuple[Term, int]]:
+            apart = [index for index in range(len(self.parts)) if self._is_apart(index, step)]
+            terms: list[tuple[Term, int]] = []
+            for index, count in enumerate(self.drawn.counts):
+                if index not in apart:
+                    terms.extend(self._terms(index, count, step))
+            if apart:
+                terms.append((self._together(apart, step), 1))
+            return terms
+
+        return self._stage(step, reach, terms_at)
+
+    def _stage(
+        self,
+        step: Fraction,
+        reach: tuple[float, float, float, float],
+        terms_at: Callable[[Fraction], list[tuple[Term, int]]],
+    ) -> Stage:
+        """A stage on this step, or on one on which the windows of its terms have room."""
+        for _ in range(4):
+            terms = terms_at(step)
+            widest = [term.window.size * term.step for term, _ in terms if isinstance(term, Stage)]
+            if not widest or max(widest) <= step * _ROOM:
+                break
+            step = max(widest) / _ROOM
+        return Stage(step, self.window(reach, step), tuple(terms))
+
+    def _is_apart(self, part: int, step: Fraction) -> bool:
+        """Whether the part has atoms that miss the grid."""
+        curve = self.parts[part][0]
+        spacing = _spacing(curve)
+        if spacing is None:
+            return curve.atoms is not None
+        return (spacing / step).denominator != 1
+
+    def _together(self, apart: Sequence[int], step: Fraction) -> Stage:
+        """Parts whose atoms miss the grid, on a finer one: together their atoms lie densely."""
+        counts = np.asarray([self.drawn.counts[part] for part in apart], dtype=np.float64)
+        reach = self.reach(counts @ self.drawn.cumulants[apart])
+        nodes = (reach[1] - reach[0]) / float(step)
+        finer = math.floor(math.log2(max(_LATTICE / 4 / max(nodes, 1.0), 1.0)))
+
+        def terms_at(below: Fraction) -> list[tuple[Term, int]]:
+            terms: list[tuple[Term, int]] = []
+            for part in apart:
+                terms.extend(self._terms(part, self.drawn.counts[part], below))
+            return terms
+
+        return self._stage(step / 2 ** min(finer, _FINER), reach, terms_at)
+
+    def _terms(self, part: int, count: int, step: Fraction) -> list[tuple[Term, int]]:
+        """How the grid of this step gets so many copies of a part."""
+        curve = self.parts[part][0]
+        spacing = _spacing(curve)
+        whole = curve.atomic or curve.atoms is not None
+        if spacing is not None and (spacing / step).denominator == 1 and whole:
+            return [(self.leaf(part, step), count)]
+        if spacing is not None and (spacing / step).denominator != 1:
+            alone = self._lattice(part, count, spacing, step, whole=whole)
+            if alone is not None:
+                return [(alone, 1)]
+        if count <= _DIRECT:
+            return [(self.leaf(part, step), count)]
+        levels = math.ceil(math.log(count) / math.log(_DIRECT))
+        outer = min(math.ceil(count ** (1 / levels)), count)
+        inner = count // outer
+        heights = inner * self.drawn.cumulants[part]
+        reach = self.reach(heights)
+        finer = math.floor(math.log2(max(float(step) * self.grid / (reach[1] - reach[0]), 1.0)))
+        low, high = self.drawn.ranges[part]
+        finest = math.floor(math.log2(max(float(step) * _NODES / max(high - low, 1e-300), 1.0)))
+        finer = min(finer, finest)
+        if finer < 1:
+            return [(self.leaf(part, step), count)]
+        below = step / 2**finer
+        stage = Stage(below, self.window(reach, below), tuple(self._terms(part, inner, below)))
+        terms: list[tuple[Term, int]] = [(stage, outer)]
+        if count > outer * inner:
+            terms.append((self.leaf(part, step), count - outer * inner))
+        return terms
+
+    def _lattice(
+        self, part: int, count: int, spacing: Fraction, step: Fraction, *, whole: bool
+    ) -> Stage | None:
+        """The part summed on its own lattice, or on a finer one that holds its atoms."""
+        reach = self.reach(count * self.drawn.cumulants[part])
+        width = reach[1] - reach[0]
+        if whole and width / spacing <= _LATTICE:
+            own = spacing
+        elif spacing > step:
+            own = spacing / math.ceil(spacing / Fraction(max(float(step), width / self.grid)))
+        else:
+            return None
+        return Stage(own, self.window(reach, own), tuple(self._terms(part, count, own)))
+
+    def leaf(self, part: int, step: Fraction) -> Leaf:
+        """A sixteenth of the range is left free below, for the lower law."""
+        curve, count = self.parts[part]
+        low, high = self.drawn.ranges[part]
+        if curve.atoms is None:
+            drop = math.exp(max(self.goal - 37.0 - math.log(count * len(self.parts)), -700.0))
+            high = min(highest(curve, drop=drop), high)
+        margin = (high - low) / 16
+        first, last = math.floor((low - margin) / step) - 2, math.ceil(high / step) + 1
+        return Leaf(part, max(first, last - LARGEST), last)
+
+    def reach(self, heights: Array) -> tuple[float, float, float, float]:
+        """Bottom and top of a window for the law of these cumulants, and orders for both."""
+        orders, tilt = self.drawn.orders, self.tilt
+        height = float(np.interp(tilt, orders, heights))
+        reach = math.inf
+        for _ in range(2):  # the second time without orders so large that round-off rules them
+            above = (orders > tilt) & (orders - tilt <= reach)
+            below = (orders < tilt) & (tilt - orders <= reach)
+            above[np.flatnonzero(orders > tilt)[:1]] = True
+            below[np.flatnonzero(orders < tilt)[-1:]] = True
+            tops = (heights[above] - height + _OUTSIDE) / np.maximum(orders[above] - tilt, 1e-12)
+            bottoms = (height - heights[below] - _OUTSIDE) / (tilt - orders[below])
+            top, higher = float(np.min(tops)), float(orders[above][np.argmin(tops)])
+            bottom, lower = float(np.max(bottoms)), float(orders[below][np.argmax(bottoms)])
+            reach = 100.0 / max(top - bottom, 1e-9)
+        return bottom, max(top, bottom + 1e-9), higher, lower
+
+    def window(self, reach: tuple[float, float, float, float], step: Fraction) -> Window:
+        bottom, top, higher, lower = reach
+        first, last = math.floor(bottom / step) - 2, math.ceil(top / step) + 2
+        most = min(LARGEST, max(_WIDER * self.grid, _LATTICE))
+        size = min(most, max(16, 1 << (last - first).bit_length()))
+        return Window(first=first, size=size, tilt=self.tilt, higher=higher, lower=lower)
+
+
+def _step(curves: Sequence[Curve], wanted: float, width: float) -> Fraction:
+    """A step near the wanted one of which every atom's place is a multiple, if there is one."""
+    spacings = [_spacing(curve) for curve in curves]
+    known = {one for one in spacings if one is not None}
+    near = Fraction(min(wanted, 0.25))
+    if not known:
+        return near
+    common = Fraction(0)
+    for spacing in known:
+        common = _common(common, spacing) if common else spacing
+    lattices = all(_is_lattice(curve) for curve in curves)
+    if lattices and common >= width / _LATTICE:
+        return common
+    if common >= wanted:
+        return common / math.ceil(common / near)
+    return near
+
+
+def _spacing(curve: Curve) -> Fraction | None:
+    return curve.spacing if curve.atoms is None else curve.atoms.spacing
+
+
+def _is_lattice(curve: Curve) -> bool:
+    return curve.atomic if curve.atoms is None else curve.atoms.spacing is not None
+
+
+def _common(one: Fraction, two: Fraction) -> Fraction:
+    """The greatest number of which both are whole multiples."""
+    denominator = math.lcm(one.denominator, two.denominator)
+    return Fraction(
+        math.gcd(
+            one.numerator * (denominator // one.denominator),
+            two.numerator * (denominator // two.denominator),
+        ),
+        denominator,
+    )

@@ -1,0 +1,134 @@
+"""Curves from bounds of a profile that are known as functions of epsilon only, laid down once."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from unacorda.accounting.pld.grid import law_below
+from unacorda.accounting.pld.sources import curve_of_atoms
+from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.boxes import Array, Box
+from unacorda.accounting.profiles.chords import chords_above, minorant
+from unacorda.accounting.profiles.curves import Curve
+
+__all__ = ["Profile", "by_divergences", "laid_below", "laid_down"]
+
+Profile: TypeAlias = Callable[[Array], Array]
+"""Upper bounds of delta at epsilons from 0 on, at most 1."""
+
+_U = 2.0**-53
+_LARGEST = 600.0
+_SCALE = np.concatenate(([0.0], np.geomspace(1e-6, _LARGEST, 400)))
+_SMALL = (1e-300, 1e-40, 1e-9)
+_POINTS = 600
+_CELLS = 1 << 12
+
+
+def laid_down(
+    forward: Profile, backward: Profile, *, attained: Curve, places: Sequence[float] = ()
+) -> Curve:
+    """A curve nowhere below a profile of which only upper bounds are known.
+
+    forward, backward: of both directions, this one first; attained: of one pair that occurs;
+    places: where the bounds have corners.
+
+    Statement   the convex minorant, in e^epsilon, of the points of `forward` at many epsilons, of
+                1 - e^-epsilon (1 - backward) at their negatives, and of (0, 1).
+    Bound       upper: a profile is convex there, so it lies below the chords of what is above it.
+    Source      docs/proofs/pld.md, Theorem 4.
+    """
+    found = forward(_SCALE)
+    limit = float(found[-1])
+    ends = [_first(found, limit * (1 + 1e-9) + small) for small in _SMALL]
+    grids = [np.linspace(0.0, end, _POINTS) for end in ends]
+    at = np.concatenate((*grids, np.geomspace(1e-6, max(ends), _POINTS), list(places)))
+    at = np.unique(np.clip(at, 0.0, _LARGEST))
+    ahead = np.minimum.accumulate(np.minimum(forward(at), 1.0))
+    behind = np.minimum.accumulate(np.minimum(backward(at), 1.0))
+    shrunk = np.exp(-at)
+    turned = np.minimum((1 - shrunk * (1 - behind)) * (1 + 8 * _U), 1.0)
+    epsilons = np.concatenate((-at[:0:-1], at))
+    values = np.concatenate((turned[:0:-1], np.minimum(ahead, turned[0])))
+    values = np.minimum.accumulate(values)
+    x = np.exp(epsilons)
+    kept = minorant(np.append(0.0, x), np.append(1.0, values))[1:] - 1
+    law = curve_of_atoms(chords_above(epsilons[kept], x[kept], values[kept]))
+
+    def evaluate(epsilon: Box) -> Box:
+        least = (-epsilon.expm1()).at_least(0.0).lower
+        return Box(least, np.maximum(law.evaluate(epsilon).upper, least))
+
+    most = Fraction(float(values[-1]))
+    return Curve(
+        evaluate=evaluate,
+        infinity=min(attained.infinity, most),
+        infinity_above=most,
+        atoms=law.atoms,
+        attained=attained,
+    )
+
+
+def laid_below(curve: Curve) -> Curve:
+    """A curve nowhere above another one that takes long to be asked: its law on one grid.
+
+    Bound       lower.
+    Source      law_below.
+    """
+    found = curve(_SCALE).lower
+    end = _first(found, float(found[-1]) * (1 + 1e-9) + _SMALL[-1])
+    count = _CELLS // 2
+    step = Fraction(end) / count
+    law = law_below(curve, step=step, first=-count - 2, last=count + 2)
+    losses: Array = np.asarray((np.arange(len(law.weights)) + law.first) * float(step))
+    held = law.weights > 0
+    return curve_of_atoms(
+        Atoms(
+            losses=losses[held],
+            masses=law.weights[held],
+            infinity=law.infinity,
+            infinity_above=law.infinity,
+            error=8 * _U * end,
+            spacing=step,
+        )
+    )
+
+
+def by_divergences(orders: Sequence[float], divergences: Sequence[float]) -> Profile:
+    """The profile that Renyi divergences of both directions allow.
+
+    Statement   the least over the orders a of e^{(a-1)(D_a - epsilon)} (1 - 1/a)^{a-1} / a.
+    Bound       upper, rounded up.
+    Source      Canonne, Kamath, Steinke 2020, Proposition 12.
+    """
+    known = [
+        (order, divergence)
+        for order, divergence in zip(orders, divergences, strict=True)
+        if divergence < math.inf
+    ]
+
+    def evaluate(epsilon: Array) -> Array:
+        found = np.ones_like(epsilon)
+        for order, divergence in known:
+            less = order - 1
+            fixed = less * math.log1p(-1 / order) - math.log(order)
+            power = less * (divergence - epsilon) + fixed
+            size = less * (abs(divergence) + np.abs(epsilon)) + abs(fixed) + 4
+            with np.errstate(under="ignore"):
+                value = np.exp(np.minimum(power + 16 * _U * size, 0.0)) + 1e-320
+            found = np.minimum(found, value)
+        return found
+
+    return evaluate
+
+
+def _first(values: Array, goal: float) -> float:
+    """The first place of the scale at which a falling function is at most the goal."""
+    under = np.flatnonzero(values <= goal)
+    return float(_SCALE[max(int(under[0]), 1)]) if len(under) else _LARGEST

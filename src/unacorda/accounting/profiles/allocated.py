@@ -1,0 +1,327 @@
+"""Curves of random allocation: a unit takes part in one of t steps, and nobody sees in which.
+
+With X the likelihood ratio P/Q of a step under Q, the ratio of all steps is R = (X_1 + ... + X_t)/t
+of independent copies. delta = E (R - c)+ upward and E (c - R)+ downward, c = e^epsilon, are convex
+in each X, and x -> E (X - x)+ is the curve of a step. So X may be replaced by a law on the whole
+multiples of a step width whose profile touches the curve at the nodes: docs/proofs/allocation.md.
+The law of the sum comes from a tilted transform, with its errors.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from unacorda.accounting.pld.convolution import Sum, Window, tilted, total
+from unacorda.accounting.pld.grid import Law
+from unacorda.accounting.profiles.boxes import Array, Box, box
+from unacorda.accounting.profiles.curves import Curve, nothing
+
+__all__ = ["Tails", "allocated", "falling_law", "rising_law"]
+
+_U = 2.0**-53
+_CHARGE = 16 * _U
+_GOALS = (0.3, 1e-2, 1e-5, 1e-8, 1e-11, 1e-15, 1e-20, 1e-30)
+"""Deltas near which a sum is laid out; the next is made where the ones before are too rough."""
+_SIZE = 1 << 16
+_MOST_STEPS = 10**7
+_LEAST = 1e-40
+_FARTHEST = 250.0
+"""Logarithms of c and of X beyond this are not told apart."""
+_LARGEST = 1 << 18
+_REACH = 10.0
+_FINE = 0.05
+"""The width of the grid, in standard deviations of X, is at most this where the size allows."""
+
+
+def allocated(tails: Tails, *, remove: bool) -> Curve:
+    """The pair ((1/t) sum over i of Q..P..Q, Q..Q), P in place i of t, or the pair turned round.
+
+    tails: of (P, Q) and t, for both directions.
+
+    Statement   see the module.
+    Bound       upper, for every adaptive sequence of t mechanisms whose pairs (P, Q) dominates;
+                the lower end is max(0, 1 - e^epsilon).
+    Source      Feldman and Shenfeld 2025, arXiv:2502.08202 (the pair); docs/proofs/allocation.md.
+    """
+
+    def evaluate(epsilon: Box) -> Box:
+        # delta falls in epsilon; the log of c is epsilon or, turned round, its negative
+        gain = np.minimum(epsilon.lower, _FARTHEST) * (1.0 if remove else -1.0)
+        found = np.ones_like(gain)
+        for rise in (True, False):
+            here = ((gain >= 0) if rise else (gain < 0)) & (np.abs(gain) <= _FARTHEST)
+            if not here.any():
+                continue
+            at = gain[here]
+            value = (tails.rising if rise else tails.falling)(at)
+            if not remove:
+                value = np.exp(-at) * value
+            if rise != remove:  # delta = 1 - e^epsilon + e^epsilon delta of the other way round
+                value = value - np.expm1(at if remove else -at)
+            found[here] = value
+        # the average ratio is no riskier than one
+        found = np.fmin(found, (tails.forward if remove else tails.backward)(epsilon).upper)
+        plain = np.maximum(-np.expm1(np.minimum(epsilon.upper, 1.0)) * (1 - 4 * _U) - 1e-300, 0.0)
+        return Box(plain, np.clip(found * (1 + 32 * _U) + 1e-307, plain, 1.0))
+
+    return Curve(
+        evaluate=evaluate,
+        infinity=tails.forward.infinity if remove else Fraction(0),
+        attained=nothing(),
+    )
+
+
+def rising_law(forward: Curve, places: Array) -> tuple[Array, float]:
+    """Masses of X at `places`, which rise from 0, and what E (X - x)+ may be beyond the last.
+
+    Bound       upper: E (X - x)+ is at most that of the masses, and the remainder, at every x.
+    Source      docs/proofs/allocation.md, Section 3.
+    """
+    values = np.minimum.accumulate(np.concatenate(([1.0], forward(_logs(places)).upper)))
+    falls = -np.diff(values) / np.diff(places)
+    left, right = np.concatenate(([1.0], falls)), np.append(falls, 0.0)
+    return np.maximum(left - right, 0.0) + _CHARGE * (left + right), float(values[-1])
+
+
+def falling_law(backward: Curve, places: Array) -> Array:
+    """Masses of X at `places`, which rise from 0; what lies beyond the last is put there.
+
+    Bound       upper: E (x - X)+ is at most that of the masses, at every x.
+    Source      docs/proofs/allocation.md, Section 3.
+    """
+    logs = _logs(places)
+    turned = backward(Box(-logs.upper, -logs.lower)).upper  # E (1 - X/x)+
+    values = np.concatenate(([0.0], turned * places[1:] * (1 + 4 * _U)))
+    rises = np.diff(values) / np.diff(places)
+    left, right = np.concatenate(([0.0], rises)), np.append(rises, 1.0)
+    masses: Array = np.maximum(right - left, 0.0) + _CHARGE * (left + right)
+    return masses
+
+
+def _logs(places: Array) -> Box:
+    logs = np.log(places[1:])
+    slack = 8 * _U * (np.abs(logs) + 1)
+    return Box(logs - slack, logs + slack)
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """E (R - c)+ and E (c - R)+ of t steps, laid out where they are asked and remembered.
+
+    Bound       upper.
+    Source      docs/proofs/allocation.md.
+    """
+
+    rising: _Tail
+    falling: _Tail
+    forward: Curve
+    backward: Curve
+
+    @classmethod
+    def of(cls, forward: Curve, backward: Curve, steps: int) -> Tails:
+        """From the curves of (P, Q) and (Q, P) of one step; steps: t, 2 or more."""
+        many = min(steps, _MOST_STEPS)  # R falls in convex order as t grows
+        return cls(
+            rising=_Tail(forward, backward, many, rise=True),
+            falling=_Tail(forward, backward, many, rise=False),
+            forward=forward,
+            backward=backward,
+        )
+
+
+@dataclass(slots=True)
+class _Tail:
+    """E (R - c)+ for c >= 1, or E (c - R)+ for c <= 1, from above, at logarithms of c."""
+
+    forward: Curve
+    backward: Curve
+    steps: int
+    rise: bool
+    pieces: list[Callable[[Array], tuple[Array, Array]]] = field(default_factory=list)
+
+    def __call__(self, log_c: Array) -> Array:
+        """At logarithms of c."""
+        best: Array
+        # c may be up to the rounding below its float, where the tail is larger
+        gap = np.expm1(log_c)
+        gap = gap - 8 * _U * np.abs(gap) if self.rise else gap + 8 * _U * np.abs(gap)
+        # R is no riskier than one X
+        if self.rise:
+            best = self.forward(Box(log_c, log_c)).upper
+        else:
+            best = self.backward(Box(-log_c, -log_c)).upper * np.exp(log_c) * (1 + 16 * _U)
+        rough = best > _LEAST
+        for place in range(len(_GOALS)):
+            with np.errstate(over="ignore", invalid="ignore"):  # wild ones give nan: ignored
+                if place == len(self.pieces):
+                    self.pieces.append(self._piece(_GOALS[place]))
+                value, error = self.pieces[place](gap)
+            rough &= ~((error < 0.01 * value) & (value > _GOALS[place] / 100))
+            best = np.fmin(best, value)
+            if not rough.any():
+                break
+        return best
+
+    def _piece(self, goal: float) -> Callable[[Array], tuple[Array, Array]]:
+        where = _planned(self.forward, self.steps, goal, rise=self.rise)
+        if where is None:
+            return _nothing_known
+        count = math.ceil(where.cut / float(where.step))
+        places: Array = np.arange(count + 1, dtype=np.float64) * float(where.step)
+        if self.rise:
+            weights, beyond = rising_law(self.forward, places)
+        else:
+            weights, beyond = falling_law(self.backward, places), 0.0
+        law = Law(first=0, weights=weights, infinity=0.0)
+        alone = tilted(law, step=where.step, tilt=where.window.tilt, side=1)
+        found = total([(alone, self.steps)], step=where.step, window=where.window, side=1)
+        if not math.isfinite(found.error):
+            return _nothing_known
+        mass = float(np.sum(weights)) * (1 + 1e-12)
+        # a sum with a term beyond the last place counts by what it exceeds it, at most
+        spill = beyond * math.exp(max(0.0, self.steps * math.log(mass))) if self.rise else 0.0
+        return _functional(found, self.steps, spill, rise=self.rise)
+
+
+def _nothing_known(gap: Array) -> tuple[Array, Array]:
+    return 1.0 + np.abs(gap), np.ones_like(gap)
+
+
+def _functional(
+    found: Sum, steps: int, spill: float, *, rise: bool
+) -> Callable[[Array], tuple[Array, Array]]:
+    """E (R - 1 - gap)+, or E (1 + gap - R)+, as a function of the gap, and the error in it."""
+    window, step = found.window, float(found.step)
+    numbers = np.arange(window.first, window.first + window.size, dtype=np.float64)
+    sums = numbers * step
+    reach = abs(float(sums[0])) + abs(float(sums[-1]))
+    charge = 16 * _U * (abs(found.exponent) + abs(window.tilt) * reach + 64)
+    powers = found.exponent - window.tilt * sums
+    with np.errstate(under="ignore"):
+        scale = np.where(powers > 700, math.inf, np.exp(np.minimum(powers, 700.0)) * (1 + charge))
+    masses = np.stack(
+        [np.maximum(found.values, 0.0) * scale, np.full_like(sums, found.error) * scale]
+    )
+    ratios = (sums - steps) / steps
+    if rise:
+        edge = found.above + found.exponent - window.tilt * (sums[-1] + step)
+        high = max(sums[-1] + step, 1 / window.tilt)
+        outside = _exp(edge) * high / steps
+        order = np.arange(len(sums))[::-1]
+    else:
+        # at the lower edge the sum is at least 0: nothing is below the node 0
+        edge = found.below + found.exponent - window.tilt * sums[0]
+        outside = 0.0 if window.first <= 0 else _exp(edge)
+        order = np.arange(len(sums))
+    sign = 1.0 if rise else -1.0
+    zeroth = np.concatenate((np.zeros((2, 1)), np.cumsum(masses[:, order], axis=1)), axis=1)
+    first = np.concatenate(
+        (np.zeros((2, 1)), np.cumsum(masses[:, order] * (sign * ratios[order]), axis=1)), axis=1
+    )
+    sizes = np.concatenate(
+        (np.zeros(1), np.cumsum(np.sum(masses[:, order], axis=0) * np.abs(ratios[order])))
+    )
+    ranked = sign * ratios[order]  # falls
+    slip = 2 * _U * (len(sums) + 16)
+
+    def evaluate(gap: Array) -> tuple[Array, Array]:
+        at = sign * gap
+        count = np.searchsorted(-ranked, -at, side="left")  # nodes whose kernel is above 0
+        slack = slip * (sizes[count] + np.abs(at) * np.sum(zeroth[:, count], axis=0))
+        parts = np.maximum(first[:, count] - at * zeroth[:, count], 0.0)
+        error = parts[1] + outside + slack + spill
+        value = parts[0] + error
+        beyond = at < ranked[-1]  # below the window, or above it: not known
+        return np.where(beyond, 1.0 + np.abs(at), value), np.where(beyond, 1.0, error)
+
+    return evaluate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """The width of the grid, the largest X kept, and the window of the transform."""
+
+    step: Fraction
+    cut: float
+    window: Window
+
+
+def _planned(curve: Curve, steps: int, goal: float, *, rise: bool) -> _Layout | None:
+    """A layout good near delta = goal; any layout gives a valid bound. None for wild ones."""
+    top = _crossing(curve, goal / 1e6)
+    places = np.concatenate(([0.0], np.geomspace(min(1e-6, top / 10), top, 3000)))
+    weights, _ = rising_law(curve, places)
+    weights /= np.sum(weights)
+    jump = _crossing(curve, goal / 2) if rise else 0.0
+    cut = min(top, 2 * jump + 20) if rise else float(steps)
+    held, deviation = places, 1.0
+    for _ in range(6):
+        held = np.minimum(places, cut)
+        mean = float(weights @ held)
+        deviation = math.sqrt(max(float(weights @ (held - mean) ** 2), 1e-12))
+        later = jump + _REACH * deviation * math.sqrt(steps) + 8 * deviation
+        cut = min(later, top) if rise else min(later, float(steps))
+    spread = deviation * math.sqrt(steps)
+    sizes = np.geomspace(0.02, 200, 160) / spread
+    levels = np.array([_level(held, weights, steps, size if rise else -size) for size in sizes])
+    # Chernoff: delta <= e^{level - size gap} / (e size), in units of the sum
+    gaps = (levels - math.log(goal) - np.log(math.e * sizes)) / sizes
+    # the mildest tilt that is nearly the best: where delta cannot be so small none is
+    best = min(int(np.argmax(gaps <= np.min(gaps) + 0.02 * np.abs(np.min(gaps)))), len(sizes) - 2)
+    # beyond the window the tilted mass wraps round to where the kernel begins, at gaps[best]
+    rest = levels[best + 1 :] - sizes[best] * gaps[best] - math.log(goal / 1e4)
+    reaches = rest / (sizes[best + 1 :] - sizes[best])
+    outer = int(np.argmin(reaches))
+    reach = max(float(reaches[outer]), float(gaps[best]) + spread)
+    outer += best + 1
+    tilt, order = float(sizes[best]), float(sizes[outer])
+    if rise:
+        low, high = max(steps - _REACH * spread, 0.0), steps + reach
+    else:
+        low, high = max(steps - reach, 0.0), steps + _REACH * spread
+        tilt, order = -tilt, -order
+    if not 1e-280 < high - low < 1e280:
+        return None
+    size = _SIZE
+    while size < _LARGEST and (high - low) / size > _FINE * deviation:
+        size *= 2
+    step = Fraction(2) ** math.ceil(math.log2((high - low) / size))
+    window = Window(
+        first=math.floor(low / step),
+        size=size,
+        tilt=tilt,
+        higher=order if rise else tilt / 2,
+        lower=tilt / 2 if rise else order,
+    )
+    return _Layout(step=step, cut=cut, window=window)
+
+
+def _level(held: Array, weights: Array, steps: int, order: float) -> float:
+    """The logarithm of E e^{order (S - t)}."""
+    powers = order * (held - 1)
+    peak = float(np.max(powers))
+    return steps * (peak + math.log(float(weights @ np.exp(powers - peak))))
+
+
+def _crossing(curve: Curve, goal: float) -> float:
+    """About where E (X - x)+ falls to the goal, within bounds."""
+    low, high = 0.0, _FARTHEST
+    limit = float(curve.infinity) * 1.01
+    for _ in range(40):
+        middle = (low + high) / 2
+        if float(curve(box(np.asarray(middle))).upper) > goal + limit:
+            low = middle
+        else:
+            high = middle
+    return math.exp(high)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf

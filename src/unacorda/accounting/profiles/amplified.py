@@ -1,0 +1,238 @@
+"""Curves of sampled mechanisms, from the curves of the mechanisms that are sampled."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.boxes import Array, Box, box, choose
+from unacorda.accounting.profiles.curves import Curve
+
+__all__ = [
+    "fixed_size_sampled",
+    "fixed_size_zeroed",
+    "poisson_sampled_add",
+    "poisson_sampled_remove",
+    "turned",
+]
+
+_FAR = -1e5
+_U = 2.0**-53
+
+
+def poisson_sampled_remove(curve: Curve, rate: Fraction) -> Curve:
+    """The pair (q P + (1-q) Q, Q), where `curve` is that of (P, Q).
+
+    Statement   q delta(epsilon') with e^epsilon' = (e^epsilon - 1 + q) / q where this is positive,
+                1 - e^epsilon below: q P + (1-q) Q - e^epsilon Q = q (P - e^epsilon' Q).
+    Bound       both sides, of this pair; by joint convexity it dominates whatever (P, Q) dominates.
+    Source      Zhu, Dong, Wang 2022, Theorem 11; Steinke 2022, Theorem 29.
+    """
+    if rate == 1:
+        return curve
+    q, edge = box(rate), box(1 - rate).log()
+
+    def evaluate(epsilon: Box) -> Box:
+        found = q * _bounded(curve, _inner(epsilon, rate))
+        return _joined(epsilon, edge, found, -epsilon.expm1())
+
+    pair, most = curve.attained, curve.infinity_above
+    return Curve(
+        evaluate=evaluate,
+        infinity=rate * curve.infinity,
+        infinity_above=None if most is None else rate * most,
+        attained=None if pair is None else poisson_sampled_remove(pair, rate),
+        # from below, grids do better with the curve itself
+        atoms=None if curve.atoms is None or curve.atoms.lower else _removed(curve.atoms, rate),
+    )
+
+
+def poisson_sampled_add(curve: Curve, rate: Fraction) -> Curve:
+    """The pair (Q, q P + (1-q) Q), where `curve` is that of (Q, P).
+
+    Statement   B delta(epsilon'') with B = 1 - (1-q) e^epsilon and e^epsilon'' = q e^epsilon / B
+                where B > 0, 0 beyond.
+    Bound       both sides, of this pair.
+    Source      Zhu, Dong, Wang 2022, Theorem 11.
+    """
+    if rate == 1:
+        return curve
+    q, edge = box(rate), box(1 - rate).log()
+
+    def evaluate(epsilon: Box) -> Box:
+        left = -(epsilon.at_most(-edge) + edge).expm1()
+        left = left.at_least(0.0)
+        inner = epsilon + q.log() - left.log()
+        zero = Box(np.zeros_like(epsilon.lower), np.zeros_like(epsilon.lower))
+        return _joined(-epsilon, edge, left * _bounded(curve, inner), zero)
+
+    # what P cannot produce but Q can is no infinite loss: the mixture holds (1-q) Q
+    pair = curve.attained
+    return Curve(
+        evaluate=evaluate,
+        attained=None if pair is None else poisson_sampled_add(pair, rate),
+        atoms=None if curve.atoms is None else _added(curve.atoms, rate),
+    )
+
+
+def fixed_size_sampled(forward: Curve, backward: Curve, rate: Fraction) -> Curve:
+    """Sampling a share p without replacement, one unit replaced by another.
+
+    Statement   p delta(epsilon') with epsilon' = ln(1 + (e^epsilon - 1)/p) for epsilon >= 0, where
+                delta is the larger of both directions under replacement; for epsilon < 0 the
+                symmetric pair, 1 - e^epsilon + e^epsilon delta(-epsilon).
+    Bound       upper, for every mechanism that the curves dominate; lower for the symmetric pair.
+                Attained are all units alike but the one that is replaced: then the sample tells
+                of it only where it is drawn, as with Poisson sampling.
+    Source      Balle, Barthe, Gaboardi 2018, Theorem 9; Lebeda et al. 2024 on composition.
+    """
+    if rate == 1:
+        return Curve(
+            evaluate=lambda epsilon: forward.evaluate(epsilon).at_least(backward.evaluate(epsilon)),
+            infinity=max(forward.infinity, backward.infinity),
+            attained=forward.attained or forward,
+        )
+
+    def above(epsilon: Box) -> Box:
+        inner = _inner(epsilon, rate)
+        return box(rate) * _bounded(forward, inner).at_least(_bounded(backward, inner))
+
+    return Curve(
+        evaluate=turned(above, above),
+        infinity=rate * max(forward.infinity, backward.infinity),
+        attained=poisson_sampled_remove(forward.attained or forward, rate),
+    )
+
+
+def fixed_size_zeroed(
+    moved: tuple[Curve, Curve], zeroed: tuple[Curve, Curve], rate: Fraction, *, remove: bool
+) -> Curve:
+    """Sampling a share p without replacement, one unit's contribution replaced by an empty one.
+
+    moved: both directions of the mechanism where a unit is replaced by another; zeroed: where its
+    contribution is emptied, P with it and Q without it, and turned round; remove: P comes first.
+
+    Statement   with e^x = 1 + (e^epsilon - 1)/p and b = e^{epsilon - x}, for epsilon >= 0:
+                p ((1-b) delta_moved(x) + b delta_zeroed(x)) where P comes first, and turned round
+                p delta_zeroed(x); for epsilon < 0 what the other order gives.
+    Bound       upper. Attained are all other units empty: a Poisson sample.
+    Source      Balle, Barthe, Gaboardi 2018, Theorem 2; docs/proofs/amplification.md, Section 7.
+    """
+    forward, backward = zeroed
+    if rate == 1:
+        return forward if remove else backward
+
+    def first(epsilon: Box) -> Box:
+        inner = _inner(epsilon, rate)
+        share = (epsilon - inner).exp().at_most(1.0)
+        apart = _bounded(moved[0], inner).at_least(_bounded(moved[1], inner))
+        return box(rate) * ((-share + 1.0).at_least(0.0) * apart + share * _bounded(forward, inner))
+
+    def second(epsilon: Box) -> Box:
+        return box(rate) * _bounded(backward, _inner(epsilon, rate))
+
+    both = (first, second) if remove else (second, first)
+    most = max(one.infinity_above or one.infinity for one in (*moved, *zeroed))
+    sampled = poisson_sampled_remove if remove else poisson_sampled_add
+    pair = forward if remove else backward
+    return Curve(
+        evaluate=turned(*both),
+        infinity_above=rate * most,
+        attained=sampled(pair.attained or pair, rate),
+    )
+
+
+def turned(above: Callable[[Box], Box], below: Callable[[Box], Box]) -> Callable[[Box], Box]:
+    """The profile that is `above` for epsilon >= 0, and for the pair turned round `below` there."""
+
+    def evaluate(epsilon: Box) -> Box:
+        low = epsilon.at_most(0.0)
+        positive = above(epsilon.at_least(0.0))
+        negative = -low.expm1() + low.exp() * below(-low)
+        lower = np.where(epsilon.upper < 0, negative.lower, positive.lower)
+        upper = np.where(epsilon.lower < 0, negative.upper, positive.upper)
+        return Box(lower, upper)
+
+    return evaluate
+
+
+def _removed(atoms: Atoms, rate: Fraction) -> Atoms:
+    """A law above that of the loss of (q P + (1-q) Q, Q), from one above that of (P, Q)."""
+    q, rest = float(rate), float(1 - rate)
+    with np.errstate(under="ignore", over="ignore", divide="ignore"):
+        second = np.exp(np.log(atoms.masses) - atoms.losses)
+    far = max(abs(end) for end in atoms.ends)
+    trust = atoms.trust + atoms.error + 8 * _U * (800 + far)
+    # where P has no mass, (1-q) Q is left, and the loss is ln(1-q)
+    left = max(1.0 - math.fsum(second) * (1 - trust - 8 * _U), 0.0)
+    return Atoms(
+        losses=np.append(_moved(atoms.losses, q, rest), math.log(rest)),
+        masses=np.append(q * atoms.masses + rest * second, rest * left),
+        infinity=q * atoms.infinity * (1 - 4 * _U),
+        infinity_above=min(q * atoms.infinity_above * (1 + 4 * _U), 1.0),
+        error=atoms.error + 16 * _U * (1 + far - math.log(rest)),
+        trust=trust + 8 * _U,
+    )
+
+
+def _added(atoms: Atoms, rate: Fraction) -> Atoms:
+    """A law of the loss of (Q, q P + (1-q) Q), on the same side as one of (Q, P)."""
+    q, rest = float(rate), float(1 - rate)
+    far = max(abs(end) for end in atoms.ends)
+    return Atoms(
+        losses=np.append(-_moved(-atoms.losses, q, rest), -math.log(rest)),
+        masses=np.append(atoms.masses, atoms.infinity if atoms.lower else atoms.infinity_above),
+        error=atoms.error + 16 * _U * (1 + far - math.log(rest)),
+        trust=atoms.trust,
+        lower=atoms.lower,
+    )
+
+
+def _moved(losses: Array, q: float, rest: float) -> Array:
+    """ln(1 - q + q e^loss)."""
+    with np.errstate(under="ignore", over="ignore"):
+        near = q * np.expm1(np.minimum(losses, 1.0))
+        small = np.log(rest + q * np.exp(np.minimum(losses, 1.0)))
+        large = losses + np.log(q + rest * np.exp(-np.maximum(losses, 0.0)))
+        near = np.where(near > -0.5, np.log1p(np.maximum(near, -0.5)), small)
+    return np.asarray(np.where(losses > 1.0, large, near))
+
+
+def _inner(epsilon: Box, rate: Fraction) -> Box:
+    """The logarithm of 1 + (e^epsilon - 1) / rate; -inf where there is none."""
+    share, rest = box(rate), box(1 - rate)
+    low, high = epsilon.at_most(1.0), epsilon.at_least(1.0)
+    near = (low.expm1() / share).log1p()
+    far = high - share.log() + (-rest * (-high).exp()).log1p()
+    inner = choose(epsilon.lower > 1.0, far, near)
+    return choose((epsilon.lower <= 1.0) & (epsilon.upper > 1.0), _hull(near, far), inner)
+
+
+def _bounded(curve: Curve, epsilon: Box) -> Box:
+    """The curve where epsilon may reach minus infinity: there its upper bound is one."""
+    found = curve.evaluate(
+        Box(np.clip(epsilon.lower, _FAR, 1e100), np.clip(epsilon.upper, _FAR, 1e100))
+    )
+    lower = np.where(epsilon.upper < _FAR, 0.0, found.lower)
+    upper = np.where(epsilon.lower < _FAR, 1.0, found.upper)
+    return Box(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0))
+
+
+def _joined(epsilon: Box, edge: Box, above: Box, below: Box) -> Box:
+    """`above` where epsilon is above the edge, `below` below it, both where that is not sure."""
+    sure_above, sure_below = epsilon.lower > edge.upper, epsilon.upper < edge.lower
+    lower = np.where(sure_above, above.lower, below.lower)
+    lower = np.where(sure_above | sure_below, lower, np.minimum(above.lower, below.lower))
+    upper = np.where(sure_above, above.upper, below.upper)
+    upper = np.where(sure_above | sure_below, upper, np.maximum(above.upper, below.upper))
+    return Box(np.maximum(lower, 0.0), np.maximum(upper, 0.0))
+
+
+def _hull(first: Box, second: Box) -> Box:
+    return Box(np.minimum(first.lower, second.lower), np.maximum(first.upper, second.upper))

@@ -1,0 +1,274 @@
+"""Curves: the profile of each mechanism's worst pair, in closed form, over boxes of epsilon.
+
+delta(epsilon) = sup over events A of P(A) - e^epsilon Q(A). It falls in epsilon, is convex in
+e^epsilon and at least max(0, 1 - e^epsilon); the pair turned round has the profile
+1 - e^epsilon + e^epsilon delta(-epsilon).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from unacorda.accounting.profiles.atoms import Atoms
+from unacorda.accounting.profiles.boxes import Array, Box, box, choose, running_sum
+from unacorda.accounting.profiles.normal import gaussian_profile
+from unacorda.privacy.rounding import root_down, root_up
+
+__all__ = [
+    "Curve",
+    "approximate",
+    "bounded_range",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "gaussian",
+    "laplace",
+    "nothing",
+    "randomized_response",
+    "zero_concentrated",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One direction's profile, enclosed.
+
+    evaluate: delta over boxes of finite epsilon, both ends outward; infinity: the mass of infinite
+    loss, which is delta's limit (a lower bound of it where infinity_above is given too); spacing:
+    the atoms of the loss lie at whole multiples of this number, None where they lie nowhere in
+    particular; atomic: nothing else than atoms is there; peak: the mass at `spacing`, where that
+    is the largest finite loss, or a lower bound of it; attained: where this curve only bounds
+    what an event allows, the curve of one pair that it does allow, for lower bounds; atoms: the
+    whole law, where it is known by these.
+    """
+
+    evaluate: Callable[[Box], Box] = field(repr=False)
+    infinity: Fraction = Fraction(0)
+    infinity_above: Fraction | None = None
+    spacing: Fraction | None = None
+    atomic: bool = False
+    peak: Fraction | None = None
+    attained: Curve | None = None
+    atoms: Atoms | None = None
+
+    def __call__(self, epsilons: Array | Box) -> Box:
+        """Delta at these epsilon, which may be infinite; within [0, 1]."""
+        asked = epsilons if isinstance(epsilons, Box) else box(epsilons)
+        limit = box(self.infinity)
+        if self.infinity_above is not None:
+            limit = Box(limit.lower, box(self.infinity_above).upper)
+        inner = Box(np.clip(asked.lower, -1e6, 1e100), np.clip(asked.upper, -1e6, 1e100))
+        found = self.evaluate(inner)
+        lower = np.where(asked.upper == math.inf, limit.lower, found.lower)
+        upper = np.where(asked.lower == math.inf, limit.upper, found.upper)
+        # below -1e6 delta differs from 1 by less than e^-1e6
+        lower = np.where(asked.upper == -math.inf, 1.0, lower)
+        upper = np.where(asked.lower <= -1e6, 1.0, upper)
+        return Box(np.clip(lower, limit.lower, 1.0), np.clip(upper, limit.lower, 1.0))
+
+
+def nothing() -> Curve:
+    """No loss at all: max(0, 1 - e^epsilon)."""
+    return Curve(
+        evaluate=lambda epsilon: (-epsilon.expm1()).at_least(0.0),
+        spacing=Fraction(1),
+        atomic=True,
+    )
+
+
+def gaussian(mu_squared: Fraction) -> Curve:
+    """N(mu, 1) against N(0, 1), any number of coordinates."""
+    mu = Box(np.asarray(root_down(mu_squared)), np.asarray(root_up(mu_squared)))
+    return Curve(evaluate=lambda epsilon: gaussian_profile(epsilon, mu))
+
+
+def laplace(pure: Fraction) -> Curve:
+    """Laplace noise of scale 1/pure under a shift of 1.
+
+    Statement   1 - e^{(epsilon - pure)/2} for |epsilon| <= pure.
+    Bound       both sides.
+    Source      Balle, Barthe, Gaboardi 2018, Theorem 3.
+    """
+    top = box(pure)
+
+    def evaluate(epsilon: Box) -> Box:
+        inside = -((epsilon - top) * 0.5).expm1()
+        return inside.at_least(-epsilon.expm1()).at_least(0.0)
+
+    return Curve(evaluate=evaluate, spacing=pure, peak=Fraction(1, 2))
+
+
+def approximate(pure: Fraction, delta: Fraction = Fraction(0)) -> Curve:
+    """The worst (pure, delta)-DP pair: infinite loss with probability delta, else +-pure.
+
+    Source      Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    inner = randomized_response(pure, 2)
+    if delta == 0:
+        return inner
+    part = box(delta)
+    rest = box(1 - delta)
+    return Curve(
+        evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon),
+        infinity=delta,
+        spacing=inner.spacing,
+        atomic=True,
+        peak=None if inner.peak is None else inner.peak * (1 - delta),
+    )
+
+
+def randomized_response(pure: Fraction, categories: int) -> Curve:
+    """k-ary randomised response: losses pure, -pure and, beyond two categories, 0."""
+    if pure == 0:
+        return nothing()
+    top = box(pure)
+    truth = box(1.0) / ((-top).exp() * float(categories - 1) + 1.0)
+
+    def evaluate(epsilon: Box) -> Box:
+        low = epsilon.at_most(0.0)
+        above = -(epsilon - top).expm1() * truth
+        below = -epsilon.expm1() - truth * low.exp() * (-low - top).expm1()
+        return above.at_least(below).at_least(-epsilon.expm1()).at_least(0.0)
+
+    mass = Fraction(float(truth.lower))
+    return Curve(evaluate=evaluate, spacing=pure, atomic=True, peak=mass)
+
+
+def bounded_range(length: Fraction) -> Curve:
+    """The largest profile of pairs whose loss lies in one interval of this length.
+
+    Statement   (1 - e^{(epsilon - length)/2})^2 / (1 - e^{-length}) for |epsilon| <= length:
+                the maximum over the pairs of coins with odds ratio e^length. It is itself the
+                profile of a pair, which no exponential mechanism need reach under composition.
+    Bound       both sides, of that maximum.
+    Source      Dong, Durfee, Rogers 2020, Section 3; worked out in docs/proofs/pld.md.
+    """
+    if length == 0:
+        return nothing()
+    top = box(length)
+    scale = -(-top).expm1()
+
+    def evaluate(epsilon: Box) -> Box:
+        root = (-((epsilon - top) * 0.5).expm1()).at_least(0.0)
+        inside = root * root / scale
+        outside = -epsilon.expm1()
+        lower = np.where(epsilon.lower >= -top.lower, inside.lower, outside.lower)
+        upper = np.where(epsilon.upper < -top.upper, outside.upper, inside.upper)
+        return Box(lower, upper).at_least(0.0)
+
+    # two candidates whose odds go from e^{-length/2} to e^{length/2}
+    return Curve(evaluate=evaluate, attained=randomized_response(length / 2, 2))
+
+
+def discrete_laplace(scale: Fraction, shift: int) -> Curve:
+    """Discrete Laplace noise under a whole shift k: losses (k - 2x)/scale for 0 <= x <= k.
+
+    The best event is {X <= j}; the closed form of each is in docs/proofs/pld.md. The best j is
+    known up to rounding, so its neighbours are tried too.
+    """
+    if shift == 0:
+        return nothing()
+    rate = box(1 / scale)
+    ratio = (-rate).exp()
+    top = rate * float(shift)
+
+    def evaluate(epsilon: Box) -> Box:
+        middle = np.clip((shift - epsilon.lower * float(scale)) / 2, -2.0, shift + 2.0)
+        best = -epsilon.expm1()
+        for step in (-1, 0, 1):
+            j = np.clip(np.floor(middle) + step, 0.0, shift - 1.0)
+            first = (-(rate * (box(j) + 1.0))).expm1()
+            second = ratio * (epsilon - rate * box(shift - j - 1.0)).expm1()
+            inner = -(first + second)
+            inner = choose(j == 0.0, -(epsilon - top).expm1(), inner)
+            best = best.at_least(inner / (ratio + 1.0))
+        return best.at_least(0.0)
+
+    return Curve(evaluate=evaluate, spacing=1 / scale, atomic=True)
+
+
+def discrete_gaussian(sigma: Fraction, shift: int) -> Curve:
+    """Discrete Gaussian noise under a whole shift k: losses k (k - 2x) / (2 sigma^2).
+
+    A table of the law to 39 sigma serves for every epsilon: memory grows with sigma.
+    """
+    if shift == 0:
+        return nothing()
+    reach = math.ceil(39 * sigma) + shift
+    places = np.arange(-reach, reach + 1, dtype=np.float64)
+    weights = (-(box(places * places) / (box(sigma * sigma) * 2.0))).exp()
+    below, error_below = running_sum(weights.lower)
+    above, error_above = running_sum(weights.upper)
+    least = below * (1 - 2 * error_below)
+    most = above * (1 + 2 * error_above) + 1e-318  # what lies beyond the table
+    law = Box(least, most) / Box(np.asarray(least[-1]), np.asarray(most[-1] + 1e-318))
+    law = law.at_least(0.0)  # a negative bound, however small, would be multiplied by e^epsilon
+    padded = Box(
+        np.concatenate((np.zeros(shift + 1), law.lower)),
+        np.concatenate((np.full(shift + 1, 1e-318), law.upper)),
+    )
+    centre, slope = float(shift) / 2, float(sigma * sigma / shift)
+    size = len(places)
+
+    def evaluate(epsilon: Box) -> Box:
+        middle = np.clip(centre - epsilon.lower * slope, -reach, reach)
+        best = -epsilon.expm1()
+        for step in (-1, 0, 1):
+            index = np.clip(np.floor(middle).astype(np.int64) + step + reach, 0, size - 1)
+            first = Box(padded.lower[index + shift + 1], padded.upper[index + shift + 1])
+            second = Box(padded.lower[index + 1], padded.upper[index + 1])
+            best = best.at_least(first - epsilon.exp() * second)
+        return best.at_least(0.0)
+
+    return Curve(evaluate=evaluate, spacing=Fraction(shift) / (2 * sigma * sigma), atomic=True)
+
+
+def zero_concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Curve:
+    """What delta-approximate rho-zCDP allows: below the conversion, above a Gaussian pair.
+
+    Statement   upper: inf over a > 1 of e^{(a-1)(a rho - epsilon)} (1 - 1/a)^{a-1} / a; lower: the
+                Gaussian pair with this rho, which is rho-zCDP.
+    Bound       lower <= sup over all such pairs <= upper; not one pair.
+    Source      Canonne, Kamath, Steinke 2020, Proposition 12.
+    """
+    inner = gaussian(2 * rho)
+    if rho == 0:
+        inner = nothing()
+    part, rest, cost = box(delta), box(1 - delta), box(rho)
+
+    def evaluate(epsilon: Box) -> Box:
+        least = inner.evaluate(epsilon)
+        nearest = np.minimum(np.abs(epsilon.lower), np.abs(epsilon.upper))
+        nearest = np.where((epsilon.lower < 0) & (epsilon.upper > 0), 0.0, nearest)
+        most = _concentrated_above(box(nearest), cost)
+        turned = -epsilon.expm1() + epsilon.exp() * most
+        upper = np.where(epsilon.upper < 0, turned.upper, most.upper)
+        upper = np.where((epsilon.lower < 0) & (epsilon.upper >= 0), 1.0, upper)
+        return part + rest * Box(least.lower, np.clip(upper, least.lower, 1.0))
+
+    pair = Curve(evaluate=lambda epsilon: part + rest * inner.evaluate(epsilon), infinity=delta)
+    return Curve(evaluate=evaluate, infinity=delta, attained=pair if delta else inner)
+
+
+def _concentrated_above(epsilon: Box, rho: Box) -> Box:
+    """The conversion of zCDP near its best order, for epsilon >= 0: every order is valid."""
+    if float(rho.upper) == 0:
+        return Box(np.zeros_like(epsilon.lower), np.zeros_like(epsilon.lower))
+    middle = float(rho.upper)
+    low, high = np.full_like(epsilon.lower, -60.0), np.full_like(epsilon.lower, 60.0)
+    for _ in range(50):  # the derivative (2a - 1) rho + ln(1 - 1/a) - epsilon rises in a
+        guess = (low + high) / 2
+        order: Array = np.exp(guess)  # a - 1
+        rising = (2 * order + 1) * middle - np.log1p(1 / order) > epsilon.lower
+        low, high = np.where(rising, low, guess), np.where(rising, guess, high)
+    less = box(np.exp(high))
+    alpha = less + 1.0
+    power = less * (alpha * rho - epsilon) - less * (box(np.ones(())) / less).log1p() - alpha.log()
+    bounded: Box = power.at_most(0.0).exp()
+    return bounded

@@ -1,0 +1,263 @@
+"""Curves of staircase, truncated and mixed noise, and of draws with replacement."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from unacorda.accounting.amplification import sampling
+from unacorda.accounting.contour.laws import Edged, Finite
+from unacorda.accounting.profiles import amplified
+from unacorda.accounting.profiles.boxes import Array, Box, box
+from unacorda.accounting.profiles.curves import Curve, nothing
+from unacorda.accounting.profiles.normal import gaussian_profile
+from unacorda.privacy.enclosure import context, mpf
+
+__all__ = ["edged", "finite", "gaussian_mixture", "replaced_response", "with_replacement"]
+
+_HALVINGS = 64
+_STEPS = 14
+_FAR = 5e3
+
+
+def finite(law: Finite) -> Curve:
+    """The profile of a symmetric law of finitely many losses.
+
+    Statement   d + (1 - d) times the sum of P(l) (1 - e^(epsilon - l))_+, d the infinite mass.
+    Bound       both sides.
+    Source      the definition; docs/proofs/contour.md, section 11.
+    """
+    losses = sorted(law.masses)
+    places = [box(loss) for loss in losses]
+    shares = [_boxed(law.masses[loss]) for loss in losses]
+    failed, rest = _boxed(law.infinite), _boxed(1 - law.infinite)
+
+    def evaluate(epsilon: Box) -> Box:
+        total = box(np.zeros_like(epsilon.lower))
+        for place, share in zip(places, shares, strict=True):
+            total = total + share * (-(epsilon - place).expm1()).at_least(0.0)
+        return failed + rest * total
+
+    return Curve(
+        evaluate=evaluate,
+        infinity=Fraction(float(failed.lower)),
+        infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
+        spacing=_common(losses),
+        atomic=True,
+    )
+
+
+def replaced_response(pure: Fraction, rate: Fraction) -> Curve:
+    """A pure mechanism on a Poisson sample, one unit replaced by another.
+
+    pure: under add/remove.
+
+    Bound       both sides, of the worst such mechanism.
+    Source      sampling.replaced_response; docs/proofs/amplification.md, Section 6.
+    """
+    largest, top, middle = sampling.replaced_response(pure, rate=rate)
+    if largest == 0:
+        return nothing()
+    mp = context()
+    loss = Fraction(int(mp.ldexp(largest, 200)), 1 << 200)
+    masses = {loss: top, Fraction(0): middle, -loss: top * mp.exp(-largest)}
+    return finite(Finite(masses=masses, infinite=mp.mpf(0)))
+
+
+def edged(law: Edged) -> Curve:
+    """The profile of a law between two edges: truncated Laplace noise.
+
+    Statement   d + (1 - d) (1 - w) (A (1 + w) + B (1 - w)), w = e^((epsilon - edge)/2), for
+                |epsilon| <= edge; d above it, and d + (1 - d) (1 - e^epsilon) below.
+    Bound       both sides.
+    Source      Geng, Ding, Guo, Kumar 2020; docs/proofs/contour.md, section 11.
+    """
+    top, atom, inner = box(law.edge), _boxed(law.atom), _boxed(law.inner)
+    failed, rest = _boxed(law.infinite), _boxed(1 - law.infinite)
+
+    def evaluate(epsilon: Box) -> Box:
+        half = ((epsilon - top) * 0.5).at_most(0.0)
+        w = half.exp()
+        middle = -half.expm1() * (atom * (w + 1.0) + inner * (-half.expm1()))
+        least = (-epsilon.expm1()).at_least(0.0)
+        below = epsilon.upper < -top.upper
+        above = epsilon.lower >= -top.lower
+        lower = np.where(above, middle.lower, least.lower)
+        upper = np.where(below, least.upper, middle.upper)
+        return failed + rest * Box(np.maximum(lower, least.lower), np.maximum(upper, least.upper))
+
+    return Curve(
+        evaluate=evaluate,
+        infinity=Fraction(float(failed.lower)),
+        infinity_above=Fraction(float(failed.upper)) if law.infinite else None,
+        spacing=law.edge,
+        peak=Fraction(float((rest * atom).lower)),
+    )
+
+
+def gaussian_mixture(
+    shifts: Sequence[Fraction], weights: Sequence[Fraction], *, noise: Fraction, remove: bool
+) -> Curve:
+    r"""The sum of w_i N(s_i, 1) against N(0, 1), or that pair turned round; s in units of noise.
+
+    Statement   the likelihood ratio f(x), the sum of w_i e^{e_i}, e_i = s_i x - s_i^2/2, rises, so
+                the best event is a half-line. With f(x) = e^epsilon delta is the sum of
+                w_i delta_i(e_i), and with f(x) = e^-epsilon, turned round,
+                e^epsilon times the sum of w_i e^{e_i} delta_i(-e_i), where delta_i is the profile
+                of N(s_i, 1) against N(0, 1).
+    Bound       both sides: x is bracketed, and both expressions are monotone in it.
+    Source      docs/proofs/contour.md, section 17.
+    """
+    shares: dict[Fraction, Fraction] = {}
+    for shift, weight in zip(shifts, weights, strict=True):
+        if weight:
+            shares[shift / noise] = shares.get(shift / noise, Fraction(0)) + weight
+    still = shares.pop(Fraction(0), Fraction(0))
+    pairs = [(box(place), box(share)) for place, share in sorted(shares.items())]
+    several = [*shares.items(), *([(Fraction(0), still)] if still else [])]
+    terms = (
+        np.array([float(place) for place, _ in several]),
+        np.array([float(share) for _, share in several]),
+    )
+
+    def log_ratio(x: Array) -> Box:
+        """The logarithm of f at floats x."""
+        levels = [_loss(place, box(x)) + share.log() for place, share in pairs]
+        if still:
+            levels.append(box(np.zeros_like(x)) + box(still).log())
+        top = np.maximum.reduce([level.upper for level in levels])
+        total = box(np.zeros_like(x))
+        for level in levels:
+            total = total + (level - box(top)).exp()
+        return box(top) + total.log()
+
+    def forward(x: Array) -> Box:
+        total = box(np.zeros_like(x))
+        for place, share in pairs:
+            total = total + share * gaussian_profile(_loss(place, box(x)), place)
+        return total
+
+    def backward(x: Array) -> Box:
+        total, at = box(np.zeros_like(x)), log_ratio(x)
+        for place, share in pairs:
+            loss = _loss(place, box(x))
+            total = total + (loss - at).exp() * share * gaussian_profile(-loss, place)
+        return total
+
+    def evaluate(epsilon: Box) -> Box:
+        least = (-epsilon.expm1()).at_least(0.0)
+        near = Box(np.maximum(epsilon.lower, -_FAR), np.minimum(epsilon.upper, _FAR))
+        low, high = _bracket(log_ratio, near if remove else -near, terms)
+        if remove:
+            # E (f - e^epsilon)_+ = 1 - e^epsilon + E (e^epsilon - f)_+, and f > still
+            plain = least.upper + (near.exp() - box(still)).at_least(0.0).upper
+            lower = np.where(np.isnan(high), 0.0, forward(np.nan_to_num(high)).lower)
+            upper = np.where(np.isnan(low), 1.0, forward(np.nan_to_num(low)).upper)
+            upper = np.minimum(upper, plain)
+        else:
+            lower = np.where(np.isnan(low), 0.0, backward(np.nan_to_num(low)).lower)
+            upper = np.where(np.isnan(high), 1.0, backward(np.nan_to_num(high)).upper)
+            if still:  # f > still: no loss exceeds -ln still
+                upper = np.where(near.lower > (-(box(still).log())).upper, 0.0, upper)
+        lower = np.maximum(lower, least.lower)
+        return Box(lower, np.maximum(upper, lower))
+
+    return Curve(evaluate=evaluate)
+
+
+def with_replacement(
+    group: Callable[[int], tuple[Curve, Curve]], *, size: int, population: int
+) -> Curve:
+    """Some draws with replacement, one unit replaced by another; group: the curves of k at once.
+
+    Statement   the sum over k > 0 of w_k delta_k(ln(1 + (e^epsilon - 1)/p)), w_k the binomial
+                probability of k hits, p = 1 - w_0, for epsilon >= 0; below it the symmetric pair.
+    Bound       upper, for every mechanism that the curves dominate; hits so many that they are
+                rarer than 2^-100 count as 1. Below nothing better is claimed than 1 - e^epsilon:
+                no pair of tables need reach the sum, as each k has its own best event.
+    Source      Balle, Barthe, Gaboardi 2018, Theorem 10; docs/proofs/contour.md, section 13.
+    """
+    weights, rest, rate = sampling.draws(size, population)
+    several = [
+        (_boxed(weight), group(k)) for k, weight in enumerate(weights, start=1) if weight > 0
+    ]
+    left = _boxed(rest)
+
+    def mean(epsilon: Box, *, side: int) -> Box:
+        total = Box(np.zeros_like(epsilon.lower), np.zeros_like(epsilon.lower) + left.upper)
+        for weight, curves in several:
+            total = total + weight * curves[side].evaluate(epsilon)
+        return total
+
+    both = [Curve(evaluate=partial(mean, side=side)) for side in (0, 1)]
+    curve = amplified.fixed_size_sampled(both[0], both[1], rate)
+
+    def evaluate(epsilon: Box) -> Box:
+        return Box((-epsilon.expm1()).at_least(0.0).lower, curve.evaluate(epsilon).upper)
+
+    above = float(left.upper) + sum(
+        float(weight.upper) * float(max(one.infinity_above or one.infinity for one in curves))
+        for weight, curves in several
+    )
+    infinite = min(Fraction(1), rate * Fraction(above * (1 + 1e-9)))
+    return Curve(evaluate=evaluate, infinity_above=infinite, attained=nothing())
+
+
+def _common(losses: Sequence[Fraction]) -> Fraction | None:
+    """The greatest number of which all losses are whole multiples; None where all are 0."""
+    denominator = math.lcm(*(loss.denominator for loss in losses))
+    whole = math.gcd(*(int(loss * denominator) for loss in losses))
+    return Fraction(whole, denominator) if whole else None
+
+
+def _bracket(
+    log_ratio: Callable[[Array], Box], goal: Box, terms: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Floats x with the ratio's logarithm at most goal, and at least goal; NaN where none is.
+
+    terms: shifts and weights, near which the root is first looked for without bounds.
+    """
+    shifts, weights = (values.reshape(-1, *([1] * goal.lower.ndim)) for values in terms)
+    middle = 0.5 * (goal.lower + goal.upper)
+    moving = terms[0][terms[0] > 0]
+    reach = (np.abs(middle) + 800.0) / moving.min() + moving.max() + 10.0
+    low, high = -reach, reach
+    for _ in range(_HALVINGS):
+        x = 0.5 * (low + high)
+        levels = shifts * (x - 0.5 * shifts) + np.log(weights)
+        top = levels.max(axis=0)
+        below = top + np.log(np.exp(levels - top).sum(axis=0)) < middle
+        low, high = np.where(below, x, low), np.where(below, high, x)
+    ends = []
+    for side in (-1.0, 1.0):
+        place, step = x, 4e-16 * (np.abs(x) + 1.0)
+        for _ in range(_STEPS):
+            found = log_ratio(place)
+            sure = found.upper <= goal.lower if side < 0 else found.lower >= goal.upper
+            if sure.all():
+                break
+            place = np.where(sure, place, x + side * step)
+            step = step * 16
+        ends.append(np.where(sure, place, np.nan))
+    return ends[0], ends[1]
+
+
+def _loss(place: Box, x: Box) -> Box:
+    return place * (x - place * 0.5)
+
+
+def _boxed(value: Any) -> Box:
+    """The box of a number of the working precision, which errs by less than 2^-150 of it."""
+    slip = abs(value) * context().ldexp(1, -150)
+    low, high = float(value - slip), float(value + slip)
+    return Box(
+        np.asarray(math.nextafter(low, -math.inf) if mpf(low) > value - slip else low),
+        np.asarray(math.nextafter(high, math.inf) if mpf(high) < value + slip else high),
+    )

@@ -1,0 +1,120 @@
+r"""Membership: who was in a table, from its released averages."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from unacorda import checks
+from unacorda.attacks.attack import Attack
+from unacorda.audit import one_run_f_dp
+from unacorda.audit.arguments import called, floats
+from unacorda.audit.bounds import delta_of
+from unacorda.audit.canary import fair_coins
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+
+__all__ = ["expected_power", "membership"]
+
+_LARGEST: Final = 1e100
+_FEWEST: Final = 40
+"""With so many coins there are both kinds, but for a chance of 2^-39."""
+
+Floats = NDArray[np.float64]
+
+
+def membership(
+    people: ArrayLike,
+    *,
+    population: ArrayLike | None = None,
+    defended: Callable[[Floats], ArrayLike] | None = None,
+    promised: float | None = None,
+    delta: float = 1e-5,
+    bits: RandomBits | None = None,
+) -> Attack:
+    r"""Half of the people enter a table, its column means are released, and all are told apart.
+
+    people: n x d, one row a person; a fair coin each decides who is in. population: d means that
+    the attacker knows of everybody else, None for those of all n. defended: takes the rows that
+    are in and gives back their released means; None releases them as they are. promised: what
+    epsilon `defended` promises at delta, to stand beside the bound.
+    A person's score is the inner product of her deviation from the population and that of the
+    release. Scores of those who are out show what chance does.
+
+    Source: Homer et al. 2008 (genomes); Dwork, Smith, Steinke, Ullman, Vadhan 2015, section 3.
+    Raises InvalidParameter for arrays of another shape or with NaN, and for a release that is not
+    d numbers.
+
+    >>> from unacorda.bits import SeededBits
+    >>> drawn = np.random.default_rng(1)
+    >>> snps = (drawn.random((200, 4000)) < 0.3).astype(float)
+    >>> membership(snps, bits=SeededBits(1)).auc > 0.99
+    True
+    """
+    rows = floats("people", people)
+    if (
+        rows.ndim != 2
+        or rows.shape[0] < _FEWEST
+        or rows.shape[1] < 1
+        or not np.isfinite(rows).all()
+    ):
+        raise InvalidParameter(
+            "people",
+            f"an array of shape {rows.shape}",
+            expected=f"{_FEWEST} rows or more of finite numbers, one row a person",
+        )
+    base = rows.mean(axis=0) if population is None else _means("population", population, rows)
+    if defended is not None:
+        called(defended=defended)
+    delta_of(delta)
+    coins = fair_coins(len(rows), bits)
+    inside = rows[coins]
+    told = inside.mean(axis=0) if defended is None else defended(inside)
+    release = _means("defended", told, rows)
+    scores = (rows - base) @ (release - base)
+    return Attack(
+        scores=scores,
+        truth=coins,
+        bound=one_run_f_dp(scores, coins, delta=delta, family="approximate"),
+        promised=promised,
+    )
+
+
+def expected_power(*, dimension: int, members: int, noise: float = 0.0, fpr: float = 0.01) -> float:
+    r"""About how many members the attack finds at a rate of false alarms.
+
+    dimension: d attributes of about the same variance s^2, independent; members: n in the table;
+    noise: the deviation of what is added to each mean, over s. Scores of members exceed those of
+    others by s^2 d / n on average, and deviate by s^2 sqrt(d (1/n + noise^2)).
+    Source: Dwork et al. 2015, section 3 (whose lower bound this is: noise of sqrt(d) / n hides
+    nobody who is not hidden anyway).
+
+    >>> round(expected_power(dimension=1000, members=100), 3)
+    0.798
+    """
+    d, n = checks.positive_integer(dimension=dimension), checks.positive_integer(members=members)
+    far = checks.non_negative(noise=noise)
+    for name, value in (("dimension", d), ("members", n), ("noise", far)):
+        if value > _LARGEST:
+            raise InvalidParameter(name, value, expected=f"at most {_LARGEST:g}")
+    spread = math.sqrt(d * (1 / n + far**2))
+    gap = d / n / spread
+    return float(special.ndtr(gap + special.ndtri(checks.probability(fpr=fpr))))
+
+
+def _means(name: str, values: ArrayLike, rows: Floats) -> Floats:
+    found = floats(name, values)
+    if found.shape != (rows.shape[1],) or not np.isfinite(found).all():
+        raise InvalidParameter(
+            name,
+            f"an array of shape {found.shape}",
+            expected=f"{rows.shape[1]} finite numbers, one a column",
+        )
+    return found

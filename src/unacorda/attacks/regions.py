@@ -1,0 +1,108 @@
+r"""Where a mechanism's trade-off curve must pass, as runs with and without a record show."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.audit.binomials import rate_above
+from unacorda.audit.bounds import canaries
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.tradeoff import TradeoffCurve
+
+__all__ = ["ErrorRegion", "error_region"]
+
+Floats = NDArray[np.float64]
+
+_FEWEST: Final = 8
+_MOST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class ErrorRegion:
+    """Error rates that tests of a mechanism do not exceed, all of them together.
+
+    false_alarms, misses: one a test, falling misses with rising false alarms; confidence: with
+    which all of them hold. A trade-off curve passes each pair below or to the left; a promise
+    whose curve runs above one of them is refuted.
+
+    >>> ErrorRegion(false_alarms=np.array([0.1]), misses=np.array([0.6]), confidence=0.95)
+    ErrorRegion(1 test, confidence=0.95)
+    """
+
+    false_alarms: Floats
+    misses: Floats
+    confidence: float
+
+    def refutes(self, promised: TradeoffCurve) -> bool:
+        """Whether a promised curve surely runs above one of the pairs.
+
+        >>> from unacorda import GDP
+        >>> seen = ErrorRegion(
+        ...     false_alarms=np.array([0.1]), misses=np.array([0.6]), confidence=0.95
+        ... )
+        >>> [seen.refutes(TradeoffCurve.of_guarantee(GDP(mu))) for mu in (0.5, 2)]
+        [True, False]
+        """
+        if not isinstance(promised, TradeoffCurve):
+            raise InvalidParameter("promised", promised, expected="a TradeoffCurve")
+        pairs = zip(self.false_alarms.tolist(), self.misses.tolist(), strict=True)
+        return any(promised.beta(alpha=alarms) > missed for alarms, missed in pairs)
+
+    def __repr__(self) -> str:
+        tests = "1 test" if self.misses.size == 1 else f"{self.misses.size:,} tests"
+        return f"ErrorRegion({tests}, confidence={self.confidence:g})"
+
+
+def error_region(
+    scores: ArrayLike, included: ArrayLike, *, confidence: float = 0.95, tests: int = 15
+) -> ErrorRegion:
+    r"""Upper bounds on both error rates of thresholds, from independent runs.
+
+    scores: one number a run, higher where it had the record; included: whether it had it. tests:
+    how many thresholds, chosen on every other run of each kind and counted on the rest; fewer
+    where those have fewer scores that differ.
+
+    Statement   rates bounded by Clopper and Pearson, each at (1 - confidence) / (2 tests).
+    Bound       upper, of all rates together with probability `confidence`.
+    Source      Bonferroni; Jagielski, Ullman, Oprea 2020, arXiv:2006.07709 (one threshold).
+    Raises InvalidParameter as `audit.many_runs` does.
+
+    >>> drawn = np.random.default_rng(1)
+    >>> kind = np.arange(4000) % 2 == 1
+    >>> region = error_region(2 * kind + drawn.normal(size=4000), kind)
+    >>> bool(region.misses[0] > region.misses[-1])
+    True
+    """
+    values, inside = canaries(scores, included)
+    sure = checks.probability(confidence=confidence)
+    count = checks.positive_integer(tests=tests)
+    if count > _MOST:
+        raise InvalidParameter("tests", tests, expected=f"at most {_MOST:,}")
+    with_it, without = values[inside], values[~inside]
+    if min(with_it.size, without.size) < _FEWEST:
+        raise InvalidParameter(
+            "included",
+            f"{with_it.size} runs with the record, {without.size} without",
+            expected=f"at least {_FEWEST} of each",
+        )
+    seen = np.concatenate([with_it[::2], without[::2]])
+    shares = (np.arange(count) + 1) / (count + 1)
+    cuts = np.unique(np.quantile(seen, shares, method="nearest"))[::-1]
+    with_it, without = with_it[1::2], without[1::2]
+    error = (1 - sure) / (2 * cuts.size)
+    alarms = [
+        rate_above(int(np.count_nonzero(without >= cut)), without.size, error=error) for cut in cuts
+    ]
+    misses = [
+        rate_above(int(np.count_nonzero(with_it < cut)), with_it.size, error=error) for cut in cuts
+    ]
+    return ErrorRegion(
+        false_alarms=np.array(alarms), misses=np.array(misses), confidence=float(sure)
+    )

@@ -1,0 +1,86 @@
+"""What audits and attacks are handed: arrays of numbers, functions, choices among words."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.arrays import array_of
+
+__all__ = ["called", "floats", "items_of", "level", "one_of", "truths"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+def floats(name: str, values: ArrayLike) -> Floats:
+    """The values as an array of floats; InvalidParameter where they are something else.
+
+    >>> floats("scores", [1, True, 0.5]).tolist()
+    [1.0, 1.0, 0.5]
+    """
+    array = array_of(name, values)
+    if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
+        raise InvalidParameter(
+            name,
+            f"an array of shape {array.shape} and dtype {array.dtype}",
+            expected="integers or floats, none of them masked",
+        )
+    return array.astype(np.float64)
+
+
+def truths(name: str, values: ArrayLike) -> Bools:
+    """The values as booleans; 0 and 1 will do, InvalidParameter for other ones.
+
+    >>> truths("included", [1, 0]).tolist()
+    [True, False]
+    """
+    found = floats(name, values)
+    if not np.isin(found, (0, 1)).all():
+        raise InvalidParameter(name, "other values", expected="True or False, or 1 and 0")
+    return found.astype(np.bool_)
+
+
+def level(**arguments: float) -> float:
+    """The one named argument as a float that is not NaN; it may be infinite."""
+    ((name, value),) = arguments.items()
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf if value > 0 else -math.inf
+        if not math.isnan(found):
+            return found
+    raise InvalidParameter(name, value, expected="a number, which may be infinite")
+
+
+def one_of(name: str, value: object, *words: str) -> None:
+    """InvalidParameter where the value is none of the words."""
+    if not isinstance(value, str) or value not in words:
+        *some, last = (f'"{word}"' for word in words)
+        raise InvalidParameter(name, value, expected=f"{', '.join(some)} or {last}")
+
+
+def called(**arguments: Callable[..., Any]) -> None:
+    """InvalidParameter where the one named argument is no function."""
+    ((name, value),) = arguments.items()
+    if not callable(value):
+        raise InvalidParameter(name, value, expected="a function")
+
+
+def items_of(name: str, values: Iterable[Any], *, expected: str) -> list[Any]:
+    """The values as a list; InvalidParameter where they cannot be gone through."""
+    try:
+        return list(values)
+    except TypeError:
+        pass
+    # Out here, so that what went wrong inside does not hang on this error.
+    raise InvalidParameter(name, values, expected=expected)

@@ -1,0 +1,156 @@
+r"""Canaries: examples that fair coins put into training data or leave out.
+
+They are arrays, so that they go into any training loop; a loop that draws its batches by Poisson
+sampling draws canaries like everybody else, and one that takes per-example gradients may be given
+those of canaries, which need no data (`dirac`).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.audit.arguments import called, floats
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.arrays import array_of
+
+__all__ = ["Canaries", "dirac", "fair_coins", "mislabelled"]
+
+_MOST: Final = 10**10
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Canaries:
+    """Canaries and their coins.
+
+    features: one row a canary; targets: one a canary, None where canaries are gradients;
+    included: the coins. Keep these from whoever scores until the scores are there.
+    """
+
+    features: NDArray[Any]
+    targets: NDArray[Any] | None
+    included: Bools
+
+    def added_to(self, x: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The data with the canaries that are in behind them. Their order must not matter."""
+        if self.targets is None:
+            raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
+        rows, target = array_of("x", x), array_of("y", y)
+        fits = rows.ndim > 0 and rows.shape[1:] == self.features.shape[1:]
+        if not fits or target.shape != (len(rows), *self.targets.shape[1:]):
+            raise InvalidParameter(
+                "x",
+                f"arrays of shapes {rows.shape} and {target.shape}",
+                expected=f"rows of shape {self.features.shape[1:]} and one target each",
+            )
+        if (target.dtype.kind in "US") != (self.targets.dtype.kind in "US"):
+            raise InvalidParameter(
+                "y", target.dtype, expected=f"labels like the canaries', {self.targets.dtype}"
+            )
+        return (
+            np.concatenate([rows, self.features[self.included]]),
+            np.concatenate([target, self.targets[self.included]]),
+        )
+
+    def scored_by_loss(self, loss: Callable[[NDArray[Any], NDArray[Any]], ArrayLike]) -> Floats:
+        """Minus the loss of the trained model on each canary: what was learned has a small one.
+
+        A loss that is NaN counts as the largest.
+        """
+        if self.targets is None:
+            raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
+        called(loss=loss)
+        found = floats("loss", loss(self.features, self.targets))
+        if found.shape != self.included.shape:
+            raise InvalidParameter(
+                "loss", f"an array of shape {found.shape}", expected="one number a canary"
+            )
+        return np.where(np.isnan(found), -np.inf, -found)
+
+    def scored_by_projection(self, updates: ArrayLike) -> Floats:
+        """How much of each canary's gradient is in the sum of released updates, d numbers."""
+        total = floats("updates", updates)
+        flat = self.features.reshape(len(self.included), -1).astype(np.float64)
+        if total.shape != flat.shape[1:]:
+            raise InvalidParameter(
+                "updates", f"an array of shape {total.shape}", expected=f"{flat.shape[1]} numbers"
+            )
+        found: Floats = flat @ np.nan_to_num(total)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Canaries({len(self.included)})"
+
+
+def dirac(
+    count: int, *, dimension: int, norm: float = 1.0, bits: RandomBits | None = None
+) -> Canaries:
+    """Gradients that point each in a direction of its own: the sharpest canaries there are.
+
+    count: no more than dimension; norm: their length, which is that of clipping.
+
+    >>> from unacorda.bits import SeededBits
+    >>> dirac(3, dimension=5, norm=2.0, bits=SeededBits(1)).features[1].tolist()
+    [0.0, 2.0, 0.0, 0.0, 0.0]
+    """
+    many = checks.positive_integer(count=count)
+    if many > checks.positive_integer(dimension=dimension):
+        raise InvalidParameter("count", count, expected=f"at most the dimension, {dimension}")
+    if many * dimension > _MOST:
+        expected = f"at most {_MOST // many:,} with {many:,} canaries, which all lie in memory"
+        raise InvalidParameter("dimension", dimension, expected=expected)
+    gradients = checks.positive(norm=norm) * np.eye(many, dimension)
+    return Canaries(features=gradients, targets=None, included=fair_coins(many, bits))
+
+
+def mislabelled(
+    x: ArrayLike, y: ArrayLike, *, count: int, bits: RandomBits | None = None
+) -> Canaries:
+    """Examples of one's data with labels that are not theirs, so that a model has to memorise them.
+
+    x, y: at least `count` examples that are not trained on; each gets another label that occurs.
+    """
+    rows, labels = array_of("x", x), array_of("y", y)
+    many = checks.positive_integer(count=count)
+    if rows.ndim < 2 or labels.ndim != 1:
+        raise InvalidParameter(
+            "x",
+            f"arrays of shapes {rows.shape} and {labels.shape}",
+            expected="one row and one label an example",
+        )
+    if len(rows) != len(labels) or len(rows) < many:
+        raise InvalidParameter(
+            "x", f"{len(rows)} rows, {len(labels)} labels", expected=f"{many} of both or more"
+        )
+    classes, codes = np.unique(labels[:many], return_inverse=True)
+    if classes.size < 2:
+        raise InvalidParameter("y", f"{classes.size} label", expected="two labels or more")
+    source = source_of(bits)
+    moved = np.array([1 + source.below(classes.size - 1) for _ in range(many)])
+    return Canaries(
+        features=rows[:many],
+        targets=classes[(codes + moved) % classes.size],
+        included=fair_coins(many, source),
+    )
+
+
+def fair_coins(count: int, bits: RandomBits | None = None) -> Bools:
+    """So many fair and independent coins; the system's bits by default.
+
+    >>> from unacorda.bits import SeededBits
+    >>> fair_coins(4, SeededBits(1)).tolist()
+    [False, True, False, True]
+    """
+    coins: Bools = source_of(bits).words(checks.positive_integer(count=count)) % np.uint64(2) == 1
+    return coins

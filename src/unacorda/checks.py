@@ -1,0 +1,123 @@
+"""Checks of arguments: each names the argument, the value and the mend, and returns the value."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+from unacorda.errors import InvalidParameter
+
+__all__ = [
+    "Number",
+    "exact",
+    "finite",
+    "is_text",
+    "non_negative",
+    "positive",
+    "positive_integer",
+    "probability",
+]
+
+Number = int | float | str | Decimal | Fraction
+"""What a caller may write for a number that is kept exactly."""
+
+
+_LARGEST_EXPONENT = 5000
+
+
+def exact(argument: str, value: Number) -> Fraction:
+    """The number the caller wrote: a float means the decimal it prints as, so 0.1 is 1/10.
+
+    Raises InvalidParameter where the value is no finite number.
+
+    >>> exact("epsilon", 0.1)
+    Fraction(1, 10)
+    >>> exact("epsilon", "1/3")
+    Fraction(1, 3)
+    """
+    expected = "a finite number, written as int, float, decimal text, Decimal or Fraction"
+    if isinstance(value, bool):
+        raise InvalidParameter(argument, value, expected=expected)
+    try:
+        if type(value) is float:
+            return _decimal(value)
+        if isinstance(value, Fraction):
+            return value
+        if isinstance(value, numbers.Integral):
+            return Fraction(int(value))
+        if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
+            return _decimal(float(value))  # also NumPy's floats
+        if isinstance(value, str | Decimal) and abs(_exponent(value)) <= _LARGEST_EXPONENT:
+            return Fraction(value)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        pass
+    raise InvalidParameter(argument, value, expected=expected)
+
+
+@functools.lru_cache(maxsize=8192)  # compositions of many parts read each number several times
+def _decimal(value: float) -> Fraction:
+    return Fraction(*Decimal(repr(value)).as_integer_ratio())  # faster than Fraction(text)
+
+
+def _exponent(value: str | Decimal) -> int:
+    """The power of ten that a number is written with; a vast one would take all memory to write."""
+    if isinstance(value, Decimal):
+        return value.adjusted()
+    _, _, power = value.lower().partition("e")
+    return int(power) if power else 0
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is text that is not empty, whatever the caller's types promised."""
+    return isinstance(value, str) and value != ""
+
+
+def _float(name: str, value: object, fits: Callable[[float], bool], *, expected: str) -> float:
+    """The value as a float, if it is a real number that a float holds, and that fits."""
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if math.isfinite(number) and fits(number):
+            return number
+    raise InvalidParameter(name, value, expected=expected)
+
+
+def finite(**arguments: float) -> float:
+    """The one named argument as a float, if it is a finite real number."""
+    ((name, value),) = arguments.items()
+    return _float(name, value, lambda _: True, expected="a finite number")
+
+
+def positive(**arguments: float) -> float:
+    """The one named argument as a float, if it is finite and above zero."""
+    ((name, value),) = arguments.items()
+    return _float(name, value, lambda number: number > 0, expected="a finite number above 0")
+
+
+def non_negative(**arguments: float) -> float:
+    """The one named argument as a float, if it is finite and not below zero."""
+    ((name, value),) = arguments.items()
+    return _float(name, value, lambda number: number >= 0, expected="a finite number, 0 or above")
+
+
+def probability(**arguments: float) -> float:
+    """The one named argument as a float, if it lies strictly between 0 and 1."""
+    ((name, value),) = arguments.items()
+    expected = "a number strictly between 0 and 1"
+    return _float(name, value, lambda number: 0 < number < 1, expected=expected)
+
+
+def positive_integer(**arguments: int) -> int:
+    """The one named argument as an int, if it is a whole number above zero."""
+    ((name, value),) = arguments.items()
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise InvalidParameter(name, value, expected="a whole number, 1 or above")
+    return int(value)

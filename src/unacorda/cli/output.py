@@ -1,0 +1,123 @@
+"""A release as a file: checked before anything is spent, written whole or not at all."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unacorda.cli.show import notice
+from unacorda.errors import InvalidParameter
+from unacorda.extras import require
+from unacorda.query.readable import clean
+
+if TYPE_CHECKING:
+    from unacorda.query.describing.description import Description
+    from unacorda.query.release import Release
+
+__all__ = ["check_page", "check_record", "check_target", "stored", "write_release"]
+
+_ENDINGS = (".csv", ".json", ".parquet")
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Find out before anything is spent whether the answer can be stored.
+
+    Raises InvalidParameter for another ending, a folder that is not there or not writable and,
+    without `overwrite`, a file that is; MissingExtra where Parquet needs pyarrow.
+    """
+    _check_new(path, "--output", _ENDINGS, overwrite=overwrite)
+    if path.suffix.lower() == ".parquet":
+        require("pyarrow", extra="frames")
+
+
+def check_record(path: Path, *, overwrite: bool) -> None:
+    """The same for the record of a look."""
+    _check_new(path, "--output", (".json",), overwrite=overwrite)
+
+
+def check_page(path: Path, *, overwrite: bool) -> None:
+    """The same for a page that is written with `write_page`."""
+    _check_new(path, "--html", (".html", ".htm"), overwrite=overwrite)
+
+
+def stored(answer: Release | Description, path: Path) -> bool:
+    """Whether the answer, a look as a page or a record, is in the file; if not, that is said."""
+    from unacorda.query.describing.description import Description
+
+    try:
+        if isinstance(answer, Description):
+            page = path.suffix.lower() != ".json"
+            _write((answer.to_html() if page else f"{answer.to_json()}\n").encode(), path)
+        else:
+            write_release(answer, path)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
+        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        notice(clean(f"{str(path)!r} could not be written: {why}."), kind="error")
+        return False
+    cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
+    notice(clean(f"written to {str(path)!r}; spent {cost}; left {answer.remaining}"))
+    return True
+
+
+def _check_new(path: Path, option: str, endings: tuple[str, ...], *, overwrite: bool) -> None:
+    if path.suffix.lower() not in endings:
+        raise InvalidParameter(option, str(path), expected=f"a file in {', '.join(endings)}")
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InvalidParameter(
+            option, str(path), expected="a file in a folder that exists and can be written to"
+        )
+    if path.exists() and not overwrite:
+        raise InvalidParameter(
+            option, str(path), expected="a file that does not exist yet, or --overwrite"
+        )
+
+
+def write_release(release: Release, path: Path) -> None:
+    """Write next to the target, then rename: a reader sees the old file or the whole new one.
+
+    Raises OSError; the target is then as it was.
+    """
+    _write(_content(release, path.suffix.lower()), path)
+
+
+def _write(content: bytes, path: Path) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _content(release: Release, ending: str) -> bytes:
+    match ending:
+        case ".json":
+            return f"{release.to_json()}\n".encode()
+        case ".parquet":
+            return _parquet(release)
+        case _:
+            return _csv(release)
+
+
+def _csv(release: Release) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=release.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(release.to_dicts())
+    return text.getvalue().encode()
+
+
+def _parquet(release: Release) -> bytes:
+    parquet = require("pyarrow.parquet", extra="frames")
+    sink = io.BytesIO()
+    parquet.write_table(release.to_arrow(), sink)
+    return sink.getvalue()

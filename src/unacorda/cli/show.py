@@ -1,0 +1,308 @@
+"""What a reader sees: tables, wrapped text and notes; colour on a terminal only."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from unacorda.query.readable import clean
+
+if TYPE_CHECKING:
+    from unacorda.query.release import Release
+
+__all__ = [
+    "Grid",
+    "estimate",
+    "heading",
+    "line",
+    "notice",
+    "number",
+    "print_grid",
+    "progress",
+    "release_grid",
+    "working",
+    "wrapped",
+]
+
+_WIDEST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table of texts, never cut.
+
+    left: how many of the first columns are aligned to the left; repeated: how many of the first
+    columns stand in every block, where the table is drawn in blocks; words: how many of the last
+    columns are aligned to the left too.
+    """
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: int = 0
+    repeated: int = 0
+    words: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join("  ".join(row).rstrip() for row in self.padded())
+
+    def padded(self) -> tuple[tuple[str, ...], ...]:
+        """The heads and each row, every cell as wide as its column."""
+        widths = self.widths()
+        words = len(widths) - self.words
+        return tuple(
+            tuple(
+                _padded(text, width, left=place < self.left or place >= words)
+                for place, (text, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in (self.heads, *self.rows)
+        )
+
+    def widths(self) -> tuple[int, ...]:
+        """The width of each column."""
+        return tuple(
+            max(map(_width, column)) for column in zip(self.heads, *self.rows, strict=True)
+        )
+
+    def blocks(self, width: int) -> tuple[Grid, ...]:
+        """The table in grids of at most this width, each with the repeated columns and some others.
+
+        A grid is wider only where one column beside the repeated ones is.
+        """
+        widths = self.widths()
+        same = list(range(self.repeated))
+        blocks: list[list[int]] = []
+        for place in range(self.repeated, len(self.heads)):
+            if blocks and _across([widths[n] for n in (*same, *blocks[-1], place)]) <= width:
+                blocks[-1].append(place)
+            else:
+                blocks.append([place])
+        return tuple(self._of([*same, *block]) for block in blocks) or (self,)
+
+    def _of(self, places: list[int]) -> Grid:
+        """Some of the columns."""
+        return Grid(
+            heads=tuple(self.heads[place] for place in places),
+            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
+            left=sum(place < self.left for place in places),
+            repeated=self.repeated,
+            words=sum(place >= len(self.heads) - self.words for place in places),
+        )
+
+
+def release_grid(release: Release) -> Grid:
+    """A release as a table: group columns, what a line is of, each estimate with its margin."""
+    labels = {
+        end: column for name in release.answers for end, column in release.labels(name).items()
+    }
+    heads = (*release.groups, *labels, *release.answers)
+    rows = []
+    for place, key in enumerate(release.keys):
+        cells = [number(part) for part in (*key, *(column[place] for column in labels.values()))]
+        cells += [
+            estimate(answer.values[place], answer.lower[place], answer.upper[place])
+            for answer in release.answers.values()
+        ]
+        rows.append(tuple(map(clean, cells)))
+    left = len(release.groups)
+    repeated = left + len(labels)
+    return Grid(heads=tuple(map(clean, heads)), rows=tuple(rows), left=left, repeated=repeated)
+
+
+def estimate(value: float, lower: float | None, upper: float | None) -> str:
+    """An estimate with its interval, rounded to what the interval lets one know.
+
+    >>> estimate(23376.84, 20609.2, 26144.5), estimate(5.616, 0.58, 10.65), estimate(12.0, 5, 40)
+    ('23,377 ± 2,768', '5.6 ± 5.0', '12 (5 to 40)')
+    >>> estimate(229, 220.0, 238.0), estimate(-0.3, -12.4, 11.8)
+    ('229 ± 9', '0 ± 12')
+    """
+    if lower is None or upper is None:
+        return number(value)
+    below, above = value - lower, upper - value
+    margin = max(below, above)
+    whole = isinstance(value, int) or margin <= 0
+    digits = 0 if whole else min(max(0, 1 - math.floor(math.log10(margin))), 15)
+    if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
+        return f"{value:z,.{digits}f} ± {margin:,.{digits}f}"
+    return f"{value:z,.{digits}f} ({lower:z,.{digits}f} to {upper:z,.{digits}f})"
+
+
+def number(value: Any) -> str:
+    """A value of a cell in text; numbers with at least four digits that tell something."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case float() if not math.isfinite(value):
+            return str(value)
+        case float() if value == round(value) or abs(value) >= 10_000:
+            return f"{value:z,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
+        case float():
+            return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+        case _:
+            return str(value)
+
+
+def print_grid(grid: Grid) -> None:
+    """Print a table: with colour on a terminal, plain anywhere else; no cell is cut.
+
+    On a terminal that is too narrow it comes in blocks, one below the other.
+    """
+    if not _terminal(sys.stdout):
+        line(str(grid))
+        return
+    for place, block in enumerate(grid.blocks(_columns(sys.stdout))):
+        if place:
+            line()
+        _draw(block)
+
+
+def _draw(grid: Grid) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(no_color=_no_colour(), highlight=False)
+    heads, *rows = grid.padded()
+    texts = [Text("  ".join(heads).rstrip(), style="bold"), Text(_rule() * _across(grid.widths()))]
+    for row in rows:
+        names = Text("  ".join(row[: grid.left]), style="cyan")
+        rest = "".join(
+            f"{'  ' if grid.left or place else ''}{cell}"
+            for place, cell in enumerate(row[grid.left :])
+        )
+        texts.append(Text.assemble(names, rest))
+    for text in texts:
+        text.rstrip()
+        console.print(text, soft_wrap=True)  # a line that is too long goes on, and is never cut
+
+
+def heading(text: str) -> None:
+    """Print a heading."""
+    if not _terminal(sys.stdout):
+        line(f"{text}\n{'-' * len(text)}")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(no_color=_no_colour(), highlight=False).print(Text(text, style="bold"))
+
+
+def line(text: str = "") -> None:
+    """Print to stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def wrapped(text: str, *, width: int | None = None) -> str:
+    """Each line of a text in lines of at most `width` signs, indented as it was.
+
+    >>> print(wrapped("  1. one two three", width=12))
+      1. one two
+         three
+    """
+    width = width or min(_columns(sys.stdout), _WIDEST) - 1
+    lines = []
+    for whole in text.splitlines():
+        bare = whole.lstrip(" ")
+        indent = len(whole) - len(bare)
+        hang = indent + (3 if bare[:1].isdigit() and bare[1:3] == ". " else 2 if indent else 0)
+        lines += textwrap.wrap(
+            bare,
+            width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "\n".join(lines)
+
+
+def notice(text: str, *, kind: Literal["note", "error"] = "note") -> None:
+    """Print a message for people to stderr: one line, which a terminal gets in whole words.
+
+    What follows a line break is a drawing, and stays as it is.
+    """
+    text, broken, drawing = f"{kind}: {text}".partition("\n")
+    with contextlib.suppress(OSError, ValueError):  # nobody is listening
+        if _terminal(sys.stderr):
+            text = wrapped(text, width=min(_columns(sys.stderr), _WIDEST) - 1)
+        sys.stderr.write(f"{text}{broken}{drawing}\n")
+        sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show on a terminal that something is going on; constant text, no row and no count."""
+    if not _terminal(sys.stderr):
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, no_color=_no_colour()).status(text):
+        yield
+
+
+@contextlib.contextmanager
+def progress(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; yields what to tell (steps done, steps in all)."""
+    if not _terminal(sys.stderr):
+        yield lambda _done, _whole: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True, no_color=_no_colour()), transient=True) as bar:
+        task = bar.add_task(text)
+
+        def advance(done: int, whole: int) -> None:
+            bar.update(task, completed=done, total=whole)
+
+        yield advance
+
+
+def _terminal(stream: Any) -> bool:
+    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+
+
+def _columns(stream: Any) -> int:
+    """The width of a terminal; 80 where there is none."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        said = os.environ.get("COLUMNS", "")
+        return int(said) if said.isdigit() and int(said) else _measured(stream)
+    return 80
+
+
+def _measured(stream: Any) -> int:
+    return os.get_terminal_size(stream.fileno()).columns or 80
+
+
+def _rule() -> str:
+    return "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+
+
+def _no_colour() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def _width(text: str) -> int:
+    wide = sum(unicodedata.east_asian_width(sign) in {"W", "F"} for sign in text)
+    return len(text) + wide - sum(unicodedata.combining(sign) > 0 for sign in text)
+
+
+def _across(widths: Sequence[int]) -> int:
+    """The width of a row with two blanks between its columns."""
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _padded(text: str, width: int, *, left: bool) -> str:
+    gap = " " * (width - _width(text))
+    return text + gap if left else gap + text

@@ -1,0 +1,339 @@
+"""Every exception unacorda raises, in one tree, and the warning that can be told apart.
+
+::
+
+    UnacordaError
+    ├── InvalidParameter (ValueError)     an argument is out of range, of the wrong type or unknown
+    │   ├── MissingBound                  an aggregate needs public bounds that were not given
+    │   ├── UnsafeExpression              an expression or SELECT leaves the row-wise, total subset
+    │   └── UnsupportedConstruct          this engine does not compute it to the same value
+    ├── WrongUnit (TypeError)             two guarantees of different kinds meet
+    ├── UnsupportedEvent                  no theorem here prices this event in that kind
+    ├── BudgetExceeded                    a request costs more than is left
+    ├── LedgerMismatch                    the account was opened with other terms
+    ├── LedgerFailed                      the ledger could not be read or written
+    ├── SourceChanged                     a table's file moved, grew or vanished since it was opened
+    ├── SourceUnreadable (OSError)        a table's file is missing or has no readable header
+    ├── EngineFailed                      the engine stopped; constant text, the spend stays
+    ├── FitFailed                         an estimator failed on the rows; constant text
+    ├── StreamStopped                     a started mechanism takes no further question
+    └── MissingExtra (ImportError)        an optional package is not installed
+
+    UserWarning
+    └── DifferencingWarning               a question and an earlier one differ by very few people
+
+No message ever contains a value from the data: texts are functions of what the caller wrote, of
+public facts (column names, paths, budgets) and of constants.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import decimal
+import enum
+import itertools
+import math
+import pathlib
+import types
+import uuid
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "BudgetExceeded",
+    "DifferencingWarning",
+    "EngineFailed",
+    "FitFailed",
+    "InvalidParameter",
+    "LedgerFailed",
+    "LedgerMismatch",
+    "MissingBound",
+    "MissingExtra",
+    "SourceChanged",
+    "SourceUnreadable",
+    "StreamStopped",
+    "UnacordaError",
+    "UnsafeExpression",
+    "UnsupportedConstruct",
+    "UnsupportedEvent",
+    "WrongUnit",
+]
+
+_SINGLE = (
+    *(type(None), bool, int, float, complex, str, bytes, Fraction, decimal.Decimal, range, type),
+    *(dt.date, dt.time, dt.timedelta, enum.Enum, uuid.UUID, pathlib.PurePath, types.FunctionType),
+)
+"""Values that hold no others."""
+_LONG_NUMBER = 128  # bits
+_SHOWN = 200  # characters of a value, and more than enough of its items
+
+
+class UnacordaError(Exception):
+    """The root: ``except UnacordaError`` catches everything that unacorda raises on purpose."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default an exception is rebuilt from its message, which these constructors do not take.
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+
+
+class InvalidParameter(UnacordaError, ValueError):
+    """An argument is not usable; the message names it, its value and the mend.
+
+    argument: the name the caller wrote; value: what was given; expected: what would be right.
+    drawing: the lines at the end of the message that show the place in a text, where that is known.
+    """
+
+    drawing: str = ""
+
+    def __init__(self, argument: str, value: object, *, expected: str) -> None:
+        self.argument, self.value, self.expected = argument, value, expected
+        end = "" if expected.endswith("?") else "."
+        super().__init__(f"{argument}={_show(value)} cannot be used: expected {expected}{end}")
+
+    def placed(self, text: str, place: tuple[int, int]) -> Self:
+        """The same; its message shows where in a text it is: first character, one past the last."""
+        shown = copy.copy(self)
+        shown.drawing = _marked(text, *place)
+        shown.args = (f"{self.args[0]}{shown.drawing}", *self.args[1:])
+        return shown
+
+
+class MissingBound(InvalidParameter):
+    """An aggregate needs a public lower and upper bound for this column or expression."""
+
+    def __init__(self, argument: str, value: object = None, *, expected: str) -> None:
+        super().__init__(argument, value, expected=expected)
+
+
+class UnsafeExpression(InvalidParameter):
+    """An expression or SELECT uses something outside the row-wise, total subset of SQL.
+
+    text: the whole expression; reason: what is wrong; mend: what may be written instead; place:
+    where in the text it stands (first character, and one past the last), where that is known; the
+    message then shows the line with a mark below it.
+    """
+
+    def __init__(
+        self, text: str, *, reason: str, mend: str, place: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__("expression", text, expected=mend)
+        self.text, self.reason, self.mend, self.place = text, reason, mend, place
+        self.drawing = "" if place is None else _marked(text, *place)
+        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}{self.drawing}",)
+
+
+class UnsupportedConstruct(InvalidParameter):
+    """A question uses what this engine does not compute to the value that DuckDB gives.
+
+    construct: by its name in SQL; engine: the one that was asked; why: what differs; instead: what
+    may be written.
+    """
+
+    def __init__(
+        self, construct: str, *, engine: str, why: str = "", instead: str = "it otherwise"
+    ) -> None:
+        reason = f" ({why})" if why else ""
+        super().__init__(
+            "engine",
+            engine,
+            expected=f"a question without {construct}, of which {engine} may give another value"
+            f"{reason}: write {instead}, or open the session with engine='duckdb'",
+        )
+        self.construct, self.engine = construct, engine
+
+
+class WrongUnit(UnacordaError, TypeError):
+    """Two guarantees of different kinds meet where only one kind can stand.
+
+    left, right: what met; mend: the conversion to write.
+    """
+
+    def __init__(self, left: object, right: object, *, mend: str) -> None:
+        self.left, self.right, self.mend = left, right, mend
+        super().__init__(f"{left} and {right} are of different kinds. {mend}")
+
+
+class UnsupportedEvent(UnacordaError):
+    """No theorem in this package prices the event in the kind that was asked for."""
+
+    def __init__(self, event: object, *, kind: str, try_instead: str) -> None:
+        self.event, self.kind, self.try_instead = event, kind, try_instead
+        written = event if isinstance(event, str) else _show(event)
+        super().__init__(f"{written} has no price in {kind}. {try_instead}")
+
+
+class BudgetExceeded(UnacordaError):
+    """A request costs more than is left; nothing was read and nothing was spent."""
+
+    def __init__(self, *, asked: object, left: object, account: str) -> None:
+        self.asked, self.left, self.account = asked, left, account
+        super().__init__(
+            f"This request costs {asked}; {left} is left in account {account!r}. "
+            "Ask for less: a part of `session.remaining`, such as `session.remaining / 4`."
+        )
+
+
+class LedgerMismatch(UnacordaError):
+    """The account exists with other terms than those that were given."""
+
+
+class LedgerFailed(UnacordaError):
+    """The ledger could not be read or written: locked for long, full disk, damaged file.
+
+    A reservation that fails so may or may not have been written; if it was, it stays spent.
+    """
+
+    def __init__(self, ledger: str, *, reason: str) -> None:
+        self.ledger, self.reason = ledger, reason
+        super().__init__(
+            f"The ledger {ledger!r} could not be used: {reason}. No answer was given. Look at its "
+            "entries to see whether the question was charged."
+        )
+
+
+class SourceChanged(UnacordaError):
+    """A table's file is not the one that was opened: path, size or time differ."""
+
+
+class SourceUnreadable(UnacordaError, OSError):
+    """A table's file is missing, unreadable or without a usable header or footer."""
+
+
+class EngineFailed(UnacordaError):
+    """The engine stopped. The text is constant, so that it tells nothing about the rows.
+
+    asked: whether it may have read anything; else it was gone before, and nothing was spent.
+    """
+
+    def __init__(self, *, asked: bool = True) -> None:
+        self.asked = asked
+        super().__init__(
+            "The query engine failed while it ran this question. What it cost stays spent. "
+            "Nothing about the cause is shown, because it may depend on the data."
+            if asked
+            else "The query engine was closed before this question read anything. Nothing was "
+            "spent. Open a new session."
+        )
+
+
+class FitFailed(UnacordaError):
+    """An estimator failed on the rows. The text is constant, so that it tells nothing of them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The fit failed on the rows. What it cost stays spent. Nothing about the cause is "
+            "shown, because it may depend on the data. The same fit to zeros succeeded."
+        )
+
+
+class StreamStopped(UnacordaError):
+    """A mechanism that is fed one question at a time takes no more; nothing was answered."""
+
+    def __init__(self, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"This stream takes no further question: {reason}. Start another one, which costs "
+            "its event again."
+        )
+
+
+class MissingExtra(UnacordaError, ImportError):
+    """An optional package is not installed; the message gives the command that installs it."""
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(
+            f"This needs the package {package!r}. Run: pip install 'unacorda[{extra}]'"
+        )
+
+
+class DifferencingWarning(UserWarning):
+    """A question and an earlier one of the session differ by very few people, as far as is public.
+
+    Nothing leaks by it, since noise hides each person in all answers together: it says that the
+    budget pays twice for nearly the same people. Silence it with
+    ``warnings.simplefilter("ignore", unacorda.errors.DifferencingWarning)``.
+    """
+
+
+def _rebuilt(
+    kind: type[UnacordaError], args: tuple[object, ...], fields: dict[str, object]
+) -> object:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+def _show(value: object, *, limit: int = _SHOWN) -> str:
+    if isinstance(value, int | Fraction) and max(_bits(value)) > _LONG_NUMBER:
+        return _magnitude(value)
+    try:
+        text = repr(_without_tables(value))
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        text = f"<{type(value).__name__} with numbers too long to write>"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _bits(number: int | Fraction) -> tuple[int, int]:
+    return number.numerator.bit_length(), number.denominator.bit_length()
+
+
+def _magnitude(number: int | Fraction) -> str:
+    """The first digits and the power of ten: 1e-400, of a number of hundreds of digits."""
+    size = math.log10(abs(number.numerator)) - math.log10(number.denominator)
+    power = math.floor(size + 1e-9)
+    return f"{'-' if number < 0 else ''}{10 ** (size - power):.3g}e{power}"
+
+
+def _without_tables(value: object, *, depth: int = 3) -> object:
+    """The value with the names of types in place of what may hold private rows.
+
+    Shown are single values, unacorda's own, and what stands in plain containers, to this depth.
+    """
+    root, name = type(value).__module__.partition(".")[0], type(value).__name__
+    if type(value) in (list, tuple, set, frozenset):
+        items = itertools.islice(cast("Iterable[object]", value), _SHOWN if depth else 0)
+        kind = cast("type[list[object]]", type(value))
+        return kind(_without_tables(item, depth=depth - 1) for item in items)
+    if type(value) is dict:
+        pairs = itertools.islice(value.items(), _SHOWN if depth else 0)
+        return {name: _without_tables(item, depth=depth - 1) for name, item in pairs}
+    scalar = root == "numpy" and getattr(value, "shape", None) == () and name != "ndarray"
+    if scalar or root == "unacorda" or isinstance(value, _SINGLE):
+        return value
+    return _Named(f"<{root}.{name}>")
+
+
+class _Named:
+    """What stands in a message for a value that is not shown."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _marked(text: str, start: int, end: int, *, width: int = 100) -> str:
+    """The line of a text in which a part stands, with a mark below the part.
+
+    >>> print(_marked("age > 18 AND random() < 1", 13, 21))
+    <BLANKLINE>
+      age > 18 AND random() < 1
+                   ^^^^^^^^
+    """
+    first = text.rfind("\n", 0, start) + 1
+    after = text.find("\n", start)
+    line = text[first:] if after < 0 else text[first:after]
+    before = max(0, start - first - width // 2) if len(line) > width else 0
+    line = "".join(sign if sign.isprintable() else " " for sign in line[before : before + width])
+    at = start - first - before
+    mark = "^" * max(1, min(end - start, len(line) - at))
+    return f"\n  {line}\n  {' ' * at}{mark}"

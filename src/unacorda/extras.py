@@ -1,0 +1,29 @@
+"""Heavy packages through one door: imported where they are used, missed in plain words."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from unacorda.errors import MissingExtra
+
+__all__ = ["require"]
+
+_INSTALLED_AS = {"sklearn": "scikit-learn"}
+"""What a package is called where it is installed from, where that is not its own name."""
+
+
+def require(package: str, *, extra: str) -> Any:
+    """The imported package; MissingExtra with the command that installs it, if it is not there.
+
+    >>> require("math", extra="none").pi > 3
+    True
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        pass
+    whole = package.partition(".")[0]
+    raise MissingExtra(_INSTALLED_AS.get(whole, whole), extra=extra)

@@ -1,0 +1,122 @@
+"""Budgets of estimators: any guarantee that normal noise can keep, shared out in Gaussian DP.
+
+An estimator asks the data several times: for a scale, for gradients, for the matrices of its
+standard errors. The whole budget is turned once, analytically, into the largest mu-GDP that
+implies it; squares of mu add, so shares of it add up to the whole without loss (Dong, Roth, Su
+2022, Corollary 3.3). What is promised at the end is the budget itself.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.conversions import bounded_range_from_gdp, bounded_range_from_zcdp
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.rounding import root_down
+
+__all__ = ["check_budget", "gdp_budget", "selection_epsilon", "shareable"]
+
+
+_LEAST: Final = Fraction(1, 2**200)
+"""Of an epsilon with which something is chosen; less would not be told from none in floats."""
+
+
+def check_budget(budget: object) -> Guarantee:
+    """The budget, if it is a guarantee that allows some loss; else InvalidParameter.
+
+    >>> check_budget(PureDP(1))
+    PureDP(epsilon=1.0)
+    """
+    if not isinstance(budget, PureDP | ApproxDP | ZCDP | GDP | RenyiDP):
+        raise InvalidParameter(
+            "budget", budget, expected="a guarantee such as unacorda.GDP(1) or ApproxDP(1, 1e-6)"
+        )
+    if not budget.additive[0]:
+        raise InvalidParameter("budget", budget, expected="one that allows some loss")
+    return budget
+
+
+def gdp_budget(budget: object) -> GDP:
+    """The largest Gaussian DP, its delta 0, that implies the budget.
+
+    GDP as it is, ApproxDP by its analytic inverse, ZCDP and RenyiDP as the normal mechanism that
+    they allow. Raises InvalidParameter for PureDP, which no normal noise keeps, and for an
+    ApproxDP without a delta.
+
+    >>> gdp_budget(ZCDP(0.5))
+    GDP(mu=1.0)
+    """
+    checked = check_budget(budget)
+    if isinstance(checked, PureDP):
+        raise InvalidParameter(
+            "budget",
+            checked,
+            expected="GDP, ZCDP, RenyiDP or ApproxDP with a delta, since normal noise keeps no "
+            f"pure guarantee; for instance ApproxDP({float(checked.epsilon):g}, 1e-6)",
+        )
+    return GDP.from_squared(GDP.within(checked).mu_squared)
+
+
+def shareable(budget: object, *, releases: int) -> PureDP | ZCDP | GDP:
+    """The budget in a currency that so many releases of single numbers share without waste.
+
+    ApproxDP becomes PureDP or Gaussian DP, whichever leaves less noise; RenyiDP its zCDP.
+
+    >>> shareable(ApproxDP(1, 1e-6), releases=2), shareable(RenyiDP(8, 2), releases=2)
+    (PureDP(epsilon=1.0), ZCDP(rho=0.25))
+    """
+    checked = check_budget(budget)
+    match checked:
+        case PureDP() | ZCDP() | GDP():
+            return checked
+        case RenyiDP(alpha, epsilon):
+            return ZCDP(epsilon / alpha)
+        case ApproxDP(epsilon, delta):
+            pure = PureDP(epsilon)
+            if not delta:
+                return pure
+            normal = gdp_budget(checked)
+            # Deviations sqrt 2 k / epsilon and sqrt k / mu, both squared.
+            return pure if 2 * releases * normal.mu_squared <= epsilon**2 else normal
+
+
+def selection_epsilon(budget: object, *, releases: int = 1) -> Fraction:
+    """The largest epsilon of each of so many exponential mechanisms within the budget.
+
+    Their range is bounded: in zCDP each costs epsilon^2 / 8, in Gaussian DP less than a pure
+    mechanism does. Under ApproxDP pure composition is better for a few. InvalidParameter for a
+    budget so small that the choice would be one in name only.
+    Source: docs/proofs/bounded_range.md, Theorem 1; Cesar and Rogers 2020 (zCDP).
+
+    >>> [round(float(selection_epsilon(budget)), 3) for budget in (GDP(1), ZCDP(0.5))]
+    [1.614, 2.0]
+    """
+    checked = check_budget(budget)
+    epsilon = _selection_epsilon(checked, releases=releases)
+    if not epsilon > _LEAST:
+        raise InvalidParameter(
+            "budget", budget, expected="a larger one: no choice could make use of this"
+        )
+    return epsilon
+
+
+def _selection_epsilon(budget: Guarantee, *, releases: int) -> Fraction:
+    match budget:
+        case PureDP(epsilon):
+            return epsilon / releases
+        case ZCDP(rho):
+            return Fraction(bounded_range_from_zcdp(rho / releases))
+        case RenyiDP(alpha, epsilon):
+            return Fraction(bounded_range_from_zcdp(epsilon / alpha / releases))
+        case GDP(square):
+            return Fraction(bounded_range_from_gdp(root_down(square / releases)))
+        case ApproxDP(epsilon, delta):
+            if not delta:
+                return epsilon / releases
+            return max(
+                epsilon / releases, _selection_epsilon(gdp_budget(budget), releases=releases)
+            )

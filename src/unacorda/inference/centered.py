@@ -1,0 +1,148 @@
+r"""Means without narrow public bounds: bounds found privately, clipping around private quartiles.
+
+Wide bounds make a mean noisy, since the noise grows with their distance. Two quartiles by the
+exponential mechanism cost little and tell where the values are; the mean is then asked of values
+clipped a few deviations around their middle.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda.bits import RandomBits, source_of
+from unacorda.inference.budgets import check_budget, selection_epsilon, shareable
+from unacorda.inference.means import additive_noise, mean
+from unacorda.inference.quantiles import ranked_points
+from unacorda.inference.records import column, public_range
+from unacorda.mechanisms.additive.real import Laplace
+from unacorda.privacy.estimates import Estimate, Interval
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.rounding import root_up
+
+__all__ = ["centered_mean", "find_bounds"]
+
+_LARGEST: Final = 64  # binary digits before the point, and after it
+_MISTAKE: Final = 0.01
+_FARTHER: Final = 4
+_POINTS: Final = 1 << 36
+_QUARTILE: Final = 2 * NormalDist().inv_cdf(0.75)  # the interquartile range in deviations
+
+
+def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None) -> Interval:
+    """Bounds that hold all but few values, found privately: zero or powers of two, with signs.
+
+    x: one number a person, n public; NaN counts as 0. budget: any guarantee, kept under the
+    replacement of one person. People are counted by the sign and the binary exponent of their
+    value, from 2^-64 to 2^64; counts that noise alone would exceed in 1 of 100 runs say where
+    values are. A few people may be left out beyond them, as in the example. Where no count stands
+    out of the noise, the bounds are the widest: -2^64 and 2^64.
+    Source: Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson 2020, arXiv:1909.01917,
+    section 5.1.1 (approximate bounds).
+
+    >>> import unacorda
+    >>> find_bounds(range(1, 1000), budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))
+    Interval(lower=8.0, upper=1024.0)
+    """
+    values = np.nan_to_num(column("x", x), nan=0.0)
+    noise = additive_noise(check_budget(budget), l1=Fraction(2), l2=Fraction(root_up(Fraction(2))))
+    # Index 0 is zero; k stands for 2^(k - 65) <= |value| < 2^(k - 64), with the value's sign.
+    exponents = np.clip(np.frexp(values)[1], 1 - _LARGEST, _LARGEST) + _LARGEST
+    places = np.where(values == 0, 0, np.sign(values) * exponents).astype(np.int64)
+    reach = 2 * _LARGEST
+    exact = np.bincount(places + reach, minlength=2 * reach + 1).tolist()
+    released = noise.release_exact(exact, unit_log2=0, bits=source_of(bits))
+    counts = np.array([float(count) for count in released])
+    tail = _MISTAKE / counts.size
+    if isinstance(noise, Laplace):
+        threshold = -math.log(2 * tail) * noise.standard_deviation / math.sqrt(2)
+    else:
+        threshold = NormalDist().inv_cdf(1 - tail) * noise.standard_deviation
+    found = np.flatnonzero(counts > threshold) - reach
+    if not found.size:  # too few people for the noise, which says nothing of where they are
+        found = np.array([-reach, reach])
+    lower, upper = -_edge(-int(found.min())), _edge(int(found.max()))
+    return Interval(lower, upper) if lower < upper else Interval(lower - 1.0, upper + 1.0)
+
+
+def centered_mean(
+    x: ArrayLike,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    budget: Guarantee,
+    bits: RandomBits | None = None,
+) -> Estimate:
+    """The mean of a column whose values crowd somewhere within wide bounds, or have none.
+
+    x: one number a person, n public; lower, upper: public and perhaps far apart, or both left out:
+    then a tenth of the budget finds them (`find_bounds`). A tenth each goes into two quartiles,
+    the rest into the mean of the values, clipped to sqrt(2 log n) + 1 normal deviations around
+    the middle of the quartiles. Nothing is known of what lies beyond: for long tails on one side
+    the estimate is of the clipped mean, and its interval about that. Where the clipped values lie
+    far from the middle, by the released moments, the quartiles missed most people (there were too
+    few for them), or a ninth and more are beyond; the sampling error is then the whole range.
+    Raises InvalidParameter and MissingBound for arguments that cannot be used.
+    Source: Karwa and Vadhan 2018, arXiv:1711.03908, section 4 (a range first, then the mean);
+    quartiles as in `quantile`.
+
+    >>> import unacorda
+    >>> estimate = centered_mean(
+    ...     5000 + np.arange(1000) % 100, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
+    ... )
+    >>> 5047 < estimate.value < 5052, estimate.privacy_error < 1
+    (True, True)
+    """
+    values = column("x", x)
+    source = source_of(bits)
+    whole = shareable(budget, releases=4)
+    tenth = whole * Fraction(1, 10)
+    left = whole * Fraction(8, 10)
+    if lower is None and upper is None:
+        found = find_bounds(values, budget=tenth, bits=source)
+        # Those whom noise hid may be nearer to zero, on its other side, or somewhat farther out.
+        far = _FARTHER * max(abs(found.lower), abs(found.upper))
+        low, high = -far, far
+        left = whole * Fraction(7, 10)
+    else:
+        low, high = public_range(lower, upper, of="x")
+    finest = math.frexp(max(abs(low), abs(high)))[1] - 53
+    first, third = ranked_points(
+        values,
+        [values.size / 4, 3 * values.size / 4],
+        lower=low,
+        upper=high,
+        epsilon=selection_epsilon(tenth),
+        grid_log2=max(math.frexp((high - low) / _POINTS)[1] - 1, finest),
+        bits=source,
+    )
+    first, third = min(first, third), max(first, third)
+    reach = (third - first) / _QUARTILE * (math.sqrt(2 * math.log(values.size + 1)) + 1)
+    middle = first + (third - first) / 2
+    # Quartiles that meet say nothing of the width: then the bounds are kept.
+    if not (reach > 0 and math.nextafter(middle, math.inf) < middle + reach / 2**20):
+        return mean(values, lower=low, upper=high, budget=left, bits=source)
+    clipped = max(low, middle - reach), min(high, middle + reach)
+    estimate = mean(values, lower=clipped[0], upper=clipped[1], budget=left, bits=source)
+    deviation = estimate.sampling_error * math.sqrt(values.size)
+    # Of normal values below a third of the reach from seven people on; at an end all of it.
+    if math.hypot(deviation, estimate.value - middle) <= reach / 3:
+        return estimate
+    return dataclasses.replace(estimate, sampling_error=high - low)
+
+
+def _edge(place: int) -> float:
+    """The upper end of the values at a place: of negative ones, the power of two next to zero."""
+    if place == 0:
+        return 0.0
+    return (
+        math.ldexp(1.0, place - _LARGEST) if place > 0 else -math.ldexp(1.0, -place - _LARGEST - 1)
+    )

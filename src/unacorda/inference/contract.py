@@ -1,0 +1,46 @@
+"""scikit-learn's side of an estimator, through the one door; MissingExtra where it is not there."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any
+
+from unacorda.extras import require
+
+__all__ = [
+    "BaseEstimator",
+    "ClassNamePrefixFeaturesOutMixin",
+    "ClassifierMixin",
+    "DataConversionWarning",
+    "OneToOneFeatureMixin",
+    "Pipeline",
+    "RegressorMixin",
+    "TransformerMixin",
+    "available_if",
+    "check_is_fitted",
+    "clone",
+    "get_tags",
+    "validate_data",
+]
+
+_base: Any = require("sklearn.base", extra="inference")
+_metaestimators: Any = require("sklearn.utils.metaestimators", extra="inference")
+_pipeline: Any = require("sklearn.pipeline", extra="inference")
+_utils: Any = require("sklearn.utils", extra="inference")
+_validation: Any = require("sklearn.utils.validation", extra="inference")
+_exceptions: Any = require("sklearn.exceptions", extra="inference")
+
+BaseEstimator: Any = _base.BaseEstimator
+ClassNamePrefixFeaturesOutMixin: Any = _base.ClassNamePrefixFeaturesOutMixin
+ClassifierMixin: Any = _base.ClassifierMixin
+OneToOneFeatureMixin: Any = _base.OneToOneFeatureMixin
+Pipeline: Any = _pipeline.Pipeline
+RegressorMixin: Any = _base.RegressorMixin
+TransformerMixin: Any = _base.TransformerMixin
+DataConversionWarning: Any = _exceptions.DataConversionWarning
+available_if: Any = _metaestimators.available_if
+clone: Any = _base.clone
+get_tags: Any = _utils.get_tags
+check_is_fitted: Any = _validation.check_is_fitted
+validate_data: Any = _validation.validate_data

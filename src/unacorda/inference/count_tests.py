@@ -1,0 +1,235 @@
+"""Tests of counts: fit to given shares, independence of two columns, two proportions.
+
+The p-values come from samples of the null hypothesis with fresh noise of the same law added:
+ignoring the noise refuses true hypotheses far too often (11 % of the time at a level of 5 %).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget
+from unacorda.inference.means import additive_noise
+from unacorda.inference.outcomes import (
+    Alternative,
+    TestResult,
+    check_alternative,
+    check_draws,
+    simulated_p_value,
+)
+from unacorda.inference.records import Floats, column
+from unacorda.mechanisms.additive.real import Gaussian, Laplace
+from unacorda.mechanisms.arrays import array_of
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.rounding import root_up
+
+__all__ = ["fit_test", "independence_test", "two_proportions_test"]
+
+_METHOD = "{} samples of the null hypothesis, noise included"
+
+
+def fit_test(
+    x: ArrayLike,
+    *,
+    shares: ArrayLike,
+    budget: Guarantee,
+    draws: int = 9999,
+    seed: int = 0,
+    bits: RandomBits | None = None,
+) -> TestResult:
+    r"""The chi-square test of fit: whether categories have these shares.
+
+    x: a category 0, ..., k - 1 a person (others count as the first); n is public; shares: public,
+    above 0, of each category; they are divided by their sum. budget: any guarantee, kept under the
+    replacement of one person; all goes into the noisy counts. statistic: sum of
+    (count - n share)^2 / (n share). The level is exact: the null has no free parameters.
+    Raises InvalidParameter for arguments that cannot be used.
+    Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 1 (Monte Carlo null).
+
+    >>> import unacorda
+    >>> rolled = np.arange(600) % 6
+    >>> fair = fit_test(rolled, shares=[1] * 6, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))
+    >>> fair.p_value > 0.9
+    True
+    """
+    weights = column("shares", shares, least=2)
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise InvalidParameter("shares", shares, expected="finite numbers above 0")
+    wanted = weights / weights.sum()
+    check_draws(draws)
+    cells, n = _categories("x", x, categories=wanted.size)
+    noise = _count_noise(budget)
+    counts = _released(np.bincount(cells, minlength=wanted.size), noise, bits)
+    expected = n * wanted
+
+    def statistic(table: Floats) -> Floats:
+        return np.asarray(((table - expected) ** 2 / expected).sum(axis=-1))
+
+    def simulate(rng: np.random.Generator, size: int) -> Floats:
+        return statistic(rng.multinomial(n, wanted, size) + _drawn(noise, rng, (size, wanted.size)))
+
+    found = float(statistic(counts))
+    return TestResult(
+        statistic=found,
+        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed),
+        method=_METHOD.format(draws),
+    )
+
+
+def independence_test(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    categories: tuple[int, int],
+    budget: Guarantee,
+    draws: int = 9999,
+    seed: int = 0,
+    bits: RandomBits | None = None,
+) -> TestResult:
+    """The chi-square test of independence of two columns of categories.
+
+    x, y: categories 0, 1, ... of each person, as many as `categories` says of each (others count
+    as the first); n is public. budget and errors as for `fit_test`. The null has free margins,
+    which are estimated from the noisy table, at least half a person each.
+    Source: Gaboardi, Lim, Rogers, Vadhan 2016, arXiv:1602.03090, Algorithm 3.
+
+    >>> import unacorda
+    >>> x, y = np.arange(1200) % 3, np.arange(1200) % 4
+    >>> result = independence_test(
+    ...     x, y, categories=(3, 4), budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
+    ... )
+    >>> result.p_value > 0.5
+    True
+    """
+    rows, columns = _sizes(categories)
+    check_draws(draws)
+    first, n = _categories("x", x, categories=rows)
+    second, others = _categories("y", y, categories=columns)
+    if others != n:
+        raise InvalidParameter("y", (others,), expected=f"as many people as in x, {n}")
+    noise = _count_noise(budget)
+    cells = np.bincount(first * columns + second, minlength=rows * columns)
+    table = _released(cells, noise, bits).reshape(rows, columns)
+
+    def statistic(tables: Floats) -> Floats:
+        down = np.maximum(tables.sum(axis=-1), 0.5)
+        along = np.maximum(tables.sum(axis=-2), 0.5)
+        whole = np.maximum(tables.sum(axis=(-1, -2)), 1.0)
+        expected = down[..., :, None] * along[..., None, :] / whole[..., None, None]
+        return np.asarray(((tables - expected) ** 2 / np.maximum(expected, 0.5)).sum(axis=(-1, -2)))
+
+    down, along = np.maximum(table.sum(axis=1), 0.5), np.maximum(table.sum(axis=0), 0.5)
+    null = (np.outer(down, along) / (down.sum() * along.sum())).reshape(-1)
+
+    def simulate(rng: np.random.Generator, size: int) -> Floats:
+        drawn = rng.multinomial(n, null / null.sum(), size) + _drawn(noise, rng, (size, null.size))
+        return statistic(drawn.reshape(size, rows, columns))
+
+    found = float(statistic(table))
+    return TestResult(
+        statistic=found,
+        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed),
+        method=_METHOD.format(draws),
+    )
+
+
+def two_proportions_test(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    budget: Guarantee,
+    alternative: Alternative = "two-sided",
+    draws: int = 9999,
+    seed: int = 0,
+    bits: RandomBits | None = None,
+) -> TestResult:
+    """The test of two proportions: whether two groups have the same share of true values.
+
+    x, y: of different people, whose numbers, and who belongs where, are public; true where neither
+    0 nor NaN. A replaced person changes one of the two counts by one, so that each gets the noise
+    of the whole budget. alternative: "greater" if the share of x is held to be the larger.
+    statistic: difference of the noisy shares over its deviation, noise counted. The common share
+    of the null is estimated from both.
+    Raises InvalidParameter for arguments that cannot be used.
+    Source: the pooled z-test with a parametric bootstrap (Davison and Hinkley 1997, section 4.4).
+
+    >>> import unacorda
+    >>> x, y = [True] * 300 + [False] * 200, [True] * 250 + [False] * 250
+    >>> result = two_proportions_test(x, y, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1))
+    >>> 0.0001 < result.p_value < 0.02
+    True
+    """
+    check_alternative(alternative)
+    check_draws(draws)
+    groups = [column("x", x), column("y", y)]
+    sizes = np.array([group.size for group in groups], dtype=np.float64)
+    noise = additive_noise(check_budget(budget), l1=Fraction(1), l2=Fraction(1))
+    exact = [int(np.sum(~np.isnan(group) & (group != 0))) for group in groups]
+    counts = _released(np.array(exact), noise, bits)
+    variance = noise.standard_deviation**2
+
+    def statistic(pairs: Floats) -> Floats:
+        shares = pairs / sizes
+        pooled = np.clip(pairs.sum(axis=-1) / sizes.sum(), 0.5 / sizes.sum(), 1 - 0.5 / sizes.sum())
+        spread = pooled * (1 - pooled) * (1 / sizes).sum() + variance * (1 / sizes**2).sum()
+        return np.asarray((shares[..., 0] - shares[..., 1]) / np.sqrt(spread))
+
+    common = float(np.clip(counts.sum() / sizes.sum(), 0.0, 1.0))
+
+    def simulate(rng: np.random.Generator, size: int) -> Floats:
+        drawn = rng.binomial(sizes.astype(np.int64), common, (size, 2))
+        return statistic(drawn + _drawn(noise, rng, (size, 2)))
+
+    found = float(statistic(counts))
+    return TestResult(
+        statistic=found,
+        p_value=simulated_p_value(found, simulate, draws=draws, seed=seed, alternative=alternative),
+        method=_METHOD.format(draws),
+    )
+
+
+def _categories(argument: str, x: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], int]:
+    array = array_of(argument, x)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iub":
+        raise InvalidParameter(
+            argument,
+            (array.dtype, array.shape),
+            expected=f"one dimension of whole numbers from 0 to {categories - 1}",
+        )
+    whole = np.where((array >= 0) & (array < categories), array, 0)
+    return whole.astype(np.int64), array.size
+
+
+def _sizes(categories: Sequence[object]) -> tuple[int, int]:
+    match categories:
+        case [int(rows), int(columns)] if 2 <= rows <= 10**4 and 2 <= columns <= 10**4:
+            return rows, columns
+    raise InvalidParameter("categories", categories, expected="two whole numbers from 2 to 10000")
+
+
+def _count_noise(budget: Guarantee) -> Gaussian | Laplace:
+    """Noise of counts of which a replaced person moves two by one."""
+    return additive_noise(check_budget(budget), l1=Fraction(2), l2=Fraction(root_up(Fraction(2))))
+
+
+def _released(
+    counts: NDArray[np.int64], noise: Gaussian | Laplace, bits: RandomBits | None
+) -> Floats:
+    released = noise.release_exact(counts.tolist(), unit_log2=0, bits=source_of(bits))
+    return np.array([float(count) for count in released])
+
+
+def _drawn(noise: Gaussian | Laplace, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Noise for simulated samples, of the same law. It protects nothing."""
+    if isinstance(noise, Laplace):
+        return rng.laplace(0.0, noise.standard_deviation / math.sqrt(2), shape)
+    return rng.normal(0.0, noise.standard_deviation, shape)

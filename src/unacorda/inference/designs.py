@@ -1,0 +1,197 @@
+r"""Designs: the features of people, whitened by a released matrix, with weights that bound them.
+
+A feature is first put on a scale from public bounds, then all of them together are whitened by a
+private second moment, so that correlated or badly scaled features lose nothing; what is whitened
+gets the weight min(1, r^2 / |a|^2), so that |w a| <= r and w |a|^2 <= r^2 for everybody (Mallows
+1975). The weight hangs on the features alone, so that it biases no coefficient.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.noisy_sums import Moment, NoisySums
+from unacorda.inference.records import Floats
+from unacorda.inference.row_sums import BLOCK
+
+__all__ = [
+    "FAR",
+    "SPREAD",
+    "Design",
+    "Scaling",
+    "bounds_of",
+    "mallows_weights",
+    "radius_of",
+    "root_of",
+    "scaling",
+    "whitened",
+]
+
+SPREAD: Final = 2.5
+"""How many deviations the half of public bounds is taken to be; more or less costs noise only."""
+
+FAR: Final = 1e60
+"""Scaled features are cut here, so that their squares stay finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Public: a feature x becomes (x - centre) * factor. Both have one number a feature."""
+
+    centre: Floats
+    factor: Floats
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are: an intercept and one coefficient a feature."""
+        return self.centre.size + 1
+
+    def rows(self, x: Floats, present: Floats) -> Floats:
+        """One row (1, scaled features) a person; zeros where `present` is 0."""
+        rows = np.empty((len(x), self.size))
+        rows[:, 0] = present
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(x), BLOCK):  # no copy of all of it on the way
+                block = slice(start, start + BLOCK)
+                scaled = (x[block] - self.centre) * self.factor
+                np.clip(scaled, -FAR, FAR, out=rows[block, 1:])
+        rows[present == 0] = 0.0
+        return rows
+
+    def back(self) -> Floats:
+        """The matrix that takes coefficients of scaled features to those of the features."""
+        matrix = np.diag(np.concatenate([[1.0], self.factor]))
+        matrix[0, 1:] = -self.factor * self.centre
+        return matrix
+
+
+def scaling(feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Scaling:
+    """The scaling of public bounds: a pair (lower, upper), each one number or one a feature."""
+    lower, upper = bounds_of(feature_bounds, features=features)
+    half = (upper - lower) / 2
+    return Scaling(centre=lower + half, factor=SPREAD / half)
+
+
+def bounds_of(
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int
+) -> tuple[Floats, Floats]:
+    """Public bounds as two arrays, one number a feature; MissingBound where they are left out."""
+    if feature_bounds is None:
+        raise MissingBound(
+            "feature_bounds",
+            expected="public bounds (lower, upper) within which most values of the features lie, "
+            "each one number or one a feature; values beyond them are not cut",
+        )
+    expected = f"a pair (lower, upper) of finite numbers, or of {features} numbers each"
+    try:
+        lower, upper = (
+            np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,))
+            for bound in feature_bounds
+        )
+    except (TypeError, ValueError):
+        raise InvalidParameter("feature_bounds", feature_bounds, expected=expected) from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = upper - lower
+    if not (np.isfinite(width).all() and (width > np.finfo(np.float64).tiny * 2**60).all()):
+        raise InvalidParameter(
+            "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
+        )
+    return lower, upper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Design:
+    """Whitened rows of all people and their weights (private), and how to come back (public).
+
+    radius: |weight * row| <= radius and weight * |row|^2 <= radius^2 for every person;
+    back: coefficients of the features are back @ coefficients of the whitened rows.
+    """
+
+    rows: Floats
+    weights: Floats
+    radius: Fraction
+    back: Floats
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return int(self.rows.shape[1])
+
+    def vector_sum(self, rows: slice, values: Floats) -> Floats:
+        """The sum of value * row over a slice."""
+        total: Floats = values @ self.rows[rows]
+        return total
+
+    def matrix_sum(self, rows: slice, values: Floats, *, signed: bool = False) -> Floats:
+        """The sum of value * row row^T over a slice; signed: values may be negative."""
+        block = self.rows[rows]
+        if signed:
+            total: Floats = (block * values[:, None]).T @ block
+            return total
+        # Half the work, as NumPy sees a matrix times itself.
+        scaled = block * np.sqrt(values)[:, None]
+        square: Floats = scaled.T @ scaled
+        return square
+
+
+def whitened(
+    rows: Floats, counts: Floats, scales: Scaling, *, sums: NoisySums, share: Fraction
+) -> Design:
+    """The design that a private second moment of the scaled rows whitens; rows are overwritten.
+
+    counts: what each person counts, within [0, 1]; it multiplies her weight.
+
+    Source: docs/proofs/regression.md, section 2.
+    """
+    size = scales.size
+    radius = radius_of(size)
+    weights = mallows_weights(rows, radius) * counts
+
+    def part(block: slice) -> Floats:
+        here = rows[block] * np.sqrt(weights[block])[:, None]
+        total: Floats = here.T @ here
+        return total
+
+    found = sums.moment(part, size=size, trace_bound=radius**2, share=share)
+    root = root_of(found)
+    for start in range(0, len(rows), BLOCK):
+        block = slice(start, start + BLOCK)
+        rows[block] = rows[block] @ root
+    return Design(
+        rows=rows,
+        weights=mallows_weights(rows, radius) * counts,
+        radius=radius,
+        back=scales.back() @ root,
+    )
+
+
+def root_of(second: Moment, *, least: float = 0.0) -> Floats:
+    """The matrix that whitens rows whose second moment this is: its inverse root.
+
+    least: eigenvalues below it are taken for it.
+    """
+    values, vectors = np.linalg.eigh(second.matrix)
+    values = np.maximum(values, max(least, second.deviation * math.sqrt(len(values))))
+    root: Floats = (vectors / np.sqrt(values)) @ vectors.T
+    return root
+
+
+def radius_of(size: int) -> Fraction:
+    """About the length of a typical row: sqrt(size), as a short fraction."""
+    return Fraction(math.ceil(math.sqrt(size) * 64), 64)
+
+
+def mallows_weights(rows: Floats, radius: Fraction) -> Floats:
+    """The weight min(1, radius^2 / |row|^2) of each row."""
+    square = float(radius**2)
+    weights: Floats = square / np.maximum(np.einsum("ij,ij->i", rows, rows), square)
+    return weights

@@ -1,0 +1,259 @@
+r"""Noisy reports: what devices send where normal noise beats every answer among few.
+
+A number, a category or a vector is put on a public grid, so that its move is bounded exactly, and
+gets normal noise there. The classes have the manner of `unacorda.mechanisms` for local reports:
+`encode` is what a device does, `aggregate` what the server does.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.inference.noisy_sums import ROOT_TWO
+from unacorda.inference.records import Floats
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.arrays import array_of
+from unacorda.mechanisms.clipping import clip_rows
+from unacorda.mechanisms.response import arguments, frequencies
+from unacorda.privacy import events
+from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.guarantees import ApproxDP, Guarantee, PureDP
+
+__all__ = [
+    "NoisyCategories",
+    "NoisyNumber",
+    "NoisyVector",
+    "local_epsilon",
+    "noise_multiplier",
+    "takes_normal_noise",
+]
+
+_STEPS: Final = 1 << 30
+_FINE: Final = 28
+"""The radius of a ball is about this many powers of two of its grid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyNumber:
+    """Send a number between public bounds with normal noise.
+
+    lower, upper: public; noise_multiplier: the noise's deviation over upper - lower.
+
+    >>> import unacorda
+    >>> reports = NoisyNumber(lower=0, upper=10, noise_multiplier=1)
+    >>> reports.event
+    Gaussian(noise_multiplier=1)
+    >>> reports.encode([0, 5, 10], bits=unacorda.SeededBits(1)).shape
+    (3,)
+    """
+
+    lower: float
+    upper: float
+    noise_multiplier: float | Fraction
+
+    def __post_init__(self) -> None:
+        arguments.bounds(self.lower, self.upper)
+        _ = self._noise
+
+    @property
+    def event(self) -> events.Gaussian:
+        """What one report costs, under the replacement of its number by any other."""
+        return self._noise.event
+
+    def encode(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The reports of devices that hold these numbers, in their unit and shape.
+
+        x: integers or floats; NaN counts as 0, whatever lies beyond a bound as the bound.
+        """
+        ends = arguments.bounds(self.lower, self.upper)
+        places, shape = arguments.places(x, ends=ends, last=_STEPS)
+        noisy = self._noise.release(places.astype(np.float64), bits=bits)
+        told = float(ends.lower) + noisy * float(ends.width / _STEPS)
+        return float(told[0]) if shape is None else told.reshape(shape)
+
+    def aggregate(self, reports: ArrayLike) -> Estimate:
+        """The mean of all values; its sampling error is what the reports scatter beside noise."""
+        told = _reports(reports).reshape(-1)
+        ends, noise = arguments.bounds(self.lower, self.upper), self.variance(count=1)
+        value, half = float(told.mean()), float(ends.width) / 2
+        off = min(abs(value - float(ends.lower) - half), half)
+        left = (float(np.var(told, ddof=1)) if told.size > 1 else math.inf) - noise
+        return Estimate(
+            value=value,
+            sampling_error=math.sqrt(min(max(left, 0.0), half**2 - off**2) / told.size),
+            privacy_error=math.sqrt(noise / told.size),
+        )
+
+    def variance(self, *, count: int) -> float:
+        """Variance of the mean of `count` values, whatever they are."""
+        width = float(arguments.bounds(self.lower, self.upper).width)
+        deviation = self._noise.standard_deviation * (width / _STEPS)
+        return deviation**2 / checks.positive_integer(count=count)
+
+    @property
+    def _noise(self) -> Gaussian:
+        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
+        return Gaussian(sigma=multiplier * _STEPS, l2_sensitivity=_STEPS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyCategories:
+    """Send 1 for the own category and 0 for the others, each with normal noise.
+
+    categories: how many, 2 or more; noise_multiplier: the noise's deviation over sqrt 2, by which
+    two such vectors differ. A report is that many float64.
+
+    >>> import unacorda
+    >>> reports = NoisyCategories(categories=3, noise_multiplier=1)
+    >>> reports.encode([0, 2], bits=unacorda.SeededBits(1)).shape
+    (2, 3)
+    """
+
+    categories: int
+    noise_multiplier: float | Fraction
+
+    def __post_init__(self) -> None:
+        if checks.positive_integer(categories=self.categories) < 2:
+            raise InvalidParameter("categories", self.categories, expected="2 or more")
+        _ = self._noise
+
+    @property
+    def event(self) -> events.Gaussian:
+        """What one report costs, under the replacement of its category by any other."""
+        return self._noise.event
+
+    def encode(self, values: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
+        """The reports of devices that hold these categories, in rows along the last axis.
+
+        values: integers; those beyond 0 .. k - 1 count as the nearest category.
+        """
+        truths, shape = arguments.indices(values, categories=self.categories)
+        rows = np.zeros((truths.size, self.categories))
+        rows[np.arange(truths.size), truths] = 1.0
+        noisy: Floats = self._noise.release(rows, bits=bits)
+        return noisy.reshape(*(shape or ()), self.categories)
+
+    def aggregate(self, reports: ArrayLike) -> frequencies.Frequencies:
+        """The shares of all categories."""
+        rows = _reports(reports)
+        if rows.shape[-1] != self.categories:
+            raise InvalidParameter(
+                "reports", rows.shape, expected=f"rows of {self.categories} numbers"
+            )
+        rows = rows.reshape(-1, self.categories)
+        return frequencies.Frequencies(
+            values=rows.mean(axis=0),
+            count=len(rows),
+            constant=np.full(self.categories, self.variance(count=1)),
+            slope=0.0,
+        )
+
+    def variance(self, *, count: int, frequency: checks.Number = 0) -> float:
+        """Variance of the estimated share of a category, the same for all shares."""
+        frequencies.frequency(frequency)
+        return self._noise.standard_deviation**2 / checks.positive_integer(count=count)
+
+    @property
+    def _noise(self) -> Gaussian:
+        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
+        return Gaussian(sigma=multiplier * ROOT_TWO, l2_sensitivity=ROOT_TWO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyVector:
+    """Send a vector of bounded length with normal noise.
+
+    size: how many numbers; radius: public, longer vectors are cut to it; noise_multiplier: the
+    noise's deviation over the diameter, twice the radius.
+
+    >>> import unacorda
+    >>> reports = NoisyVector(size=2, radius=1, noise_multiplier=0.5)
+    >>> reports.release([[3.0, 4.0]], bits=unacorda.SeededBits(1)).shape
+    (1, 2)
+    >>> round(reports.variance, 6)
+    1.0
+    """
+
+    size: int
+    radius: float | Fraction
+    noise_multiplier: float | Fraction
+
+    def __post_init__(self) -> None:
+        checks.positive_integer(size=self.size)
+        if not Fraction(1, 10**100) <= checks.exact("radius", self.radius) <= 10**100:
+            raise InvalidParameter("radius", self.radius, expected="from 1e-100 to 1e100")
+        _ = self._noise
+
+    @property
+    def event(self) -> events.Gaussian:
+        """What one report costs, under the replacement of its vector by any other."""
+        return self._noise.event
+
+    @property
+    def variance(self) -> float:
+        """Variance of each number of one report."""
+        return self._noise.standard_deviation**2
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
+        """The reports of devices that hold these vectors, along the last axis.
+
+        x: integers or floats; NaN counts as 0, longer vectors as cut to the radius.
+        """
+        array = array_of("x", x)
+        if array.ndim == 0 or array.shape[-1] != self.size:
+            raise InvalidParameter("x", array.shape, expected=f"vectors of {self.size} numbers")
+        radius = checks.exact("radius", self.radius)
+        rows = array.reshape(-1, self.size)
+        steps = clip_rows(rows, l2=radius, unit_log2=self._unit_log2)
+        exact = np.ldexp(steps.astype(np.float64), self._unit_log2)
+        noisy: Floats = self._noise.release(exact, bits=bits)
+        return noisy.reshape(array.shape)
+
+    @property
+    def _unit_log2(self) -> int:
+        return math.floor(math.log2(float(self.radius))) - _FINE
+
+    @property
+    def _noise(self) -> Gaussian:
+        width = 2 * checks.exact("radius", self.radius)
+        multiplier = checks.exact("noise_multiplier", self.noise_multiplier)
+        return Gaussian(sigma=multiplier * width, l2_sensitivity=width)
+
+
+def takes_normal_noise(budget: Guarantee) -> bool:
+    """Whether normal noise keeps such a guarantee at all."""
+    return not (isinstance(budget, PureDP) or (isinstance(budget, ApproxDP) and not budget.delta))
+
+
+def local_epsilon(budget: Guarantee) -> Fraction:
+    """The largest epsilon of a pure report within the budget."""
+    return PureDP.within(check_budget(budget)).epsilon
+
+
+def noise_multiplier(budget: Guarantee) -> Fraction:
+    """The least noise within the budget, in units of how far two reports' values are apart."""
+    noise = Gaussian.for_guarantee(gdp_budget(budget), l2_sensitivity=1)
+    return checks.exact("noise_multiplier", noise.sigma)
+
+
+def _reports(reports: ArrayLike) -> Floats:
+    array = array_of("reports", reports)
+    if array.dtype.kind != "f" or array.size == 0 or array.ndim == 0:
+        raise InvalidParameter(
+            "reports",
+            (array.dtype, array.shape),
+            expected="one report or more, floats as `encode` returns them",
+        )
+    return array.astype(np.float64)

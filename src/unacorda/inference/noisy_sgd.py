@@ -1,0 +1,264 @@
+r"""Noisy stochastic gradient descent: clipped gradients of random people, with noise, many times.
+
+It asks for no bound of the loss, and is here to be compared with: clipping bends the equations
+that coefficients solve, so that they converge to something else. docs/regression.md shows by how
+much; the other estimators weight instead.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda import accounting, checks
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget
+from unacorda.inference.contract import BaseEstimator
+from unacorda.inference.designs import scaling
+from unacorda.inference.fitted import SharedBits
+from unacorda.inference.inputs import paired
+from unacorda.inference.losses import Loss
+from unacorda.inference.predictors import LinearPredictor, ManyPeople
+from unacorda.inference.records import Floats
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.mechanisms.clipping import clip_rows
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
+from unacorda.privacy.neighbors import ReplaceOne
+
+__all__ = ["NoisySGD", "Squared", "noise_for"]
+
+_WORDS: Final = 1 << 64
+_FINE: Final = 28
+_MOST_STEPS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Squared:
+    """r^2 / 2, r = target - prediction: least squares. Its score has no bound but the clip.
+
+    >>> Squared().score(np.array([1.0]), np.array([4.0])).tolist()
+    [-3.0]
+    """
+
+    score_bound: ClassVar[float] = math.inf
+    curvature_bound: ClassVar[float] = 1.0
+    self_concordance: ClassVar[float] = 0.0
+
+    def value(self, prediction: Floats, target: Floats) -> Floats:
+        """The loss itself."""
+        return np.asarray((target - prediction) ** 2 / 2)
+
+    def score(self, prediction: Floats, target: Floats) -> Floats:
+        """Its derivative by the prediction."""
+        return np.asarray(prediction - target)
+
+    def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
+        """Its second derivative, 1."""
+        return np.ones_like(prediction)
+
+
+class NoisySGD(SharedBits, ManyPeople, LinearPredictor, BaseEstimator):  # type: ignore[misc]
+    r"""The linear predictor of a mean loss by noisy stochastic gradients, for comparison.
+
+    loss: with score and curvature as in `unacorda.inference.losses`, or `Squared()`; budget:
+    any guarantee that normal noise keeps, under the replacement of one row, spent whole by each
+    fit. That people are in few batches counts under ApproxDP and RenyiDP; in GDP and ZCDP batches
+    are priced as if the coins were seen, so that there sampling_rate=1 is best. clip: longer
+    gradients, of scaled features and an intercept, are cut to this length; sampling_rate: each
+    person is in each batch with this probability, by coins of her own; steps: how many batches;
+    learning_rate: of each step, in scaled features; feature_bounds: public (lower, upper), which
+    set the scale and cut nothing; start: a public prediction to begin from. bits: leave it out.
+
+    After fit: coef_, intercept_ (of the mean of the later half of all iterates), event_,
+    guarantee_, noise_multiplier_ (the noise's deviation over clip). There are no standard errors:
+    the clip moves what is estimated, by an amount that nobody knows. Rows with a number that is
+    not finite have gradient 0. Raises InvalidParameter for arguments that cannot be used.
+    Source: Abadi et al. 2016, arXiv:1607.00133 (the algorithm); the price is the accountant's, of
+    Poisson samples under replacement.
+
+    >>> import unacorda
+    >>> from unacorda.inference.losses import Logistic
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(5000, 2))
+    >>> y = drawn.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
+    >>> model = NoisySGD(
+    ...     loss=Logistic(),
+    ...     budget=unacorda.ApproxDP(2, 1e-6),
+    ...     feature_bounds=(-3, 3),
+    ...     bits=unacorda.SeededBits(1),
+    ... ).fit(X, y)
+    >>> bool(abs(model.coef_ - [1, -1]).max() < 0.35)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Loss,
+        budget: Guarantee,
+        clip: float = 1.0,
+        sampling_rate: float = 0.05,
+        steps: int = 200,
+        learning_rate: float = 0.5,
+        feature_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        start: float = 0.0,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.loss = loss
+        self.budget = budget
+        self.clip = clip
+        self.sampling_rate = sampling_rate
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.feature_bounds = feature_bounds
+        self.start = start
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> NoisySGD:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget."""
+        budget = _budget(self.budget)
+        if isinstance(self.loss, type) or not hasattr(self.loss, "score"):
+            raise InvalidParameter("loss", self.loss, expected="an object with a score")
+        clip = checks.positive(clip=self.clip)
+        if not 1e-100 <= clip <= 1e100:
+            raise InvalidParameter("clip", clip, expected="from 1e-100 to 1e100")
+        rate, steps = _rate(self.sampling_rate), checks.positive_integer(steps=self.steps)
+        if steps > _MOST_STEPS:
+            raise InvalidParameter("steps", steps, expected=f"at most {_MOST_STEPS}")
+        length = checks.positive(learning_rate=self.learning_rate)
+        begin = checks.finite(start=self.start)
+        x, target, present = paired(self, X, y)
+        scales = scaling(self.feature_bounds, features=x.shape[1])
+        noise = noise_for(budget, sampling_rate=rate, steps=steps)
+        descent = _Descent(
+            rows=scales.rows(x, present),
+            target=np.where(present > 0, target, 0.0),
+            loss=self.loss,
+            clip=clip,
+            noise=noise,
+            rate=rate,
+            bits=source_of(self.bits),
+        )
+        theta = descent.run(np.eye(scales.size)[0] * begin, steps=steps, length=length)
+        parameters = scales.back() @ theta
+        self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
+        self.noise_multiplier_ = noise
+        self.event_ = _event(budget, noise, sampling_rate=rate, steps=steps)
+        self.guarantee_ = budget
+        self.n_iter_ = steps
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Descent:
+    """Scaled rows and targets (private), and how they are asked."""
+
+    rows: Floats
+    target: Floats
+    loss: Loss
+    clip: float
+    noise: float
+    rate: Fraction
+    bits: RandomBits
+
+    def run(self, theta: Floats, *, steps: int, length: float) -> Floats:
+        """The mean of the later half of all iterates."""
+        clip = checks.exact("clip", self.clip)
+        noise = Gaussian(sigma=checks.exact("noise", self.noise) * clip, l2_sensitivity=clip)
+        people = len(self.rows) * float(self.rate)
+        total, kept = np.zeros_like(theta), 0
+        for step in range(steps):
+            sums = self.sums(theta)
+            told = noise.release_exact(sums, unit_log2=self.unit_log2, bits=self.bits)
+            theta = theta - length / people * np.array([float(number) for number in told])
+            if 2 * step >= steps - 1:
+                total, kept = total + theta, kept + 1
+        return total / kept
+
+    def sums(self, theta: Floats) -> list[int]:
+        """The sum of the clipped gradients of a fresh batch, in exact steps of the grid."""
+        threshold = np.uint64(min(math.floor(self.rate * _WORDS), _WORDS - 1))
+        batch = np.flatnonzero(self.bits.words(len(self.rows)) < threshold)
+        total = self.clipped(batch, theta).sum(axis=0)
+        return [int(number) for number in total]
+
+    def clipped(self, batch: Any, theta: Floats) -> Any:
+        """Each row's gradient, in exact steps of the grid, no longer than the clip."""
+        rows = self.rows[batch]
+        with np.errstate(all="ignore"):  # a warning would tell of the data
+            score = np.nan_to_num(self.loss.score(rows @ theta, self.target[batch]))
+            gradients = rows * np.clip(score, -1e200, 1e200)[:, None]
+        return clip_rows(gradients, l2=checks.exact("clip", self.clip), unit_log2=self.unit_log2)
+
+    @property
+    def unit_log2(self) -> int:
+        """Of the grid: the clip is about 2^28 of its steps."""
+        return math.floor(math.log2(self.clip)) - _FINE
+
+
+def noise_for(budget: Guarantee, *, sampling_rate: Fraction, steps: int) -> float:
+    """The least noise, its deviation over the clip, under which so many batches keep the budget.
+
+    Under the replacement of one row: a batch loses her and gains another, each with the rate.
+
+    >>> from unacorda import RenyiDP
+    >>> round(noise_for(ApproxDP(1, 1e-6), sampling_rate=Fraction(1, 100), steps=100), 2)
+    1.04
+    >>> [
+    ...     round(noise_for(budget, sampling_rate=Fraction(1, 100), steps=100), 2)
+    ...     for budget in (RenyiDP(8, 2), GDP(1))
+    ... ]
+    [1.29, 20.0]
+    """
+    return _noise_for(_budget(budget), sampling_rate, steps)
+
+
+@functools.lru_cache(maxsize=64)
+def _noise_for(budget: Guarantee, rate: Fraction, steps: int) -> float:
+    return accounting.calibrate(
+        lambda noise: _event(budget, noise, sampling_rate=rate, steps=steps),
+        target=budget,
+        neighbors=ReplaceOne,
+        tolerance=1e-4,
+    )
+
+
+def _event(budget: Guarantee, noise: float, *, sampling_rate: Fraction, steps: int) -> events.Event:
+    """What the batches cost, as the accountant of this kind of budget takes it.
+
+    In Gaussian DP sampled batches have no price of their own: then the coins count as seen. Given
+    them, somebody who is replaced moves the sum of a batch by two clips or not at all.
+    Source: docs/proofs/regression.md, section 9.
+    """
+    if isinstance(budget, GDP):
+        return events.Gaussian(noise_multiplier=noise / 2) * steps
+    return events.Gaussian(noise_multiplier=noise).poisson_sampled(rate=sampling_rate) * steps
+
+
+def _budget(budget: object) -> Guarantee:
+    checked = check_budget(budget)
+    if isinstance(checked, PureDP) or (isinstance(checked, ApproxDP) and not checked.delta):
+        raise InvalidParameter(
+            "budget",
+            budget,
+            expected="ApproxDP with a delta, RenyiDP, ZCDP or GDP, such as ApproxDP(1, 1e-6), "
+            "since normal noise keeps no pure guarantee",
+        )
+    return checked
+
+
+def _rate(sampling_rate: float) -> Fraction:
+    rate = checks.exact("sampling_rate", sampling_rate)
+    if not 0 < rate <= 1:
+        raise InvalidParameter("sampling_rate", sampling_rate, expected="above 0, at most 1")
+    return rate

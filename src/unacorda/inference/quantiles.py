@@ -1,0 +1,272 @@
+r"""Quantiles of a column by the exponential mechanism, with errors from the slope around them.
+
+A point's loss is how many ranks it lies from the one that was asked for: for e with L values below
+it and U at it or below, max(0, L - q n, q n - U). Replacing one person moves L and U by at most 1,
+hence the loss by at most 1. Two further points, some ranks below and above, tell how wide a rank
+is there, and so what sampling and privacy, which both move ranks, make of the value.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda import checks
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import selection_epsilon
+from unacorda.inference.records import Floats, column, public_range
+from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+from unacorda.privacy.estimates import Estimate
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = ["iqr", "median", "quantile", "ranked_points"]
+
+_POINTS: Final = 1 << 20
+"""The default grid cuts the interval into about so many steps."""
+
+
+def quantile(
+    x: ArrayLike,
+    q: float,
+    *,
+    lower: float,
+    upper: float,
+    budget: Guarantee,
+    resolution: float | None = None,
+    bits: RandomBits | None = None,
+) -> Estimate:
+    """A quantile of a bounded column, with both its errors.
+
+    x: one number a person, whose number n is public; beyond lower or upper, both public, it counts
+    as the bound, and NaN as the middle. q: from 0 to 1; the answer has about q n values below it.
+    resolution: answers are multiples of the largest power of two up to this, by default about a
+    millionth of the range; 1 for whole numbers. budget: any guarantee, kept under the replacement
+    of one person; a third of it for the value, a third for each of the two points that tell how
+    wide a rank is. About 50 log(range / resolution) / epsilon people are needed for a useful
+    answer (divided by the smaller of q and 1 - q, twice over); with fewer the errors become as
+    wide as the range.
+    Raises InvalidParameter and MissingBound for arguments that cannot be used.
+    Source: Smith 2011, Algorithm 2 (the mechanism); docs/proofs/quantiles.md.
+
+    >>> import unacorda
+    >>> estimate = quantile(
+    ...     range(10000),
+    ...     0.9,
+    ...     lower=0,
+    ...     upper=10**5,
+    ...     budget=unacorda.GDP(1),
+    ...     bits=unacorda.SeededBits(1),
+    ... )
+    >>> 8950 < estimate.value < 9050, 20 < estimate.sampling_error < 40
+    (True, True)
+    """
+    share = checks.finite(q=q)
+    if not 0 <= share <= 1:
+        raise InvalidParameter("q", q, expected="from 0 to 1")
+    points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
+    epsilon = selection_epsilon(budget, releases=3)
+    (around,) = points.chosen([share], epsilon=epsilon, bits=source_of(bits))
+    n = points.values.size
+    return Estimate(
+        value=around.value,
+        sampling_error=around.slope * math.sqrt(n * share * (1 - share)),
+        privacy_error=points.error(around, share, epsilon=epsilon),
+        noise="laplace",
+    )
+
+
+def median(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    budget: Guarantee,
+    resolution: float | None = None,
+    bits: RandomBits | None = None,
+) -> Estimate:
+    """The median of a bounded column: `quantile` at 1/2.
+
+    >>> import unacorda
+    >>> estimate = median(
+    ...     range(1001),
+    ...     lower=0,
+    ...     upper=10**4,
+    ...     budget=unacorda.PureDP(1),
+    ...     bits=unacorda.SeededBits(2),
+    ... )
+    >>> 460 < estimate.value < 540
+    True
+    """
+    return quantile(
+        x, 0.5, lower=lower, upper=upper, budget=budget, resolution=resolution, bits=bits
+    )
+
+
+def iqr(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    budget: Guarantee,
+    resolution: float | None = None,
+    bits: RandomBits | None = None,
+) -> Estimate:
+    """The interquartile range of a bounded column, with both its errors.
+
+    Arguments and errors as for `quantile`; a sixth of the budget for each of six points.
+    Source: the joint law of two sample quantiles, Mosteller 1946.
+
+    >>> import unacorda
+    >>> estimate = iqr(
+    ...     range(10000), lower=0, upper=10**5, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
+    ... )
+    >>> 4900 < estimate.value < 5100
+    True
+    """
+    points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
+    epsilon = selection_epsilon(budget, releases=6)
+    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, bits=source_of(bits))
+    squares = 3 * (first.slope**2 + third.slope**2) - 2 * first.slope * third.slope
+    return Estimate(
+        value=third.value - first.value,
+        sampling_error=math.sqrt(points.values.size * squares) / 4,
+        privacy_error=math.hypot(
+            points.error(first, 0.25, epsilon=epsilon), points.error(third, 0.75, epsilon=epsilon)
+        ),
+        noise="laplace",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """A chosen point, those on its sides, and by how much the value changes a rank there."""
+
+    below: float
+    value: float
+    above: float
+    slope: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Points:
+    """A column within its bounds, and the grid that answers come from."""
+
+    values: Floats
+    lower: float
+    upper: float
+    grid_log2: int
+
+    @staticmethod
+    def of(x: ArrayLike, *, lower: float, upper: float, resolution: float | None) -> _Points:
+        low, high = public_range(lower, upper, of="x")
+        step = (
+            (high - low) / _POINTS if resolution is None else checks.positive(resolution=resolution)
+        )
+        if step > (high - low) / 2:
+            raise InvalidParameter("resolution", resolution, expected="at most half of the range")
+        finest = math.frexp(max(abs(low), abs(high)))[1] - 53
+        grid_log2 = max(math.frexp(step)[1] - 1, finest)
+        return _Points(values=column("x", x), lower=low, upper=high, grid_log2=grid_log2)
+
+    @property
+    def step(self) -> float:
+        return 2.0**self.grid_log2
+
+    def chosen(
+        self, shares: Sequence[float], *, epsilon: Fraction, bits: RandomBits
+    ) -> list[_Around]:
+        """At each share a point, and the slope from two others: three releases a share."""
+        n = self.values.size
+        wanted: list[tuple[float, float, float]] = []
+        for share in shares:
+            # Far enough that noise hardly moves the distance, near enough for one slope.
+            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(epsilon), 1.0)
+            wanted.append(
+                (max(share * n - reach, 0.0), share * n, min(share * n + reach, float(n)))
+            )
+        ranks = [rank for three in wanted for rank in three]
+        points = ranked_points(
+            self.values,
+            ranks,
+            lower=self.lower,
+            upper=self.upper,
+            epsilon=epsilon,
+            grid_log2=self.grid_log2,
+            bits=bits,
+        )
+        around = []
+        for index, (first, _, last) in enumerate(wanted):
+            below, value, above = points[3 * index : 3 * index + 3]
+            slope = max(above - below, 0.0) / (last - first)
+            around.append(_Around(below=below, value=value, above=above, slope=slope))
+        return around
+
+    def error(self, around: _Around, share: float, *, epsilon: Fraction) -> float:
+        """The deviation of a chosen point from the sample's quantile, from released values.
+
+        Ranks are off by Laplace noise where values are dense. Beyond the last values there may be
+        a long empty stretch, all of it as many ranks off as people lie on that side: it is chosen
+        with a chance of about its length over that of the good points, times
+        e^(-epsilon ranks / 2). From one chance in twenty on, the point says nothing there.
+        """
+        near = around.slope * _rank_error(epsilon)
+        good = around.slope * 4 / float(epsilon)
+        missed = 0.0
+        for ranks, stretch in (
+            (share * self.values.size, around.above - self.lower),
+            ((1 - share) * self.values.size, self.upper - around.below),
+        ):
+            # Where the three points were missed themselves, their slope is too large.
+            width = max(min(good, stretch / 100), self.step)
+            chance = 20 * stretch / width * math.exp(-float(epsilon) * ranks / 2)
+            missed += min(chance, 1.0) * stretch
+        return math.hypot(near, self.step / math.sqrt(12), missed)
+
+    def __repr__(self) -> str:
+        return "_Points(...)"
+
+
+def ranked_points(
+    values: Floats,
+    ranks: Sequence[float],
+    *,
+    lower: float,
+    upper: float,
+    epsilon: Fraction,
+    grid_log2: int,
+    bits: RandomBits,
+) -> list[float]:
+    """For each rank a point of the grid that has about so many values below it.
+
+    values: as for `quantile`; ranks: from 0 to n; epsilon: of each, in bounded range.
+    """
+    mechanism = PiecewiseConstantExponential(
+        epsilon=epsilon, sensitivity=1, lower=lower, upper=upper, grid_log2=grid_log2
+    )
+    inside = np.clip(np.nan_to_num(values, nan=(lower + upper) / 2, posinf=upper), lower, upper)
+    steps = np.rint(np.ldexp(inside, -grid_log2))
+    places, counts = np.unique(steps, return_counts=True)
+    upto = np.cumsum(counts)
+    # A place is a piece of one point; between two places there is a piece with one number below.
+    edges = np.stack([places, places + 1], axis=1).reshape(-1)
+    below = np.concatenate([[0], np.stack([upto - counts, upto], axis=1).reshape(-1)])
+    within = np.concatenate([[0], np.stack([upto, upto], axis=1).reshape(-1)])
+    chosen = []
+    for rank in ranks:
+        losses = np.maximum(0.0, np.maximum(below - rank, rank - within))
+        chosen.append(mechanism.release(np.ldexp(edges, grid_log2), scores=-losses, bits=bits))
+    return chosen
+
+
+def _rank_error(epsilon: Fraction) -> float:
+    """The deviation in ranks of what is chosen where values are dense: Laplace, scale 2/epsilon."""
+    return 2 * math.sqrt(2) / float(epsilon)

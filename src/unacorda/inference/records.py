@@ -1,0 +1,141 @@
+"""Records: what callers hand over, as float64 arrays of a public number of people.
+
+One row is one person, and the number of rows is public: neighbours differ by the replacement of
+one row. Refusals depend on shapes and dtypes alone, never on a value: a NaN is no error.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.mechanisms.arrays import array_of
+
+__all__ = [
+    "Floats",
+    "column",
+    "matrix",
+    "public_pair",
+    "public_range",
+    "public_size",
+    "unit_values",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_FARTHEST: Final = 1e100
+"""Squares of bounds, and of noise in their unit, stay finite, so that no answer can fail."""
+
+_SIZES: Final = (1e-40, 1e40)
+"""Sizes whose fourth powers, times those of matrices, stay far from both ends of a float."""
+
+
+def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
+    """The values as a new float64 array of one dimension, `least` of them or more.
+
+    Integers beyond 2^53 are rounded. Raises InvalidParameter for another shape or dtype.
+    """
+    array = _numbers(argument, values)
+    if array.ndim != 1 or array.size < least:
+        raise InvalidParameter(
+            argument, array.shape, expected=f"one dimension, of {least} or more numbers"
+        )
+    return np.array(array)
+
+
+def matrix(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
+    """The values as a float64 array of two dimensions, one row a person, `least` or more rows.
+
+    It may be the caller's own, and is not to be written to.
+    """
+    array = _numbers(argument, values)
+    if array.ndim != 2 or array.shape[0] < least or array.shape[1] < 1:
+        raise InvalidParameter(
+            argument,
+            array.shape,
+            expected=f"two dimensions, {least} or more rows and 1 or more columns",
+        )
+    return array
+
+
+def _numbers(argument: str, values: ArrayLike) -> Floats:
+    array = array_of(argument, values)
+    if array.dtype.kind not in "iubf" or array.dtype.itemsize > 8:
+        expected = "integers or floats of at most 64 bits"
+        if array.dtype.kind == "O":  # as a list with None in it becomes
+            expected += ", where a missing value is NaN: numpy.array(..., dtype=float) makes it so"
+        raise InvalidParameter(argument, array.dtype, expected=expected)
+    return array.astype(np.float64, copy=False)
+
+
+def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[float, float]:
+    """The public bounds of a column, lower below upper; MissingBound where one is left out."""
+    if lower is None or upper is None:
+        argument = "lower" if lower is None else "upper"
+        raise MissingBound(
+            argument, expected=f"a public bound of {of}, known without looking at the data"
+        )
+    low, high = checks.finite(lower=lower), checks.finite(upper=upper)
+    for argument, bound in (("lower", low), ("upper", high)):
+        if abs(bound) > _FARTHEST:
+            raise InvalidParameter(argument, bound, expected="within -1e100 and 1e100")
+    if low >= high:
+        raise InvalidParameter("upper", upper, expected=f"above lower, {lower}")
+    if high - low < 1 / _FARTHEST:
+        raise InvalidParameter("upper", upper, expected=f"1e-100 above lower, {lower}, or more")
+    return low, high
+
+
+def public_size(**arguments: float) -> float:
+    """The one named argument, a public number from 1e-40 to 1e40; else InvalidParameter.
+
+    >>> public_size(largest=20)
+    20.0
+    """
+    ((argument, given),) = arguments.items()
+    least, most = _SIZES
+    if not least <= (size := checks.positive(**arguments)) <= most:
+        raise InvalidParameter(argument, given, expected=f"a number from {least:g} to {most:g}")
+    return size
+
+
+def public_pair(argument: str, given: object, *, of: str) -> tuple[float, float]:
+    """The public bounds that one argument holds, as `public_range`; errors name this argument.
+
+    >>> public_pair("target_bounds", (0, 10), of="y")
+    (0.0, 10.0)
+    """
+    if given is None:
+        raise MissingBound(
+            argument, expected=f"public bounds (lower, upper) of {of}, known without its values"
+        )
+    ends: Any = given
+    try:
+        lower, upper = ends
+        return public_range(lower, upper, of=of)
+    except (TypeError, ValueError):  # InvalidParameter is one of the latter
+        raise InvalidParameter(
+            argument,
+            given,
+            expected=f"a pair (lower, upper) of numbers within -1e100 and 1e100, bounds of {of}, "
+            "the first below the second",
+        ) from None
+
+
+def unit_values(values: Floats, *, lower: float, upper: float) -> Floats:
+    """(x - c) / h in [-1, 1], c the centre and h half the width; NaN at the centre, 0.
+
+    >>> unit_values(np.array([0.0, 5.0, 99.0, np.nan]), lower=0, upper=10).tolist()
+    [-1.0, 0.0, 1.0, 0.0]
+    """
+    centre, half = lower + (upper - lower) / 2, (upper - lower) / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (np.clip(values, lower, upper) - centre) / half
+    np.nan_to_num(scaled, copy=False, nan=0.0)
+    return np.clip(scaled, -1.0, 1.0, out=scaled)

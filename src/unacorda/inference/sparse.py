@@ -1,0 +1,251 @@
+r"""Sparse regression: a few features by private selection on some rows, a fit of them on the rest.
+
+Rows that select and rows that fit are different people, so that both parts have the whole budget,
+and what was selected does not hang on the rows whose errors the intervals count.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter, MissingBound
+from unacorda.inference.associations import best_by_labels, best_by_numbers, grid_values
+from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.inference.contract import check_is_fitted, clone, get_tags
+from unacorda.inference.designs import SPREAD, bounds_of
+from unacorda.inference.inputs import features, how_many, labels, paired
+from unacorda.inference.predictors import second_class, two_classes
+from unacorda.inference.records import Floats, public_pair
+from unacorda.inference.summaries import Summary
+from unacorda.inference.table_associations import best_by_table_labels, best_by_table_numbers
+from unacorda.inference.tables import Table, note_table, table_bounds, table_range, table_scaling
+from unacorda.inference.wrappers import Wrapper, parts_of, rehearse, size_of
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, Guarantee
+from unacorda.privacy.rounding import root_down
+
+__all__ = ["SparseRegression"]
+
+_ROUNDED: Final = 1 - Fraction(1, 10**9)
+"""So little less than the budget that an accountant's rounding finds `event_` within it."""
+
+
+class SparseRegression(Wrapper):
+    r"""A regression on few features out of many, selected privately, with valid intervals.
+
+    estimator: an unfitted `LinearRegression`, `LogisticRegression`, `PoissonRegression`,
+    `RidgeRegression` or another of them; its budget is that of the whole fit, its feature_bounds
+    those of all features, and its bits are not used. n_features: how many are selected, k, from 1
+    to p. A local model may stand inside, but is local no longer, since the selection reads the
+    rows. selection_rows: the share of the rows, drawn blindly, that selects; the others fit.
+    target_bounds: public (lower, upper) of the target, where the estimator has none itself. bits:
+    leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Each feature's score is its covariance with the target, both cut at three quarters of a
+    deviation, where a deviation is half the width of the bounds over 2.5, for the target the one
+    that private quartiles say; the k best noisy scores win. Features count one by one: of two that
+    say the same both may be chosen, and one that tells something only beside others may be missed.
+
+    After fit: selected_ (k column numbers, rising), estimator_ (fitted on these, with its own
+    intervals), coef_ (zeros for the others), intercept_, selection_event_ and estimator_.event_
+    (each person meets one of both), event_ (a normal mechanism no better than either),
+    guarantee_. **Intervals are about the model with the selected features alone**: they cover its
+    coefficients, whatever was selected, because other people did the selecting. They do not say
+    that a feature left out has no effect.
+    Source: Durfee and Rogers 2019, arXiv:1905.04273, Section 4.1 (selection); Cox 1975 (splitting
+    keeps intervals valid); Fan and Lv 2008 (screening by single correlations);
+    docs/proofs/sparse.md.
+
+    >>> import unacorda
+    >>> from unacorda.inference import LinearRegression
+    >>> drawn = np.random.default_rng(1)
+    >>> X = drawn.normal(size=(6000, 50))
+    >>> y = 3 + X[:, 7] - 2 * X[:, 30] + drawn.normal(size=6000)
+    >>> line = LinearRegression(
+    ...     budget=unacorda.GDP(1), feature_bounds=(-2.5, 2.5), target_bounds=(-20, 20)
+    ... )
+    >>> model = SparseRegression(line, n_features=2, bits=unacorda.SeededBits(1)).fit(X, y)
+    >>> model.selected_.tolist(), bool(abs(model.coef_[[7, 30]] - [1, -2]).max() < 0.1)
+    ([7, 30], True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        n_features: int,
+        selection_rows: float = 0.25,
+        target_bounds: tuple[float, float] | None = None,
+        bits: RandomBits | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_features = n_features
+        self.selection_rows = selection_rows
+        self.target_bounds = target_bounds
+        self.bits = bits
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> SparseRegression:
+        """Select and fit, X n x p and y of n targets or labels; spends the budget once."""
+        inner = _checked(self.estimator)
+        asked, budget = check_budget(inner.budget), gdp_budget(inner.budget) * _ROUNDED
+        classes = inner.classes if get_tags(inner).estimator_type == "classifier" else None
+        given: NDArray[Any]
+        if classes is None:
+            ends = self._target_ends(inner)
+            x, given, _ = paired(self, X, y)
+        else:
+            x = features(self, X, reset=True)
+            second, known = labels(y, np.asarray(classes), rows=len(x))
+            given = np.asarray(y).reshape(-1)
+        count = how_many("n_features", self.n_features, features=x.shape[1])
+        lower, upper = bounds_of(inner.feature_bounds, features=x.shape[1])
+        first = size_of("selection_rows", self.selection_rows, rows=len(x))
+        source = source_of(self.bits)
+        part = clone(inner).set_params(budget=budget, bits=self.bits)
+        rehearse(
+            part.set_params(feature_bounds=(lower[:count], upper[:count])),
+            rows=len(x) - first,
+            features=count,
+            classes=classes,
+        )
+
+        self._promise(asked, budget)
+        choosing, fitting = parts_of(len(x), first, bits=source)
+        half = (upper - lower) / 2
+        units = grid_values(x[choosing], centre=lower + half, deviation=half / SPREAD)
+        if classes is None:
+            found = best_by_numbers(
+                units, given[choosing], ends=ends, count=count, budget=budget, bits=source
+            )
+        else:
+            found = best_by_labels(
+                units,
+                second[choosing],
+                known[choosing],
+                count=count,
+                budget=budget,
+                bits=source,
+            )
+        self.selected_, self.selection_event_ = found
+        chosen = (lower[self.selected_], upper[self.selected_])
+        part.set_params(feature_bounds=chosen)
+        part.fit(x[np.ix_(fitting, self.selected_)], given[fitting])
+        self._tell(part)
+        return self
+
+    @property
+    def budget(self) -> Any:
+        """What a fit may cost: the budget of the estimator inside."""
+        return getattr(self.estimator, "budget", None)
+
+    def fit_table(self, table: Table) -> SparseRegression:
+        """Select and fit from a table of a session, which hands it in: see `unacorda.Session.fit`.
+
+        The units are dealt out, and not their rows. Of those that select a missing feature counts
+        as the middle of its bounds; the others lack none of the selected ones.
+        """
+        inner = _checked(self.estimator)
+        if not hasattr(inner, "fit_table"):
+            raise InvalidParameter(
+                "estimator", inner, expected="one that is fit by sums, such as LinearRegression"
+            )
+        if table.weighted:
+            raise InvalidParameter(
+                "weight", "a column", expected="it left out: sparse regression counts rows alike"
+            )
+        asked, budget = check_budget(inner.budget), gdp_budget(inner.budget) * _ROUNDED
+        share = checks.probability(selection_rows=self.selection_rows)
+        count = how_many("n_features", self.n_features, features=len(table.features))
+        scales = table_scaling(inner.feature_bounds, table)
+        lower, upper = bounds_of(
+            table_bounds(inner.feature_bounds, table), features=len(table.features)
+        )
+        note_table(self, table)
+        self._promise(asked, budget)
+        part = clone(inner).set_params(budget=budget, bits=None)
+        rest: Any = {"count": count, "budget": budget}
+        if get_tags(inner).estimator_type == "classifier":
+            second = second_class(two_classes(inner.classes))
+            choosing, fitting = table.parts(share)
+            found = best_by_table_labels(choosing, scales, second=second, **rest)
+        else:
+            ends = self._target_ends(inner, declared=table_range(None, table))
+            choosing, fitting = table.parts(share)
+            found = best_by_table_numbers(choosing, scales, ends=ends, **rest)
+        self.selected_, self.selection_event_ = found
+        part.set_params(feature_bounds=(lower[self.selected_], upper[self.selected_]))
+        part.fit_table(fitting.chosen(self.selected_.tolist()))
+        del part.feature_names_in_  # it is asked by numbers, as after a fit to arrays
+        self._tell(part)
+        return self
+
+    def _promise(self, asked: Guarantee, budget: GDP) -> None:
+        self.guarantee_ = asked
+        self.event_ = events.Gaussian(noise_multiplier=Fraction(root_down(1 / budget.mu_squared)))
+
+    def _tell(self, fitted: Any) -> None:
+        self.estimator_ = fitted
+        inside = fitted.coef_
+        self.coef_ = np.zeros((*inside.shape[:-1], self.n_features_in_))
+        self.coef_[..., self.selected_] = inside
+        self.intercept_ = fitted.intercept_
+
+    def conf_int(self, confidence: float = 0.95) -> Floats:
+        """Intervals (lower, upper) of the intercept, then of the selected features in order.
+
+        Of the model with these features alone; see the class. Errors as for `LinearRegression`.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.conf_int(confidence))
+
+    def summary(self, confidence: float = 0.95) -> Summary:
+        """A table of the selected coefficients, their errors in two parts, and what was spent."""
+        check_is_fitted(self)
+        table: Summary = self.estimator_.summary(confidence)
+        named = getattr(self, "feature_names_in_", None)
+        names = [f"x{j}" if named is None else str(named[j]) for j in self.selected_]
+        return dataclasses.replace(
+            table,
+            title=f"{type(self).__name__}, {type(self.estimator_).__name__}",
+            names=["intercept", *names],
+            guarantee=self.guarantee_,
+        )
+
+    def _columns(self, X: ArrayLike) -> Floats:
+        return features(self, X, reset=False)[:, self.selected_]
+
+    def _target_ends(
+        self, inner: Any, *, declared: tuple[float, float] | None = None
+    ) -> tuple[float, float]:
+        """Public bounds of the target, from wherever they are given."""
+        given = self.target_bounds or getattr(inner, "target_bounds", None)
+        if given is None and hasattr(inner, "largest"):
+            given = (0, inner.largest)
+        given = given or declared
+        if given is None:
+            raise MissingBound(
+                "target_bounds",
+                expected="public bounds (lower, upper) within which most targets lie",
+            )
+        return public_pair("target_bounds", given, of="y")
+
+
+def _checked(estimator: Any) -> Any:
+    needed = {"budget", "feature_bounds", "bits"}
+    known = hasattr(estimator, "get_params") and not isinstance(estimator, type)
+    if not known or not needed <= set(estimator.get_params()) or not hasattr(estimator, "conf_int"):
+        raise InvalidParameter(
+            "estimator",
+            estimator,
+            expected="an unfitted regression of unacorda.inference, such as LinearRegression(...)",
+        )
+    return estimator

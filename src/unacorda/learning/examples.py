@@ -1,0 +1,254 @@
+"""Canaries that are examples: fair coins put them into a training loop's data or leave them out."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda import audit, checks
+from unacorda.audit.canary import fair_coins
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.extras import require
+from unacorda.learning.losses import Loss, losses, projections
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["ExampleCanaries", "WithCanaries", "canaries", "mislabelled"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class ExampleCanaries:
+    """Examples that are canaries, and their coins.
+
+    features, targets: tensors, one row a canary; included: the coins. Keep these from whoever
+    scores until the scores are there.
+    """
+
+    features: Tensor
+    targets: Tensor
+    included: Bools
+
+    def added_to(self, dataset: Any) -> Any:
+        """The data with the canaries that are in behind them. Their order must not matter.
+
+        dataset: map-style, its items pairs of a tensor and a target, which gives one of such items;
+        or a pair of tensors, which gives a `TensorDataset`. A loop that samples by Poisson's coins
+        takes its rate from public numbers, not from the length of what comes out.
+        """
+        torch = require("torch", extra="learning")
+        features, targets = _stacked("dataset", dataset, count=1)
+        if (
+            features.shape[1:] != self.features.shape[1:]
+            or targets.shape[1:] != self.targets.shape[1:]
+        ):
+            raise InvalidParameter(
+                "dataset",
+                f"items of shapes {tuple(features.shape[1:])} and {tuple(targets.shape[1:])}",
+                expected=f"those of the canaries, {tuple(self.features.shape[1:])} and "
+                f"{tuple(self.targets.shape[1:])}",
+            )
+        rows = torch.from_numpy(np.flatnonzero(self.included))
+        mine = self.features[rows].to(features), self.targets[rows].to(targets)
+        if _is_pair_of_tensors(dataset):
+            both = (torch.cat(pair) for pair in zip(dataset, mine, strict=True))
+            return torch.utils.data.TensorDataset(*both)
+        target = dataset[0][1]
+        kind = None if torch.is_tensor(target) else type(target)
+        return WithCanaries(dataset=dataset, features=mine[0], targets=mine[1], kind=kind)
+
+    def scored_by_loss(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        *,
+        initial: Sequence[Tensor] | None = None,
+        batch: int = 256,
+    ) -> Floats:
+        """Minus the loss of the trained model on each canary: what was learned has a small one.
+
+        loss: of outputs and targets, one number an example, such as
+        `torch.nn.CrossEntropyLoss(reduction="none")`; initial: a `snapshot` from before training,
+        to score by how far each loss fell since; batch: how many canaries at once. No gradients
+        are kept, and the model judges as in use, without dropout. A loss that is NaN counts as the
+        largest; where all are, InvalidParameter says that training diverged.
+        """
+        found = losses(model, loss, self.features, self.targets, at=None, batch=batch)
+        if np.isnan(found).all():
+            raise InvalidParameter(
+                "model", "a loss of NaN on every canary", expected="one that did not diverge"
+            )
+        fell = -found
+        if initial is not None:
+            fell += losses(model, loss, self.features, self.targets, at=initial, batch=batch)
+        return np.where(np.isnan(fell), -np.inf, fell)
+
+    def scored_by_projection(
+        self,
+        updates: Sequence[Tensor],
+        model: nn.Module,
+        loss: Loss,
+        *,
+        initial: Sequence[Tensor] | None = None,
+        norm: float = 1.0,
+        batch: int = 32,
+    ) -> Floats:
+        """How much of each canary's clipped gradient is in the updates.
+
+        updates: a tensor for each trained parameter: the sum of the noisy gradients (`watch`), or
+        how far training moved (`movement`); initial: a `snapshot` of the parameters at which the
+        gradients are taken, None for those of the model now; norm: at which they are clipped;
+        batch: how many canaries' gradients are held at once. A gradient that is not finite gives
+        NaN, which every audit refuses. A model with hooks, as engines put into one, is refused:
+        give a copy from before, and `initial=snapshot(model)`.
+        """
+        return projections(
+            model,
+            loss,
+            self.features,
+            self.targets,
+            direction=updates,
+            norm=norm,
+            at=initial,
+            batch=batch,
+        )
+
+    def __repr__(self) -> str:
+        return f"ExampleCanaries({len(self.included)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class WithCanaries:
+    """A map-style dataset, and canaries behind its items.
+
+    kind: the type of the targets where these are numbers and no tensors, for both to go together.
+    """
+
+    dataset: Any
+    features: Tensor
+    targets: Tensor
+    kind: type | None
+
+    def __len__(self) -> int:
+        return len(self.dataset) + len(self.features)
+
+    def __getitem__(self, index: int) -> Any:
+        place = range(len(self))[index]  # as of a list: from the end where negative, or IndexError
+        own = place - len(self.dataset)
+        if own < 0:
+            return self.dataset[place]
+        target = self.targets[own]
+        return self.features[own], target if self.kind is None else self.kind(target.item())
+
+    def __repr__(self) -> str:
+        return f"WithCanaries({type(self.dataset).__name__})"
+
+
+def canaries(examples: Any, *, bits: RandomBits | None = None) -> ExampleCanaries:
+    """Examples of one's own as canaries, each with a fair coin of its own.
+
+    examples: a map-style dataset whose items are pairs of a tensor and a target, or a pair of
+    tensors; none of them may be in the data that are trained on.
+
+    >>> import torch
+    >>> from unacorda import SeededBits
+    >>> chosen = canaries((torch.eye(4), torch.arange(4)), bits=SeededBits(1))
+    >>> chosen.included.tolist()
+    [False, True, False, True]
+    >>> len(chosen.added_to((torch.zeros(10, 4), torch.zeros(10, dtype=torch.int64))))
+    12
+    """
+    features, targets = _stacked("examples", examples, count=None)
+    return ExampleCanaries(
+        features=features, targets=targets, included=fair_coins(len(features), bits)
+    )
+
+
+def mislabelled(examples: Any, *, count: int, bits: RandomBits | None = None) -> ExampleCanaries:
+    """Examples of one's data with labels that are not theirs, so that a model has to memorise them.
+
+    examples: as for `canaries`, at least `count` that are not trained on; each of the first `count`
+    gets another label that occurs among them.
+
+    >>> import torch
+    >>> from unacorda import SeededBits
+    >>> labels = torch.tensor([0, 1, 2, 0, 1, 2])
+    >>> chosen = mislabelled((torch.eye(6), labels), count=6, bits=SeededBits(1))
+    >>> bool((chosen.targets == labels).any())
+    False
+    """
+    torch = require("torch", extra="learning")
+    many = checks.positive_integer(count=count)
+    features, targets = _stacked("examples", examples, count=many)
+    labels = targets.to("cpu").numpy()
+    if labels.ndim != 1 or np.unique(labels).size < 2:
+        raise InvalidParameter(
+            "examples",
+            f"targets of shape {labels.shape[1:]}, {np.unique(labels).size} different",
+            expected="one label an example, and two different ones or more",
+        )
+    found = audit.mislabelled(np.arange(many)[:, None], labels, count=many, bits=bits)
+    return ExampleCanaries(
+        features=features,
+        targets=torch.from_numpy(found.targets).to(targets),
+        included=found.included,
+    )
+
+
+def _is_pair_of_tensors(examples: Any) -> bool:
+    torch = require("torch", extra="learning")
+    return (
+        isinstance(examples, tuple | list)
+        and len(examples) == 2
+        and all(map(torch.is_tensor, examples))
+    )
+
+
+def _stacked(name: str, examples: Any, *, count: int | None) -> tuple[Tensor, Tensor]:
+    """The first examples, or all, as a tensor of features and one of targets."""
+    torch = require("torch", extra="learning")
+    if _is_pair_of_tensors(examples):
+        x, y = examples
+        lengths = [len(part) if part.dim() else 0 for part in examples]
+        if min(lengths) < max(count or 1, 1) or lengths[0] != lengths[1]:
+            raise InvalidParameter(
+                name,
+                f"tensors of {lengths[0]} and {lengths[1]} rows",
+                expected=f"as many of both, {count or 1} or more",
+            )
+        return x[:count], y[:count]
+    expected = "a map-style dataset of pairs of a tensor and a target, or a pair of tensors"
+    if not hasattr(examples, "__getitem__") or not hasattr(examples, "__len__"):
+        raise InvalidParameter(name, type(examples).__name__, expected=expected)
+    if len(examples) < max(count or 1, 1):
+        raise InvalidParameter(name, f"{len(examples)} examples", expected=f"{count or 1} or more")
+    items = [examples[place] for place in range(len(examples) if count is None else count)]
+    if not all(map(_is_example, items)):
+        raise InvalidParameter(name, type(examples).__name__, expected=expected)
+    kinds = {(tuple(item[0].shape), np.shape(item[1])) for item in items}
+    if len(kinds) > 1:
+        raise InvalidParameter(name, f"items of {len(kinds)} shapes", expected="items of one shape")
+    return (
+        torch.stack([item[0] for item in items]),
+        torch.stack([torch.as_tensor(item[1]) for item in items]),
+    )
+
+
+def _is_example(item: Any) -> bool:
+    torch = require("torch", extra="learning")
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        return False
+    features, target = item
+    return torch.is_tensor(features) and (
+        torch.is_tensor(target) or isinstance(target, int | float | np.generic)
+    )

@@ -1,0 +1,234 @@
+r"""Canaries that are gradients: directions of their own, which need no data.
+
+Whoever trains by noisy sums of clipped per-example gradients may add those of canaries that stand
+for no example. Nothing tells more of a coin: the noise along its direction is all that hides it.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.audit.canary import fair_coins
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.extras import require
+from unacorda.learning.parameters import Shapes, flattened, listed, matching, sizes, trained
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["GradientCanaries", "dirac", "scattered"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class GradientCanaries:
+    """Gradients of canaries, at right angles to each other, and their coins.
+
+    included: one coin a canary; keep it from whoever scores until the scores are there. shapes: of
+    the trained parameters. places, entries: one row a canary: at which places of all parameters,
+    laid in one line, its gradient is not zero, and what it is there; no two canaries share one.
+    """
+
+    included: Bools
+    shapes: Shapes
+    places: Whole
+    entries: Floats
+
+    def taking_part(self, *, rate: float = 1.0, bits: RandomBits | None = None) -> Whole:
+        """The canaries of the next batch: of those that are in, each with probability `rate`.
+
+        rate: of Poisson sampling, that of the examples; 1 where every step sees everybody.
+        """
+        share = checks.positive(rate=rate)
+        if share > 1:
+            raise InvalidParameter("rate", rate, expected="a probability above 0, at most 1")
+        # A word a canary, in or out: what comes next from these bits says nothing of the coins.
+        words = source_of(bits).words(self.included.size)
+        drawn = words < np.uint64(int(share * 2**64)) if share < 1 else True
+        return np.flatnonzero(self.included & drawn)
+
+    def added_to(self, gradients: Sequence[Tensor], taking_part: ArrayLike) -> list[Tensor]:
+        """The sum of the batch's clipped gradients with those of these canaries added to it.
+
+        gradients: one tensor for each trained parameter, before the noise and before any division
+        by a batch size; taking_part: as the method of this name says.
+        """
+        matching("gradients", gradients, shapes=self.shapes)
+        members = self._members(taking_part)
+        # No two have a parameter in common: their sum is one row that holds the entries of all.
+        parts = self._rows(members, np.zeros(members.size, dtype=np.int64), 1, like=gradients)
+        return [each + part[0] for each, part in zip(gradients, parts, strict=True)]
+
+    def appended_to(self, per_example: Sequence[Tensor], taking_part: ArrayLike) -> list[Tensor]:
+        """Per-example gradients with those of these canaries behind them, before the clipping.
+
+        per_example: one tensor for each trained parameter, a row an example, such as the
+        `grad_sample` of parameters: `for p, g in zip(parameters, found): p.grad_sample = g`.
+        """
+        torch = require("torch", extra="learning")
+        found = [tuple(each.shape) for each in listed("per_example", per_example)]
+        if tuple(shape[1:] for shape in found) != self.shapes or len({s[:1] for s in found}) != 1:
+            raise InvalidParameter(
+                "per_example",
+                f"{len(found)} tensors of shapes {found}",
+                expected=f"a row an example behind which the shapes are {self.shapes}",
+            )
+        members = self._members(taking_part)
+        parts = self._rows(members, np.arange(members.size), members.size, like=per_example)
+        return [torch.cat(pair) for pair in zip(per_example, parts, strict=True)]
+
+    def scored_by_projection(self, updates: Sequence[Tensor]) -> Floats:
+        """How much of each canary's gradient is in the updates.
+
+        updates: one tensor for each trained parameter: the sum of the noisy gradients (`watch`), or
+        how far training moved (`movement`). What is known of the other people's gradients may be
+        subtracted: the guarantee holds against whoever knows everybody else.
+        """
+        line = flattened("updates", updates, shapes=self.shapes)
+        found: Floats = np.einsum("ij,ij->i", line[self.places], self.entries)
+        return found
+
+    def _rows(
+        self, members: Whole, rows: Whole, count: int, *, like: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Tensors of `count` rows of the parameters' shapes, each member's entries in its row."""
+        torch = require("torch", extra="learning")
+        places = self.places[members]
+        order = np.argsort(places, axis=None)
+        sorted_places = places.ravel()[order]
+        entries = self.entries[members].ravel()[order]
+        of_row = np.broadcast_to(rows[:, None], places.shape).ravel()[order]
+        ends = np.cumsum([0, *sizes(self.shapes)])
+        cuts = np.searchsorted(sorted_places, ends)
+        found = []
+        for i, (each, shape) in enumerate(zip(like, self.shapes, strict=True)):
+            here = slice(cuts[i], cuts[i + 1])
+            part = torch.zeros(count, ends[i + 1] - ends[i], dtype=each.dtype, device=each.device)
+            at = torch.from_numpy(of_row[here]), torch.from_numpy(sorted_places[here] - ends[i])
+            part[at] = torch.from_numpy(entries[here]).to(part)
+            found.append(part.reshape(count, *shape))
+        return found
+
+    def _members(self, taking_part: ArrayLike) -> Whole:
+        members = np.asarray(taking_part)
+        if members.size and not _different(members, below=self.included.size):
+            raise InvalidParameter(
+                "taking_part",
+                f"an array of shape {members.shape}",
+                expected=f"numbers of canaries, each once, from 0 to {self.included.size - 1}",
+            )
+        return members.astype(np.int64).reshape(-1)
+
+    def __repr__(self) -> str:
+        return f"GradientCanaries({self.included.size})"
+
+
+def dirac(
+    model: nn.Module | Iterable[Tensor],
+    *,
+    count: int,
+    norm: float = 1.0,
+    coordinates: ArrayLike | None = None,
+    bits: RandomBits | None = None,
+) -> GradientCanaries:
+    """Gradients that point each along one parameter of the model, the array helper's in a model.
+
+    model: a module, or the tensors that are trained; count: no more than it has numbers to train;
+    norm: their length, that of clipping; coordinates: a number a canary, its place among all
+    parameters laid in one line, by default drawn at random.
+
+    >>> import torch
+    >>> from unacorda import SeededBits
+    >>> model = torch.nn.Linear(3, 2)
+    >>> canaries = dirac(model, count=4, norm=0.5, coordinates=[0, 1, 5, 6], bits=SeededBits(1))
+    >>> weight, bias = canaries.added_to([torch.zeros(2, 3), torch.zeros(2)], [2, 3])
+    >>> weight.tolist(), bias.tolist()
+    ([[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]], [0.5, 0.0])
+    """
+    shapes, dimension, many = _measured(model, count)
+    length, source = checks.positive(norm=norm), source_of(bits)
+    coins = fair_coins(many, source)
+    if coordinates is None:
+        places = _shuffled(dimension, source)[:many]
+    else:
+        places = np.asarray(coordinates)
+        expected = f"{many} different whole numbers from 0 to {dimension - 1}"
+        if places.shape != (many,) or not _different(places, below=dimension):
+            raise InvalidParameter(
+                "coordinates", f"an array of shape {places.shape}", expected=expected
+            )
+    return GradientCanaries(
+        included=coins,
+        shapes=shapes,
+        places=places.astype(np.int64)[:, None],
+        entries=np.full((many, 1), length),
+    )
+
+
+def scattered(
+    model: nn.Module | Iterable[Tensor],
+    *,
+    count: int,
+    norm: float = 1.0,
+    bits: RandomBits | None = None,
+) -> GradientCanaries:
+    """Gradients in random directions at right angles, each over a share of all parameters.
+
+    The arguments are those of `dirac`. Every canary is given as many parameters as every other,
+    drawn at random, with random signs: what the data do to them averages out, where one parameter
+    alone may be moved by the data far more than by a canary.
+
+    >>> import torch
+    >>> from unacorda import SeededBits
+    >>> canaries = scattered(torch.nn.Linear(7, 2), count=4, norm=2.0, bits=SeededBits(1))
+    >>> canaries.places.shape, canaries.entries[0].tolist()
+    ((4, 4), [-1.0, -1.0, -1.0, -1.0])
+    """
+    shapes, dimension, many = _measured(model, count)
+    length, source = checks.positive(norm=norm), source_of(bits)
+    coins = fair_coins(many, source)
+    each = dimension // many
+    places = _shuffled(dimension, source)[: many * each].reshape(many, each)
+    signs = np.where(fair_coins(many * each, source), 1.0, -1.0).reshape(many, each)
+    return GradientCanaries(
+        included=coins, shapes=shapes, places=places, entries=signs * (length / math.sqrt(each))
+    )
+
+
+def _measured(model: nn.Module | Iterable[Tensor], count: int) -> tuple[Shapes, int, int]:
+    """The shapes of the trained parameters, how many numbers these hold, and the count."""
+    shapes = tuple(tuple(parameter.shape) for parameter in trained(model))
+    dimension, many = sum(sizes(shapes)), checks.positive_integer(count=count)
+    if many > dimension:
+        raise InvalidParameter(
+            "count", count, expected=f"at most as many as there are numbers to train, {dimension}"
+        )
+    return shapes, dimension, many
+
+
+def _shuffled(count: int, bits: RandomBits) -> Whole:
+    # Equal words, which have a chance of count^2 / 2^65, go by place; coins are not touched by it.
+    return np.argsort(bits.words(count), kind="stable").astype(np.int64)
+
+
+def _different(numbers: NDArray[Any], *, below: int) -> bool:
+    """Whether these are whole numbers from 0 on, each once."""
+    return (
+        numbers.ndim == 1
+        and numbers.dtype.kind in "iu"
+        and np.unique(numbers).size == numbers.size
+        and bool(((numbers >= 0) & (numbers < below)).all())
+    )

@@ -1,0 +1,357 @@
+"""The next entry of an account, sealed by the hash of the one before: pure functions."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from unacorda import checks
+from unacorda.accounting.filters import Filter
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from unacorda.ledger.entries import Account, Entry, Part
+from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+
+__all__ = [
+    "End",
+    "account_digest",
+    "changed",
+    "check_admitted",
+    "check_first",
+    "check_name",
+    "check_notes",
+    "ended_entry",
+    "entry_digest",
+    "honest",
+    "is_storable",
+    "matching_account",
+    "new_account",
+    "opened_entry",
+    "refunded",
+    "refuse_reproducible",
+    "reserved_entry",
+    "split_entry",
+]
+
+End: TypeAlias = Literal["committed", "voided"]
+
+
+def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, str]) -> Account:
+    """The account as it will be stored; InvalidParameter where a part of it is missing."""
+    if not isinstance(budget, Guarantee):
+        expected = f"a budget, since no account named {dataset!r} has been opened yet"
+        raise InvalidParameter("budget", budget, expected=expected)
+    for name, text in terms.items():
+        if not (is_storable(name) and is_storable(text)):
+            raise InvalidParameter("terms", {name: text}, expected="names and texts")
+    return Account(dataset=dataset, budget=budget, terms=_sorted(terms), opened=_now())
+
+
+def matching_account(
+    account: Account, budget: Guarantee | None, terms: Mapping[str, str]
+) -> Account:
+    """The account, if budget (or its absence) and terms are those it was opened with."""
+    if budget is not None and budget != account.budget:
+        raise LedgerMismatch(
+            f"Account {account.dataset!r} was opened with budget {account.budget}, not {budget}. "
+            "Leave the budget out, or open an account of another name for other data."
+        )
+    if _sorted(terms) != account.terms:
+        before, now = dict(account.terms), dict(terms)
+        names = sorted(name for name in before | now if before.get(name) != now.get(name))
+        changes = "; ".join(
+            f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names
+        )
+        raise LedgerMismatch(
+            f"Account {account.dataset!r} was opened under other terms ({changes}). "
+            "Ask under the terms it was opened with. Another account over the same people adds to "
+            "what this one tells about them, and neither knows of the other."
+        )
+    return account
+
+
+def check_name(argument: str, name: object) -> None:
+    """InvalidParameter for what can be no name of an account."""
+    if not (checks.is_text(name) and is_storable(name)):
+        raise InvalidParameter(argument, name, expected="a name for the account, as text")
+
+
+def is_storable(text: object) -> bool:
+    """Whether it is text that every database keeps: no U+0000, no half of a character."""
+    if not isinstance(text, str) or "\x00" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_notes(**notes: str | None) -> None:
+    """InvalidParameter for notes that no database keeps: with U+0000 or half a character."""
+    for argument, text in notes.items():
+        if text is not None and not is_storable(text):
+            raise InvalidParameter(argument, text, expected="text without U+0000, or None")
+
+
+def refuse_reproducible(*, reproducible: bool) -> None:
+    """Ledgers that outlive the process take no seeded noise: InvalidParameter."""
+    if reproducible:
+        raise InvalidParameter(
+            "reproducible",
+            reproducible,
+            expected=(
+                "noise from secure bits: whoever knows a seed can take seeded noise off again, so "
+                "a ledger that outlives the process must not record it as protected; use an "
+                "in-memory ledger for tests"
+            ),
+        )
+
+
+def check_admitted(
+    charge: Guarantee, whole: Filter, part: Filter | None, *, dataset: str, sub_account: str | None
+) -> None:
+    """BudgetExceeded where the dataset or its sub-account has less left than the charge."""
+    if not whole.admits(charge):
+        raise BudgetExceeded(asked=charge, left=whole.remaining, account=dataset)
+    if part is not None and not part.admits(charge):
+        raise BudgetExceeded(asked=charge, left=part.remaining, account=f"{dataset}/{sub_account}")
+
+
+def refunded(sums: Filter, charge: Guarantee) -> Filter:
+    """The filter before a charge that it has spent."""
+    return Filter(sums.limit).spend(sums.spent - charge)
+
+
+def opened_entry(account: Account, last: Entry | None, name: str, budget: Guarantee) -> Entry:
+    """The entry that opens a sub-account; WrongUnit for a budget that the account does not add."""
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter("budget", budget, expected=f"a budget as {account.budget}")
+    Filter(account.budget).admits(budget)
+    return _next(
+        account,
+        last,
+        state="opened",
+        request=budget.to_json(),
+        spent=_nothing(account.budget) if last is None else last.spent,
+        sub_account=name,
+        sub_spent=_nothing(budget),
+    )
+
+
+def split_entry(
+    account: Account,
+    last: Entry | None,
+    *,
+    limit: Guarantee,
+    digest: str,
+    salt: bytes,
+    definition: Mapping[str, Any],
+    sub_account: str | None,
+    sub_spent: Guarantee | None,
+) -> Entry:
+    """The entry that opens a split; WrongUnit for a limit that the account does not add."""
+    if not isinstance(limit, Guarantee):
+        raise InvalidParameter("budget", limit, expected=f"a budget as {account.budget}")
+    Filter(account.budget).admits(limit)
+    return _next(
+        account,
+        last,
+        state="split",
+        request=limit.to_json(),
+        spent=_nothing(account.budget) if last is None else last.spent,
+        plan_digest=digest,
+        salt=salt.hex(),
+        sub_account=sub_account,
+        sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        definition=_encode(dict(definition)),
+    )
+
+
+def reserved_entry(
+    account: Account,
+    last: Entry | None,
+    *,
+    charge: Guarantee,
+    spent: Guarantee,
+    sub_account: str | None,
+    sub_spent: Guarantee | None,
+    part: Part | None = None,
+    part_charge: Guarantee | None = None,
+    **asked: Any,
+) -> Entry:
+    """The entry that debits a charge that was admitted.
+
+    spent, sub_spent: the sums once it stands. part, part_charge: of a split, and what it is charged
+    itself. asked: event and request as JSON texts, plan_digest,
+    salt, analyst, purpose, reproducible.
+    """
+    return _next(
+        account,
+        last,
+        state="reserved",
+        charge=charge.to_json(),
+        spent=spent.to_json(),
+        sub_account=sub_account,
+        sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        part=part,
+        part_charge=None if part_charge is None else part_charge.to_json(),
+        **asked,
+    )
+
+
+def ended_entry(
+    last: Entry, reserved: Entry, state: End, spent: Guarantee, sub_spent: Guarantee | None
+) -> Entry:
+    """The entry that commits or voids a reservation; spent, sub_spent: the sums after it."""
+    return _sealed(
+        sequence=last.sequence + 1,
+        dataset=reserved.dataset,
+        state=state,
+        reservation=reserved.sequence,
+        event="",
+        request="",
+        charge="",
+        spent=spent.to_json(),
+        plan_digest=reserved.plan_digest,
+        salt=reserved.salt,
+        analyst=reserved.analyst,
+        purpose=reserved.purpose,
+        reproducible=reserved.reproducible,
+        previous=last.digest,
+        sub_account=reserved.sub_account,
+        sub_spent=None if sub_spent is None else sub_spent.to_json(),
+        split=reserved.split,
+        part=reserved.part,
+        part_charge=None,
+        definition=None,
+    )
+
+
+def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
+    """What to raise of an entry that no ledger wrote."""
+    return LedgerMismatch(
+        f"Entry {sequence} of account {dataset!r} was changed, or one is missing: {why}."
+    )
+
+
+def check_first(account: Account, first: Entry | None) -> None:
+    """LedgerMismatch where an account is not the one that its first entry was chained to."""
+    if first is not None and first.previous != account_digest(account):
+        raise changed(account.dataset, first.sequence, "the account's budget or terms were changed")
+
+
+def honest(entry: Entry, sums: str) -> Guarantee:
+    """The sums in an entry's text; LedgerMismatch where its digest shows that it was changed.
+
+    This is asked of the last entry before anything is spent on top of it.
+    """
+    if entry.digest != entry_digest(entry):
+        raise changed(entry.dataset, entry.sequence, "its digest is not that of its text")
+    return guarantee_from_json(sums)
+
+
+def entry_digest(entry: Entry) -> str:
+    """The SHA-256 of an entry's text, its digest left out."""
+    return _fields_digest({name: getattr(entry, name) for name in _NAMES})
+
+
+def account_digest(account: Account) -> str:
+    """The SHA-256 of an account's text, which the first entry chains to."""
+    return _digest(
+        {
+            "dataset": account.dataset,
+            "budget": account.budget.to_json(),
+            "terms": dict(account.terms),
+            "opened": account.opened,
+        }
+    )
+
+
+def _next(
+    account: Account,
+    last: Entry | None,
+    *,
+    state: Literal["opened", "split", "reserved"],
+    spent: str,
+    sub_account: str | None = None,
+    sub_spent: str | None = None,
+    event: str = "",
+    request: str = "",
+    charge: str = "",
+    plan_digest: str = "",
+    salt: str = "",
+    analyst: str | None = None,
+    purpose: str | None = None,
+    reproducible: bool = False,
+    part: Part | None = None,
+    part_charge: str | None = None,
+    definition: str | None = None,
+) -> Entry:
+    sequence = 1 if last is None else last.sequence + 1
+    split = part.split if part is not None else sequence if state == "split" else None
+    return _sealed(
+        sequence=sequence,
+        dataset=account.dataset,
+        state=state,
+        reservation=sequence,
+        event=event,
+        request=request,
+        charge=charge,
+        spent=spent,
+        plan_digest=plan_digest,
+        salt=salt,
+        analyst=analyst,
+        purpose=purpose,
+        reproducible=reproducible,
+        previous=account_digest(account) if last is None else last.digest,
+        sub_account=sub_account,
+        sub_spent=sub_spent,
+        split=split,
+        part=None if part is None else part.key,
+        part_charge=part_charge,
+        definition=definition,
+    )
+
+
+_NAMES = tuple(field.name for field in dataclasses.fields(Entry))
+_LATER = ("sub_account", "sub_spent", "split", "part", "part_charge", "definition")
+"""Fields that schema 1 did not have: where they are empty, digests are those of schema 1."""
+
+
+def _sealed(**fields: Any) -> Entry:
+    fields["time"] = _now()
+    return Entry(**fields, digest=_fields_digest(fields))
+
+
+def _fields_digest(fields: dict[str, Any]) -> str:
+    kept = {**fields, "digest": ""}
+    for name in _LATER:
+        if kept[name] is None:
+            del kept[name]
+    return _digest(kept)
+
+
+# What is no text or number was put there by force: it has some digest, and not the right one.
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr).encode
+
+
+def _digest(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(_encode(fields).encode()).hexdigest()
+
+
+def _nothing(budget: Guarantee) -> str:
+    return Filter(budget).spent.to_json()
+
+
+def _sorted(terms: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(terms.items()))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,111 @@
+"""What a ledger keeps: accounts, and the entries that stand below them for good."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from unacorda.privacy.guarantees import Guarantee
+
+__all__ = ["Account", "Entry", "Part", "Reservation", "Split"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A dataset's budget and the terms under which it was opened; neither ever changes.
+
+    dataset: the account's name; terms: public facts such as the unit and the neighbours, as
+    (name, text) pairs in the order of the names; opened: UTC time, ISO 8601.
+    """
+
+    dataset: str
+    budget: Guarantee
+    terms: tuple[tuple[str, str], ...]
+    opened: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of an account; none is ever changed or removed.
+
+    sequence: 1, 2, 3, ... within the dataset. state: "reserved" debits the charge; "committed" says
+    that the answer of an earlier reservation was computed, "voided" that its question never reached
+    the data, and gives the charge back; "opened" opens a sub-account, whose budget is the request;
+    "split" opens a split, each part of which may spend the request. reservation: the sequence of
+    the reservation that is meant (a reservation's, or an opening's, own). event, request, charge:
+    JSON texts, empty where the state has none. spent: JSON text of all that is spent once this
+    entry stands. plan_digest: hash of the plan, salt: hex of the sampling salt, neither a function
+    of the data. time: UTC, ISO 8601, as the clock had it; the sequence is the order. reproducible:
+    whether the noise came from a seed, and so protects nobody. previous, digest: SHA-256 of the
+    entry before (or of the account) and of this one. sub_account: the name of the sub-account that
+    is debited too, and sub_spent: JSON text of all that it has spent once this entry stands; None
+    where no sub-account is meant. split: the sequence of the entry that opened the split (its own,
+    of that entry), part: the key of the part that is debited, and part_charge: JSON text of what it
+    is debited; the charge is then what the split owes more for that. definition: JSON text of a
+    split that is opened. None where no split is meant.
+    """
+
+    sequence: int
+    dataset: str
+    state: Literal["opened", "split", "reserved", "committed", "voided"]
+    reservation: int
+    event: str
+    request: str
+    charge: str
+    spent: str
+    plan_digest: str
+    salt: str
+    analyst: str | None
+    purpose: str | None
+    time: str
+    reproducible: bool
+    previous: str
+    digest: str
+    sub_account: str | None = None
+    sub_spent: str | None = None
+    split: int | None = None
+    part: str | None = None
+    part_charge: str | None = None
+    definition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a split. split: the sequence of the entry that opened it; key: any text."""
+
+    split: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """People divided into parts, of which everybody is in at most `max_parts`.
+
+    sequence: of the entry that opened it. name: by which it is found again, if it has one. limit:
+    what each part may spend. digest: of all that says who is in which part, but for the salt, which
+    is hex. inside: the part that was split, None for the whole. sub_account: which owes for it.
+    """
+
+    sequence: int
+    name: str | None
+    limit: Guarantee
+    max_parts: int
+    digest: str
+    salt: str
+    inside: Part | None
+    sub_account: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A charge that stands from now on, whether or not it is committed.
+
+    charge: what the dataset is debited.
+    """
+
+    dataset: str
+    sequence: int
+    charge: Guarantee
+    sub_account: str | None = None

@@ -1,0 +1,80 @@
+"""An account with all its entries as text, which is checked without the ledger."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator
+
+from unacorda.errors import LedgerMismatch, UnacordaError
+from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.replay import verify_entries
+from unacorda.privacy.guarantees import guarantee_from_json
+
+__all__ = ["export_account", "read_export", "verify_export"]
+
+_FORMAT = "unacorda ledger export 2"
+_EARLIER = "unacorda ledger export 1"  # without splits: the fields that are not there are empty
+
+
+def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
+    r"""The lines of an export, each a JSON object: the account, then its entries, oldest first.
+
+    They hold all that the hashes were made of, so that `verify_export` needs nothing else. There is
+    no word about data in them that the ledger does not hold. LedgerMismatch where there is no such
+    account; what is exported is not verified.
+
+    >>> from unacorda.ledger.opening import open_ledger
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", PureDP(1), {"unit": "person"})
+    >>> lines = list(export_account(ledger, "visits"))
+    >>> verify_export(lines)
+    ('visits', 0)
+    """
+    account, entries = ledger.account(dataset), ledger.entries(dataset)
+    head = {
+        "format": _FORMAT,
+        "dataset": account.dataset,
+        "budget": account.budget.to_json(),
+        "terms": dict(account.terms),
+        "opened": account.opened,
+    }
+    yield json.dumps(head)
+    for entry in entries:
+        yield json.dumps(dataclasses.asdict(entry))
+
+
+def verify_export(lines: Iterable[str], *, containing: str | None = None) -> tuple[str, int]:
+    """The dataset and the number of entries of an export in which all is right.
+
+    containing: a digest that some entry must have. Raises LedgerMismatch as `Ledger.verify` does,
+    and for lines that are no export.
+    """
+    account, entries = read_export(lines)
+    return account.dataset, verify_entries(account, entries, containing=containing)
+
+
+def read_export(lines: Iterable[str]) -> tuple[Account, list[Entry]]:
+    """The account and the entries, as they are written; LedgerMismatch for what is no export."""
+    try:
+        found = [json.loads(line) for line in lines if line.strip()]
+        head = found[0]
+        if head["format"] in (_FORMAT, _EARLIER):
+            account = Account(
+                dataset=head["dataset"],
+                budget=guarantee_from_json(head["budget"]),
+                terms=tuple(sorted(head["terms"].items())),
+                opened=head["opened"],
+            )
+            return account, [Entry(**entry) for entry in found[1:]]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        pass
+    except UnacordaError:
+        pass
+    raise LedgerMismatch(
+        f"This is no export as `unacorda ledger export` writes it, of format {_FORMAT!r}."
+    )

@@ -1,0 +1,237 @@
+"""The ledger: append-only entries, and budgets that they never pass, wherever it is kept."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from unacorda.accounting.filters import Filter
+from unacorda.errors import InvalidParameter
+from unacorda.ledger import chain
+from unacorda.ledger.accounts import Accounts, known
+from unacorda.ledger.entries import Account, Entry, Part, Reservation
+from unacorda.ledger.replay import verify_entries
+from unacorda.ledger.stores import Store, Transaction
+from unacorda.privacy.event_codec import to_json
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+
+__all__ = ["Ledger"]
+
+
+class Ledger(Accounts):
+    """Budgets by dataset, made by `open_ledger`. Safe to use from several threads.
+
+    Memory, SQLite and PostgreSQL keep one contract, tested by one suite. Whatever is reserved is
+    spent: a reservation that is never committed stays spent. Each reservation is one transaction
+    that holds its dataset, asks the filters with running totals, and appends an entry, so that no
+    number of writers overspends; where the ledger is durable, the entry is on the disk before
+    `reserve` returns.
+
+    Sub-accounts, of analysts or projects, lie below a dataset's account. What is charged to one
+    counts in both, each up to its own budget. Nothing is set aside for them: together they may be
+    promised more than there is, and the account of the dataset decides who comes too late.
+
+    A split says that everybody is in at most `max_parts` of some parts. What is charged to a part
+    counts there, up to a limit of its own, and above it as far as the sum of the `max_parts`
+    largest parts grows by it. All that is known of it are entries, so that whoever opens it again
+    goes on where it stands.
+
+    >>> from unacorda.ledger.opening import open_ledger
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> ledger = open_ledger(None)
+    >>> ledger.open_account("visits", PureDP(1), {"unit": "person"}).budget
+    PureDP(epsilon=1.0)
+    >>> ledger.open_sub_account("visits", "ana", PureDP(0.3))
+    >>> ledger.remaining("visits"), ledger.remaining("visits", "ana")
+    (PureDP(epsilon=1.0), PureDP(epsilon=0.3))
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._unread: set[tuple[int, str, int]] = set()
+
+    def reserve(
+        self,
+        dataset: str,
+        *,
+        charge: Guarantee,
+        event: Event,
+        request: Guarantee,
+        plan_digest: str,
+        salt: bytes,
+        analyst: str | None,
+        purpose: str | None,
+        reproducible: bool,
+        sub_account: str | None = None,
+        part: Part | None = None,
+    ) -> Reservation:
+        """Debit the charge, durably, before this returns.
+
+        sub_account: also of this one. part: of a split, which is debited the charge, and what lies
+        above it what the split owes more for that; it has its own sub-account, or none.
+        Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
+        another unit than the budget's; LedgerMismatch where there is no such account;
+        InvalidParameter for reproducible noise in a ledger that outlives the process. After
+        LedgerFailed the charge may stand or not: look at the entries.
+        """
+        chain.check_notes(analyst=analyst, purpose=purpose)
+        if self.durable:
+            chain.refuse_reproducible(reproducible=reproducible)
+        asked = {
+            "event": to_json(event),  # not its method, which imports: a fork could cut that off
+            "request": request.to_json(),
+            "plan_digest": plan_digest,
+            "salt": salt.hex(),
+            "analyst": analyst,
+            "purpose": purpose,
+            "reproducible": reproducible,
+        }
+        with self._store.writing(dataset) as transaction:
+            account = known(transaction, dataset)
+            last = self._last(transaction, dataset)
+            due = charge
+            if part is not None:
+                with self._told(transaction, account) as splits:
+                    due = splits.due(part, charge)
+                    sub_account = splits.split(part.split).sub_account
+            whole = self._whole(account, last)
+            own = None if sub_account is None else self._part(transaction, dataset, sub_account)
+            chain.check_admitted(due, whole, own, dataset=dataset, sub_account=sub_account)
+            whole = whole.spend(due)
+            own = None if own is None else own.spend(due)
+            entry = chain.reserved_entry(
+                account,
+                last,
+                charge=due,
+                spent=whole.spent,
+                sub_account=sub_account,
+                sub_spent=None if own is None else own.spent,
+                part=part,
+                part_charge=None if part is None else charge,
+                **asked,
+            )
+            transaction.append(entry)
+        self._saw(entry)
+        self._filters[dataset, None] = entry.digest, whole
+        if own is not None:
+            self._filters[dataset, sub_account] = entry.digest, own
+        self._unread.add((os.getpid(), dataset, entry.sequence))
+        return Reservation(
+            dataset=dataset, sequence=entry.sequence, charge=due, sub_account=sub_account
+        )
+
+    def commit(self, reservation: Reservation) -> None:
+        """Note that the reserved question was computed: a new entry, nothing is changed.
+
+        Raises InvalidParameter for a reservation that is unknown, already committed or voided.
+        """
+        self._end(reservation, "committed")
+
+    def void(self, reservation: Reservation) -> None:
+        """Give a charge back whose question never reached the data: a new entry.
+
+        Only for a question that was called off before the first row was read, and for reasons
+        that do not depend on the data; that is for the caller to know. What only the one who asked
+        can know nobody else may claim: raises InvalidParameter unless this very ledger, in this
+        process, made the reservation, and it is neither committed nor voided.
+        """
+        if (os.getpid(), reservation.dataset, reservation.sequence) not in self._unread:
+            expected = "one that this ledger made in this process, and that has not ended"
+            raise InvalidParameter("reservation", reservation, expected=expected)
+        self._end(reservation, "voided")
+
+    def spent(
+        self, dataset: str, sub_account: str | None = None, *, part: Part | None = None
+    ) -> Guarantee:
+        """The sum of all charges, of the dataset, of one sub-account, or of one part of a split."""
+        return self._filter(dataset, sub_account, part).spent
+
+    def remaining(
+        self, dataset: str, sub_account: str | None = None, *, part: Part | None = None
+    ) -> Guarantee:
+        """What is left of the budget of the dataset, of the sub-account's own, or of the part's.
+
+        Of a sub-account with more left than its dataset, questions may be refused before.
+        """
+        return self._filter(dataset, sub_account, part).remaining
+
+    def entries(self, dataset: str) -> tuple[Entry, ...]:
+        """All entries of a dataset, oldest first."""
+        with self._store.reading() as transaction:
+            known(transaction, dataset)
+            return tuple(transaction.entries(dataset))
+
+    def verify(self, dataset: str, *, containing: str | None = None) -> int:
+        """The number of entries, after all hashes and sums were found right; LedgerMismatch else.
+
+        This finds accidents and careless edits. Who may write to the place can also write new
+        hashes, or drop the last entries: keep the last digest elsewhere to notice that, and give
+        it as `containing`, which some entry must then have.
+        """
+        with self._store.reading() as transaction:
+            account = known(transaction, dataset)
+            entries = transaction.entries(dataset)
+        return verify_entries(account, entries, containing=containing)
+
+    def close(self) -> None:
+        """Release what the ledger holds; nothing is lost, and a second call does nothing."""
+        self._store.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.name})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A ledger holds budgets: it cannot be pickled or copied. Open it again.")
+
+    def _end(self, reservation: Reservation, state: chain.End) -> None:
+        dataset, sequence = reservation.dataset, reservation.sequence
+        with self._store.writing(dataset) as transaction:
+            account = known(transaction, dataset)
+            last = self._last(transaction, dataset)
+            reserved = transaction.entry(dataset, sequence)
+            if last is None or reserved is None or reserved.state != "reserved":
+                expected = "one that this ledger made"
+                raise InvalidParameter("reservation", reservation, expected=expected)
+            if transaction.ending(dataset, sequence) is not None:
+                expected = "one neither committed nor voided yet"
+                raise InvalidParameter("reservation", reservation, expected=expected)
+            name, part = reserved.sub_account, None
+            if name is not None:
+                part = self._part(transaction, dataset, name)
+            whole = self._whole(account, last)
+            if state == "voided":
+                charge = self._to_give_back(transaction, account, reserved)
+                whole = chain.refunded(whole, charge)
+                part = None if part is None else chain.refunded(part, charge)
+            entry = chain.ended_entry(
+                last, reserved, state, whole.spent, None if part is None else part.spent
+            )
+            transaction.append(entry)
+        self._saw(entry)
+        self._filters[dataset, None] = entry.digest, whole
+        if part is not None:
+            self._filters[dataset, name] = entry.digest, part
+        self._unread.discard((os.getpid(), dataset, sequence))
+
+    def _to_give_back(
+        self, transaction: Transaction, account: Account, reserved: Entry
+    ) -> Guarantee:
+        """What is owed less without a reservation: of a part what its split then owes less."""
+        if reserved.split is None or reserved.part is None or reserved.part_charge is None:
+            return guarantee_from_json(reserved.charge)
+        part = Part(split=reserved.split, key=reserved.part)
+        with self._told(transaction, account) as splits:
+            return splits.back(part, guarantee_from_json(reserved.part_charge))
+
+    def _filter(self, dataset: str, sub_account: str | None, part: Part | None) -> Filter:
+        with self._store.reading() as transaction:
+            account = known(transaction, dataset)
+            if part is not None:
+                with self._told(transaction, account) as splits:
+                    return splits.part(part)
+            if sub_account is not None:
+                return self._part(transaction, dataset, sub_account)
+            return self._whole(account, transaction.last(dataset))

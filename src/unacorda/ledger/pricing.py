@@ -1,0 +1,188 @@
+"""A history priced again: by the numerical accountant, and by an odometer.
+
+The filter of an account adds prices of one kind, because that is what may be done while every
+question is chosen after seeing the answers. Afterwards the same history often turns out to have
+cost less. What is found here is for reports: no budget grows by it.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from fractions import Fraction
+
+from unacorda.accounting.accountant import epsilon
+from unacorda.accounting.odometers import Odometer
+from unacorda.accounting.parallel import pair_price
+from unacorda.accounting.prices import zcdp_price
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.ledger.entries import Entry
+from unacorda.ledger.histories import Owed, met, part_of, standing
+from unacorda.ledger.ledger import Ledger
+from unacorda.ledger.splits import neighbors_of, split_of
+from unacorda.privacy.additive import share
+from unacorda.privacy.enclosure import float_up, mpf
+from unacorda.privacy.event_codec import from_json
+from unacorda.privacy.guarantees import (
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    PureDP,
+    guarantee_from_json,
+)
+from unacorda.privacy.neighbors import Neighbors, ReplaceOne
+from unacorda.privacy.relations import zcdp_of
+
+__all__ = ["Reading", "Repriced", "odometer", "reprice"]
+
+_OFTEN = Fraction(1, 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repriced:
+    """What a history costs as (epsilon, delta)-DP, at one delta.
+
+    questions: how many were charged and not called off. spent: what the filter counts. fixed: the
+    epsilon of all their events together, valid if the noise of every question was settled before
+    the first answer; the questions themselves may have been chosen after seeing answers. Of a
+    split the events of any `max_parts` parts count. None where no theorem here composes the events,
+    as for parts of people of whom one is replaced.
+    """
+
+    dataset: str
+    questions: int
+    spent: Guarantee
+    delta: Fraction
+    neighbors: Neighbors
+    fixed: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """(epsilon, delta)-DP of all answers so far, whenever and for whatever reason one looks."""
+
+    epsilon: float
+    delta: Fraction
+
+
+def reprice(ledger: Ledger, dataset: str, *, delta: Number) -> Repriced:
+    """The whole history of a dataset, priced again by the numerical accountant.
+
+    delta: from 0, below 1; events spend their own deltas of it. For what holds when the noise, too,
+    was chosen after seeing answers, read `odometer`. Raises LedgerMismatch where there is no such
+    account, or it does not say which tables are neighbours.
+
+    Bound       upper.
+    Source      those of the accountant.
+
+    >>> from unacorda.ledger.opening import open_ledger
+    >>> from unacorda.privacy.events import Gaussian
+    >>> from unacorda.privacy.guarantees import ZCDP
+    >>> ledger = open_ledger(None)
+    >>> account = ledger.open_account("visits", ZCDP(1), {"neighbors": "AddRemove"})
+    >>> for number in range(10):
+    ...     reservation = ledger.reserve(
+    ...         "visits",
+    ...         charge=ZCDP("0.005"),
+    ...         event=Gaussian(noise_multiplier=10),
+    ...         request=ZCDP("0.005"),
+    ...         plan_digest="",
+    ...         salt=b"",
+    ...         analyst=None,
+    ...         purpose=None,
+    ...         reproducible=False,
+    ...     )
+    >>> found = reprice(ledger, "visits", delta=1e-6)
+    >>> found.spent, round(found.fixed, 3), round(odometer(ledger, "visits", delta=1e-6).epsilon, 3)
+    (ZCDP(rho=0.05), 1.368, 2.163)
+    """
+    account, entries = ledger.account(dataset), ledger.entries(dataset)
+    questions = standing(entries)
+    share_of_delta = share("delta", delta)
+    neighbors = neighbors_of(account)
+    splits = [split_of(entry) for entry in entries if entry.state == "split"]
+    fixed: float | None = None
+    # Events about parts are told for who is added or removed, and a replaced person is both.
+    if neighbors is not ReplaceOne or all(part_of(entry) is None for entry in questions):
+        with contextlib.suppress(UnsupportedEvent):
+            fixed = max(
+                epsilon(
+                    [from_json(text) * count for text, count in events.items()],
+                    delta=share_of_delta,
+                    neighbors=neighbors,
+                )
+                for events in met(questions, splits)
+            )
+    return Repriced(
+        dataset=dataset,
+        questions=len(questions),
+        spent=ledger.spent(dataset),
+        delta=share_of_delta,
+        neighbors=neighbors,
+        fixed=fixed,
+    )
+
+
+def odometer(ledger: Ledger, dataset: str, *, delta: Number) -> Reading:
+    r"""What has been spent so far, valid at every time at once, however questions were chosen.
+
+    delta: of the reading, above the delta of the account's budget; it has to be the same at every
+    look, settled before the first answer. Raises InvalidParameter for another one, and for an
+    account in Renyi DP, which has no odometer here.
+
+    Statement   each question costs the zCDP price of its event, if that has no delta of its own
+                and is less, or else its charge; one about a part what its split owes more for that,
+                the largest sums taken in zCDP. With the costs' own deltas within that of the
+                budget, the reading is that of `accounting.odometers.Odometer` at delta less the
+                budget's; where the costs have no delta, the plain sum of epsilons is one too.
+    Bound       upper, rounded up.
+    Source      docs/proofs/filters.md, Theorem 5. Of two readings, one of which spends d and the
+                other d' outside of epsilon, the smaller is one that spends d + d': a set of
+                transcripts is parted into those on which the one is smaller, and the others.
+    """
+    account = ledger.account(dataset)
+    whole = zcdp_of(account.budget)
+    if whole is None:
+        expected = "an account in PureDP, ApproxDP, ZCDP or GDP, for an odometer"
+        raise InvalidParameter("dataset", dataset, expected=expected)
+    total = share("delta", delta)
+    if not whole.delta < total < 1:
+        expected = f"a number above the budget's own delta, {float(whole.delta)!r}, and below 1"
+        raise InvalidParameter("delta", delta, expected=expected)
+    # Any fixed number is valid. A budget of epsilons is mostly spent in many small parts.
+    sharp = whole.rho or _OFTEN
+    if isinstance(account.budget, PureDP | ApproxDP):
+        sharp = min(sharp, _OFTEN)
+    meter = Odometer(delta=total - whole.delta, own_delta=whole.delta, sharp_at=sharp)
+    entries = ledger.entries(dataset)
+    owed = Owed(split_of(entry) for entry in entries if entry.state == "split")
+    pairs = bool(owed) and neighbors_of(account) is ReplaceOne
+    for entry in standing(entries):
+        meter = meter.spend(owed.spend(part_of(entry), _concentrated(entry, pairs=pairs)))
+    reading = meter.epsilon
+    spent = ledger.spent(dataset)
+    if isinstance(spent, PureDP | ApproxDP) and meter.spent.delta == 0:
+        reading = min(reading, float_up(mpf(spent.epsilon)))
+    return Reading(epsilon=reading, delta=total)
+
+
+def _concentrated(entry: Entry, *, pairs: bool) -> Guarantee:
+    """The cost of one question in zCDP, or as it was charged where that is all there is.
+
+    pairs: whether a question about a part is priced for a replaced person.
+    """
+    charge = guarantee_from_json(entry.charge if entry.part_charge is None else entry.part_charge)
+    pair = pairs and entry.part_charge is not None
+    known = zcdp_of(pair_price(charge) if pair else charge)
+    try:
+        price = zcdp_price(from_json(entry.event))
+    except UnsupportedEvent:
+        price = None
+    if price is not None and price.delta == 0:
+        price = ZCDP(4 * price.rho) if pair else price
+        if known is None or price.rho <= known.rho:
+            return price
+    return charge if entry.part_charge is None or known is None else known

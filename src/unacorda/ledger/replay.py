@@ -1,0 +1,164 @@
+"""An account's history told again, entry by entry: whether it is as a ledger writes it."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unacorda.accounting.filters import Filter
+from unacorda.errors import BudgetExceeded, LedgerMismatch, UnacordaError
+from unacorda.ledger.chain import account_digest, changed, entry_digest, refunded
+from unacorda.ledger.entries import Account, Entry, Part
+from unacorda.ledger.splits import Splits, split_of
+from unacorda.privacy.guarantees import guarantee_from_json
+
+__all__ = ["verify_entries"]
+
+
+def verify_entries(
+    account: Account, entries: Iterable[Entry], *, containing: str | None = None
+) -> int:
+    """The number of entries, if all is as a ledger writes it; LedgerMismatch otherwise.
+
+    Hashes chain, the sequence has no gaps, sums are those of the charges and within the budgets,
+    charges to parts are what their splits owe more, reservations end at most once. containing: a
+    digest that some entry must have.
+    """
+    replay = _Replay(account)
+    seen = containing is None
+    for entry in entries:
+        why: str | None = None
+        try:
+            why = replay.fault(entry)
+        except (UnacordaError, KeyError) as error:
+            why = f"it cannot be read ({type(error).__name__})"
+        if why is not None:
+            raise changed(account.dataset, replay.count, why)
+        seen = seen or entry.digest == containing
+    if not seen:
+        raise LedgerMismatch(
+            f"No entry of account {account.dataset!r} has the digest {containing!r}: entries were "
+            "dropped, or all written anew."
+        )
+    return replay.count
+
+
+class _Replay:
+    """An account's history, told again entry by entry."""
+
+    def __init__(self, account: Account) -> None:
+        self.count = 0
+        self._account = account
+        self._previous = account_digest(account)
+        self._sums: dict[str | None, Filter] = {None: Filter(account.budget)}
+        self._running: dict[int, Entry] = {}
+        self._splits: Splits | None = None  # until there is one: it needs to know the neighbours
+
+    def fault(self, entry: Entry) -> str | None:
+        """What is wrong with the next entry, if anything; it is taken in."""
+        self.count += 1
+        if entry.sequence != self.count or entry.dataset != self._account.dataset:
+            return f"here stands entry {entry.sequence} of {entry.dataset!r}"
+        if entry.previous != self._previous:
+            return "it does not follow the one before"
+        if entry.digest != entry_digest(entry):
+            return "its digest is not that of its text"
+        self._previous = entry.digest
+        match entry.state:
+            case "opened":
+                why = self._open(entry)
+            case "split":
+                why = self._split(entry)
+            case "reserved":
+                why = self._reserve(entry)
+            case _:
+                why = self._end(entry)
+        if why is None and entry.split is not None:
+            self._told.take([entry])
+        return why or self._compare(entry)
+
+    def _open(self, entry: Entry) -> str | None:
+        if entry.sub_account in self._sums:
+            return "it opens a sub-account twice"
+        budget = guarantee_from_json(entry.request)
+        self._sums[None].admits(budget)
+        self._sums[entry.sub_account] = Filter(budget)
+        return None
+
+    @property
+    def _told(self) -> Splits:
+        if self._splits is None:
+            self._splits = Splits(self._account)
+        return self._splits
+
+    def _split(self, entry: Entry) -> str | None:
+        split = split_of(entry)
+        if entry.split != entry.sequence:
+            return "it opens another split than its own"
+        self._sums[None].admits(split.limit)
+        if split.name is not None and self._told.named(split.name, split.inside, split.sub_account):
+            return "it opens a split twice"
+        if split.inside is not None:
+            return self._belongs(entry, split.inside)
+        return None
+
+    def _belongs(self, entry: Entry, part: Part) -> str | None:
+        if self._told.split(part.split).sub_account != entry.sub_account:
+            return "its part is another sub-account's"
+        return None
+
+    def _reserve(self, entry: Entry) -> str | None:
+        if entry.reservation != entry.sequence:
+            return "it reserves for another entry"
+        charge = guarantee_from_json(entry.charge)
+        if (entry.split is None) != (entry.part is None) or (entry.part is None) != (
+            entry.part_charge is None
+        ):
+            return "it names half a part"
+        if entry.split is not None and entry.part is not None:
+            part = Part(split=entry.split, key=entry.part)
+            try:
+                due = self._told.due(part, guarantee_from_json(entry.part_charge or ""))
+            except BudgetExceeded:
+                return "it spends more than its part has"
+            if due != charge:
+                return "its charge is not what its split owes more"
+            why = self._belongs(entry, part)
+            if why is not None:
+                return why
+        for name in {None, entry.sub_account}:
+            if not self._sums[name].admits(charge):
+                return "it spends more than there is"
+            self._sums[name] = self._sums[name].spend(charge)
+        self._running[entry.sequence] = entry
+        return None
+
+    def _end(self, entry: Entry) -> str | None:
+        if entry.state not in ("committed", "voided"):
+            return f"its state is {entry.state!r}"
+        reserved = self._running.pop(entry.reservation, None)
+        if reserved is None or (reserved.sub_account, reserved.split, reserved.part) != (
+            entry.sub_account,
+            entry.split,
+            entry.part,
+        ):
+            return "it ends no reservation that stands"
+        if entry.state == "voided":
+            charge = guarantee_from_json(reserved.charge)
+            if reserved.split is not None and reserved.part is not None:
+                part = Part(split=reserved.split, key=reserved.part)
+                charge = self._told.back(part, guarantee_from_json(reserved.part_charge or ""))
+            for name in {None, entry.sub_account}:
+                self._sums[name] = refunded(self._sums[name], charge)
+        return None
+
+    def _compare(self, entry: Entry) -> str | None:
+        if guarantee_from_json(entry.spent) != self._sums[None].spent:
+            return "its sum is not that of the charges"
+        if entry.sub_account is None:
+            return None if entry.sub_spent is None else "it has sums of no sub-account"
+        sums = None if entry.sub_spent is None else guarantee_from_json(entry.sub_spent)
+        if sums != self._sums[entry.sub_account].spent:
+            return "its sub-account's sum is not that of the charges"
+        return None

@@ -1,0 +1,199 @@
+"""Mechanisms: how a number, an array or a choice is released.
+
+Each is a frozen value with an `event`, which says what a release costs, and a `release`. They are
+loaded when they are first named.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unacorda.mechanisms.adaptive.checking import check_sensitivity
+    from unacorda.mechanisms.adaptive.found_clipping import FoundClipping
+    from unacorda.mechanisms.adaptive.grids import geometric_grid
+    from unacorda.mechanisms.adaptive.inverse import InverseSensitivity
+    from unacorda.mechanisms.adaptive.item_sets import item_set_losses
+    from unacorda.mechanisms.adaptive.propose_test_release import ProposeTestRelease
+    from unacorda.mechanisms.adaptive.race_to_the_top import RaceToTheTop
+    from unacorda.mechanisms.adaptive.sensitivities import (
+        down_sensitivity,
+        local_sensitivity,
+        smooth_sensitivity,
+    )
+    from unacorda.mechanisms.adaptive.shifted_inverse import ShiftedInverse
+    from unacorda.mechanisms.adaptive.smooth import SmoothSensitivity
+    from unacorda.mechanisms.additive.bounded import BoundedLaplace
+    from unacorda.mechanisms.additive.integer import DiscreteGaussian, DiscreteLaplace, Geometric
+    from unacorda.mechanisms.additive.multivariate import MultivariateGaussian
+    from unacorda.mechanisms.additive.norms import KNorm
+    from unacorda.mechanisms.additive.real import Gaussian, Laplace
+    from unacorda.mechanisms.additive.staircase import Staircase
+    from unacorda.mechanisms.additive.truncated import TruncatedLaplace
+    from unacorda.mechanisms.clipping import clip_rows, clip_users, clipping_sensitivity
+    from unacorda.mechanisms.correlated.marginals import Marginals
+    from unacorda.mechanisms.correlated.matrix import MatrixMechanism
+    from unacorda.mechanisms.correlated.square_root import SquareRootToeplitz
+    from unacorda.mechanisms.correlated.tree import BinaryTree
+    from unacorda.mechanisms.keys.partitions import PartitionSelection
+    from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian, ThresholdedLaplace
+    from unacorda.mechanisms.response.categorical import RandomizedResponse
+    from unacorda.mechanisms.response.directions import Directions
+    from unacorda.mechanisms.response.hadamard import HadamardResponse
+    from unacorda.mechanisms.response.hashing import LocalHashing
+    from unacorda.mechanisms.response.hybrid import Hybrid
+    from unacorda.mechanisms.response.numbers import Duchi, Piecewise
+    from unacorda.mechanisms.response.subsets import SubsetSelection
+    from unacorda.mechanisms.response.unary import OUE, RAPPOR
+    from unacorda.mechanisms.retry.absorb import AbsorbFailure
+    from unacorda.mechanisms.retry.best import BestOf
+    from unacorda.mechanisms.retry.success import ConditionOnSuccess
+    from unacorda.mechanisms.selection.exponential import Exponential
+    from unacorda.mechanisms.selection.noisy_max import PermuteAndFlip, ReportNoisyMax
+    from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
+    from unacorda.mechanisms.selection.stable import StableSelection
+    from unacorda.mechanisms.selection.top import NoisyMaxWithGap, TopK, TopKWithGaps
+    from unacorda.mechanisms.selection.tree import TreeSelection
+    from unacorda.mechanisms.sparse_vector.gaussian import GaussianAboveThreshold
+    from unacorda.mechanisms.sparse_vector.numeric import NumericSparse
+    from unacorda.mechanisms.sparse_vector.threshold import AboveThreshold, Sparse
+    from unacorda.mechanisms.sums import fixed_point_sensitivity, fixed_point_sum
+
+__all__ = [
+    "OUE",
+    "RAPPOR",
+    "AboveThreshold",
+    "AbsorbFailure",
+    "BestOf",
+    "BinaryTree",
+    "BoundedLaplace",
+    "ConditionOnSuccess",
+    "Directions",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Duchi",
+    "Exponential",
+    "FoundClipping",
+    "Gaussian",
+    "GaussianAboveThreshold",
+    "Geometric",
+    "HadamardResponse",
+    "Hybrid",
+    "InverseSensitivity",
+    "KNorm",
+    "Laplace",
+    "LocalHashing",
+    "Marginals",
+    "MatrixMechanism",
+    "MultivariateGaussian",
+    "NoisyMaxWithGap",
+    "NumericSparse",
+    "PartitionSelection",
+    "PermuteAndFlip",
+    "Piecewise",
+    "PiecewiseConstantExponential",
+    "ProposeTestRelease",
+    "RaceToTheTop",
+    "RandomizedResponse",
+    "ReportNoisyMax",
+    "ShiftedInverse",
+    "SmoothSensitivity",
+    "Sparse",
+    "SquareRootToeplitz",
+    "StableSelection",
+    "Staircase",
+    "SubsetSelection",
+    "ThresholdedGaussian",
+    "ThresholdedLaplace",
+    "TopK",
+    "TopKWithGaps",
+    "TreeSelection",
+    "TruncatedLaplace",
+    "check_sensitivity",
+    "clip_rows",
+    "clip_users",
+    "clipping_sensitivity",
+    "down_sensitivity",
+    "fixed_point_sensitivity",
+    "fixed_point_sum",
+    "geometric_grid",
+    "item_set_losses",
+    "local_sensitivity",
+    "smooth_sensitivity",
+]
+
+_HOMES = {
+    "AboveThreshold": "sparse_vector.threshold",
+    "AbsorbFailure": "retry.absorb",
+    "BestOf": "retry.best",
+    "BinaryTree": "correlated.tree",
+    "BoundedLaplace": "additive.bounded",
+    "ConditionOnSuccess": "retry.success",
+    "Directions": "response.directions",
+    "DiscreteGaussian": "additive.integer",
+    "DiscreteLaplace": "additive.integer",
+    "Duchi": "response.numbers",
+    "Exponential": "selection.exponential",
+    "FoundClipping": "adaptive.found_clipping",
+    "Gaussian": "additive.real",
+    "GaussianAboveThreshold": "sparse_vector.gaussian",
+    "Geometric": "additive.integer",
+    "HadamardResponse": "response.hadamard",
+    "Hybrid": "response.hybrid",
+    "InverseSensitivity": "adaptive.inverse",
+    "KNorm": "additive.norms",
+    "Laplace": "additive.real",
+    "LocalHashing": "response.hashing",
+    "Marginals": "correlated.marginals",
+    "MatrixMechanism": "correlated.matrix",
+    "MultivariateGaussian": "additive.multivariate",
+    "NoisyMaxWithGap": "selection.top",
+    "NumericSparse": "sparse_vector.numeric",
+    "OUE": "response.unary",
+    "PartitionSelection": "keys.partitions",
+    "PermuteAndFlip": "selection.noisy_max",
+    "Piecewise": "response.numbers",
+    "PiecewiseConstantExponential": "selection.piecewise",
+    "RAPPOR": "response.unary",
+    "ProposeTestRelease": "adaptive.propose_test_release",
+    "RaceToTheTop": "adaptive.race_to_the_top",
+    "RandomizedResponse": "response.categorical",
+    "ReportNoisyMax": "selection.noisy_max",
+    "ShiftedInverse": "adaptive.shifted_inverse",
+    "SmoothSensitivity": "adaptive.smooth",
+    "Sparse": "sparse_vector.threshold",
+    "SquareRootToeplitz": "correlated.square_root",
+    "StableSelection": "selection.stable",
+    "Staircase": "additive.staircase",
+    "SubsetSelection": "response.subsets",
+    "ThresholdedGaussian": "keys.thresholded",
+    "ThresholdedLaplace": "keys.thresholded",
+    "TopK": "selection.top",
+    "TopKWithGaps": "selection.top",
+    "TreeSelection": "selection.tree",
+    "TruncatedLaplace": "additive.truncated",
+    "check_sensitivity": "adaptive.checking",
+    "clip_rows": "clipping",
+    "clip_users": "clipping",
+    "clipping_sensitivity": "clipping",
+    "down_sensitivity": "adaptive.sensitivities",
+    "fixed_point_sensitivity": "sums",
+    "fixed_point_sum": "sums",
+    "geometric_grid": "adaptive.grids",
+    "item_set_losses": "adaptive.item_sets",
+    "local_sensitivity": "adaptive.sensitivities",
+    "smooth_sensitivity": "adaptive.sensitivities",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unacorda.mechanisms' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"unacorda.mechanisms.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

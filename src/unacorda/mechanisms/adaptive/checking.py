@@ -1,0 +1,220 @@
+"""Does a loss really have the sensitivity it is said to have? Brute force over small data sets.
+
+A mechanism that takes a user's own losses is private only if one record moves each of them by no
+more than the sensitivity. A mistake in that shows most often on tiny data, where all can be tried.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from unacorda import checks
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["SensitivityCheck", "Violation", "check_sensitivity"]
+
+Data: TypeAlias = tuple[Any, ...]
+Losses: TypeAlias = dict[Any, Fraction | float]  # a float where it is infinite or no number
+
+_MOST: Final = 200_000
+_ROUNDING: Final = Fraction(1, 2**40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """Two data sets between which a loss moves too far.
+
+    first, second: the data sets, the same records in another order where that alone moves it;
+    candidate: which of the losses, None where there is one; losses: on the first and the second.
+    """
+
+    first: Data
+    second: Data
+    candidate: Any
+    losses: tuple[Fraction | float, Fraction | float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitivityCheck:
+    """What `check_sensitivity` found; true where the loss passed, and in plain words as text.
+
+    largest: by how much a loss moved at most, until a violation was met; data_sets, pairs: how
+    many data sets and pairs of neighbours were tried; violation: the first one, or None.
+    """
+
+    sensitivity: Fraction
+    neighbors: Neighbors
+    largest: Fraction | float
+    data_sets: int
+    pairs: int
+    violation: Violation | None
+
+    def __bool__(self) -> bool:
+        return self.violation is None
+
+    def __str__(self) -> str:
+        if self.violation is None:
+            return (
+                f"One record ({self.neighbors}) moved the loss by at most {self.largest} in all "
+                f"{self.pairs} pairs of {self.data_sets} data sets; {self.sensitivity} is allowed. "
+                "This is evidence, no proof: larger data and other values were not tried."
+            )
+        found = self.violation
+        of = "" if found.candidate is None else f" of candidate {found.candidate!r}"
+        first, second = list(found.first), list(found.second)
+        told = f"The loss{of} is {found.losses[0]} on {first} and {found.losses[1]} on {second}"
+        if sorted(map(repr, first)) == sorted(map(repr, second)):
+            return f"{told}: it depends on the order of the records, or is not a number."
+        return (
+            f"{told}, which differ in one record ({self.neighbors}): it moves by more than "
+            f"{self.sensitivity}, so a mechanism that trusts this sensitivity is not private."
+        )
+
+
+def check_sensitivity(
+    loss: Callable[[list[Any]], Any],
+    domain: Iterable[Any],
+    n: int,
+    *,
+    neighbors: Neighbors = AddRemove,
+    sensitivity: Number = 1,
+) -> SensitivityCheck:
+    """Try all data sets of at most n records of a small domain, and all pairs of neighbours.
+
+    loss: takes a list of records and gives one number, or a sequence or mapping of numbers, a
+    candidate each, which must all keep to the sensitivity. Whole numbers are compared
+    exactly, others to a relative 2^-40; two infinite losses do not differ; what is no
+    number fails, and so does a loss that depends on the order of the records.
+    domain: made-up records, never the data; with edges and ties among them. n: 0 or above.
+    neighbors: AddRemove or ReplaceOne (data of the same size). Nothing about any real data is
+    read, so nothing is spent; a pass is evidence and no proof.
+    Raises InvalidParameter for another relation, or where there are over 200,000 data sets.
+
+    Source: the definition of global sensitivity (Dwork, McSherry, Nissim, Smith 2006).
+
+    >>> def distance_to_a_mean_of_two(records):
+    ...     return abs(sum(records) - 2 * len(records))
+    >>> print(check_sensitivity(distance_to_a_mean_of_two, domain=[0, 2, 5], n=3))
+    The loss is 0 on [] and 2 on [0], which differ in one record (AddRemove): it moves by more \
+than 1, so a mechanism that trusts this sensitivity is not private.
+    >>> bool(check_sensitivity(distance_to_a_mean_of_two, domain=[0, 2, 5], n=3, sensitivity=3))
+    True
+    """
+    if neighbors is not AddRemove and neighbors is not ReplaceOne:
+        raise InvalidParameter("neighbors", neighbors, expected="unacorda.AddRemove or ReplaceOne")
+    allowed = checks.exact("sensitivity", sensitivity)
+    if allowed < 0:
+        raise InvalidParameter("sensitivity", sensitivity, expected="0 or above")
+    if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 0:
+        raise InvalidParameter("n", n, expected="a whole number, 0 or above")
+    records = list(domain)
+    count = math.comb(len(records) + int(n), int(n))
+    if count > _MOST:
+        raise InvalidParameter(
+            "n", n, expected=f"fewer records or a smaller domain: there are {count} data sets"
+        )
+    found: dict[Data, Losses] = {}
+    largest: Fraction | float = Fraction(0)
+    pairs = 0
+
+    def result(violation: Violation | None) -> SensitivityCheck:
+        return SensitivityCheck(
+            sensitivity=allowed,
+            neighbors=neighbors,
+            largest=largest,
+            data_sets=len(found),
+            pairs=pairs,
+            violation=violation,
+        )
+
+    # Records are spoken of by their places, so that any kind of record will do.
+    places = range(len(records))
+    for size in range(int(n) + 1):
+        for chosen in combinations_with_replacement(places, size):
+            here = [records[place] for place in chosen]
+            found[chosen] = _losses(loss(list(here)))
+            turned = _losses(loss(here[::-1]))
+            for candidate, one, other in _both(found[chosen], turned):
+                if not _gap(one, other) <= _allowed(one, other, Fraction(0)):
+                    seen = (tuple(here), tuple(here[::-1]))
+                    return result(_violation(seen, candidate, (one, other)))
+            for before in _earlier(chosen, neighbors):
+                pairs += 1
+                for candidate, one, other in _both(found[before], found[chosen]):
+                    gap = _gap(one, other)
+                    largest = max(largest, gap)
+                    if gap > _allowed(one, other, allowed):
+                        seen = (tuple(records[place] for place in before), tuple(here))
+                        return result(_violation(seen, candidate, (one, other)))
+    return result(None)
+
+
+def _violation(
+    seen: tuple[Data, Data], candidate: Any, losses: tuple[Fraction | float, Fraction | float]
+) -> Violation:
+    return Violation(first=seen[0], second=seen[1], candidate=candidate, losses=losses)
+
+
+def _earlier(chosen: tuple[int, ...], neighbors: Neighbors) -> Iterator[tuple[int, ...]]:
+    """The neighbours that come before this data set in the order in which all are tried."""
+    for place in range(len(chosen)):
+        if place and chosen[place] == chosen[place - 1]:
+            continue
+        rest = chosen[:place] + chosen[place + 1 :]
+        if neighbors is AddRemove:
+            yield rest
+            continue
+        for record in range(chosen[place]):
+            yield tuple(sorted((*rest, record)))
+
+
+def _losses(given: Any) -> Losses:
+    if isinstance(given, Mapping):
+        return {candidate: _number(one) for candidate, one in given.items()}
+    if isinstance(given, np.ndarray | Sequence) and not isinstance(given, str):
+        return {place: _number(one) for place, one in enumerate(np.asarray(given, dtype=object))}
+    return {None: _number(given)}
+
+
+def _number(given: Any) -> Fraction | float:
+    """Exactly the number; a float where it is infinite or none."""
+    if isinstance(given, Fraction):
+        return given
+    if isinstance(given, numbers.Integral):  # truth values too
+        return Fraction(int(given))
+    try:
+        one = float(given)
+    except (TypeError, ValueError):
+        return math.nan
+    return Fraction(one) if math.isfinite(one) else one
+
+
+def _both(one: Losses, other: Losses) -> Iterator[tuple[Any, Fraction | float, Fraction | float]]:
+    """The two losses of each candidate; a candidate that only one has has no number there."""
+    for candidate in [*one, *(late for late in other if late not in one)]:
+        yield candidate, one.get(candidate, math.nan), other.get(candidate, math.nan)
+
+
+def _gap(one: Fraction | float, other: Fraction | float) -> Fraction | float:
+    if isinstance(one, Fraction) and isinstance(other, Fraction):
+        return abs(one - other)
+    return Fraction(0) if one == other else math.inf
+
+
+def _allowed(one: Fraction | float, other: Fraction | float, most: Fraction) -> Fraction:
+    """The most, and where a loss is no whole number, what it may be rounded by."""
+    sizes = [abs(part) for part in (one, other) if isinstance(part, Fraction)]
+    rounded = any(size.denominator > 1 for size in sizes)
+    return most + _ROUNDING * max(sizes) if rounded else most

@@ -1,0 +1,247 @@
+"""Integer noise: discrete Laplace and Gaussian noise added to whole numbers."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import arrays, intervals, samplers
+from unacorda.mechanisms.additive.parameters import (
+    Real,
+    inverse_root_up,
+    keep,
+    positive,
+    quotient,
+    some_of,
+    whole,
+)
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import ZCDP, PureDP
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Geometric"]
+
+_SECURE = SecureBits()
+_RANGE = {"least": -(1 << 62), "most": 1 << 62}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteLaplace:
+    r"""Release integers x + X, P(X = k) proportional to exp(-|k| / scale).
+
+    scale: above 0, at most 2^40; l1_sensitivity: by how much the integers x can move in the l1
+    norm. Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1.
+
+    >>> DiscreteLaplace(scale=2, l1_sensitivity=1).interval(0.95)
+    6
+    """
+
+    scale: Real
+    l1_sensitivity: Real
+
+    def __post_init__(self) -> None:
+        scale = positive("scale", self.scale)
+        samplers.within_range("scale", checks.exact("scale", scale))
+        keep(self, scale=scale, l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+
+    @staticmethod
+    def for_guarantee(guarantee: PureDP, *, l1_sensitivity: Number) -> DiscreteLaplace:
+        """The least noise that keeps a PureDP guarantee: scale l1_sensitivity / epsilon, exactly.
+
+        >>> DiscreteLaplace.for_guarantee(PureDP(0.1), l1_sensitivity=3).scale
+        30
+        """
+        epsilon = some_of(guarantee, PureDP).epsilon
+        sensitivity = checks.exact("l1_sensitivity", l1_sensitivity)
+        return DiscreteLaplace(scale=sensitivity / epsilon, l1_sensitivity=sensitivity)
+
+    @property
+    def event(self) -> events.DiscreteLaplace:
+        """What one release costs, of the whole array together."""
+        return events.DiscreteLaplace(scale=self.scale, sensitivity=self.l1_sensitivity)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of each released number."""
+        return intervals.discrete_laplace_deviation(checks.exact("scale", self.scale))
+
+    def interval(self, confidence: Number) -> int:
+        """The least integer q with P(|released - x| <= q) >= confidence, for one number."""
+        return intervals.discrete_laplace_half_width(
+            checks.exact("scale", self.scale), confidence=confidence
+        )
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The noisy integer or int64 array, of the shape of x.
+
+        A Python integer may have any size; in arrays values beyond +-2^62 count as these ends.
+        Raises InvalidParameter for a dtype that is not integer.
+        """
+        scale, source = checks.exact("scale", self.scale), bits or _SECURE
+        return arrays.add_integers(
+            x, lambda size: samplers.discrete_laplace(scale=scale, size=size, bits=source)
+        )
+
+    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
+        """Noisy values of exact integers of any size; TypeError for other numbers."""
+        scale = checks.exact("scale", self.scale)
+        exact = [operator.index(value) for value in values]
+        noise = samplers.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
+        return list(map(operator.add, exact, noise.tolist()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteGaussian:
+    r"""Release integers x + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
+
+    sigma: above 0, at most 2^40; l2_sensitivity: by how much the integers x can move in the l2
+    norm. It keeps zCDP with rho = sensitivity^2 / (2 sigma^2), but not the GDP of the normal.
+    Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010v4, Theorem 4.
+
+    >>> DiscreteGaussian(sigma=3, l2_sensitivity=1).interval(0.95)
+    6
+    """
+
+    sigma: Real
+    l2_sensitivity: Real
+
+    def __post_init__(self) -> None:
+        sigma = positive("sigma", self.sigma)
+        samplers.within_range("sigma", checks.exact("sigma", sigma))
+        keep(self, sigma=sigma, l2_sensitivity=positive("l2_sensitivity", self.l2_sensitivity))
+
+    @staticmethod
+    def for_guarantee(guarantee: ZCDP, *, l2_sensitivity: Number) -> DiscreteGaussian:
+        """The least noise that keeps a ZCDP guarantee: sigma = sensitivity / sqrt(2 rho).
+
+        It is rounded up at the 15th digit; the delta of the guarantee is not made use of.
+
+        >>> DiscreteGaussian.for_guarantee(ZCDP(0.125), l2_sensitivity=2).sigma
+        4
+        """
+        rho = some_of(guarantee, ZCDP).rho
+        sensitivity = checks.exact("l2_sensitivity", l2_sensitivity)
+        sigma = sensitivity * inverse_root_up(2 * rho)
+        return DiscreteGaussian(sigma=sigma, l2_sensitivity=sensitivity)
+
+    @property
+    def event(self) -> events.DiscreteGaussian:
+        """What one release costs, of the whole array together."""
+        return events.DiscreteGaussian(sigma=self.sigma, sensitivity=self.l2_sensitivity)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of each released number, at most sigma."""
+        return intervals.discrete_gaussian_deviation(checks.exact("sigma", self.sigma))
+
+    def interval(self, confidence: Number) -> int:
+        """An integer q with P(|released - x| <= q) >= confidence, the least up to sigma = 200."""
+        return intervals.discrete_gaussian_half_width(
+            checks.exact("sigma", self.sigma), confidence=confidence
+        )
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The noisy integer or int64 array, of the shape of x; see `DiscreteLaplace.release`."""
+        sigma, source = checks.exact("sigma", self.sigma), bits or _SECURE
+        return arrays.add_integers(
+            x, lambda size: samplers.discrete_gaussian(sigma=sigma, size=size, bits=source)
+        )
+
+    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
+        """Noisy values of exact integers of any size; TypeError for other numbers."""
+        sigma = checks.exact("sigma", self.sigma)
+        exact = [operator.index(value) for value in values]
+        noise = samplers.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
+        return list(map(operator.add, exact, noise.tolist()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometric:
+    r"""Release counts x + X, X two-sided geometric: P(X = k) proportional to e^(-epsilon |k| / D).
+
+    epsilon: what a release costs, above 0; l1_sensitivity: D, by how much the integers x can move
+    in the l1 norm. lower, upper: public bounds on every released count, by default none. Cutting
+    the result to them is post-processing; for one count in [lower, upper] of sensitivity 1 it is
+    the best there is: whoever has prior beliefs and any loss that grows with the error can
+    derive the best epsilon-DP answer for them from it.
+    Source: Ghosh, Roughgarden, Sundararajan 2009, arXiv:0811.2841, Definition 2.1, Theorem 3.2.
+
+    >>> Geometric(epsilon=0.5).event
+    DiscreteLaplace(scale=2, sensitivity=1)
+    """
+
+    epsilon: Real
+    l1_sensitivity: Real = 1
+    lower: int | None = None
+    upper: int | None = None
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            epsilon=positive("epsilon", self.epsilon),
+            l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity),
+            lower=None if self.lower is None else whole("lower", self.lower, **_RANGE),
+            upper=None if self.upper is None else whole("upper", self.upper, **_RANGE),
+        )
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise InvalidParameter("upper", self.upper, expected=f"at least lower, {self.lower}")
+        samplers.within_range("l1_sensitivity / epsilon", checks.exact("scale", self.scale))
+
+    @property
+    def scale(self) -> Real:
+        """The scale of the noise, l1_sensitivity / epsilon, exactly."""
+        return quotient(self.l1_sensitivity, self.epsilon)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The mechanism without bounds on what is released."""
+        return DiscreteLaplace(scale=self.scale, l1_sensitivity=self.l1_sensitivity)
+
+    @property
+    def event(self) -> events.DiscreteLaplace:
+        """What one release costs, of the whole array together."""
+        return self.noise.event
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of the noise on each count, before it is cut to the bounds."""
+        return self.noise.standard_deviation
+
+    def interval(self, confidence: Number) -> int:
+        """The least integer q with P(|x + X - x| <= q) >= confidence, for one count.
+
+        Bounds only help, where x keeps them.
+
+        >>> Geometric(epsilon=0.5).interval(0.95)
+        6
+        """
+        return self.noise.interval(confidence)
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The noisy count or int64 array, of the shape of x; see `DiscreteLaplace.release`."""
+        noisy = self.noise.release(x, bits=bits)
+        if not isinstance(noisy, np.ndarray):
+            return self._cut(noisy)
+        for bound, cut in ((self.lower, np.maximum), (self.upper, np.minimum)):
+            if bound is not None:
+                cut(noisy, bound, out=noisy)
+        return noisy
+
+    def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
+        """Noisy values of exact integers of any size; TypeError for other numbers."""
+        return [self._cut(noisy) for noisy in self.noise.release_exact(values, bits=bits)]
+
+    def _cut(self, noisy: int) -> int:
+        if self.lower is not None:
+            noisy = max(noisy, self.lower)
+        return noisy if self.upper is None else min(noisy, self.upper)

@@ -1,0 +1,116 @@
+"""The numbers of additive mechanisms: read exactly, checked, and kept as they print best."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import operator
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
+
+import numpy as np
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.additive import Additive
+
+__all__ = [
+    "Real",
+    "decimal_up",
+    "inverse_root_up",
+    "keep",
+    "positive",
+    "quotient",
+    "readable",
+    "some_of",
+    "whole",
+]
+
+Real: TypeAlias = float | Fraction
+Kind = TypeVar("Kind", bound=Additive)
+
+_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
+_TINY = 1e-300  # above 2^-1000, and a delta to nobody
+_ABOVE = 1 + Fraction(1, 1 << 100)
+
+
+def keep(mechanism: object, **values: object) -> None:
+    """Set fields of a frozen mechanism that is being made."""
+    for name, value in values.items():
+        object.__setattr__(mechanism, name, value)
+
+
+def positive(name: str, value: checks.Number) -> Real:
+    """The number as it prints, if it is above 0; else InvalidParameter."""
+    number = checks.exact(name, value)
+    if number <= 0:
+        raise InvalidParameter(name, value, expected="a number above 0")
+    return readable(number)
+
+
+def whole(name: str, value: object, *, least: int, most: int) -> int:
+    """The whole number, if it lies in [least, most]; else InvalidParameter."""
+    expected = f"a whole number from {least} to {most}"
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool | np.ndarray):
+        raise InvalidParameter(name, value, expected=expected)
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise InvalidParameter(name, value, expected=expected)
+    return number
+
+
+def some_of(guarantee: object, kind: type[Kind]) -> Kind:
+    """The guarantee, if it is of the kind and allows some loss; else InvalidParameter."""
+    if isinstance(guarantee, kind) and guarantee.additive[0] > 0:
+        return guarantee
+    raise InvalidParameter(
+        "guarantee", guarantee, expected=f"{kind.__name__} that allows some loss"
+    )
+
+
+def quotient(first: Real, second: Real) -> Real:
+    """The quotient, exactly: so an event claims neither more nor less than was done."""
+    return readable(checks.exact("first", first) / checks.exact("second", second))
+
+
+def readable(value: Fraction) -> Real:
+    """The number as an int, or as a float that prints as exactly it, or else as the Fraction."""
+    if value.denominator == 1:
+        return value.numerator
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return value
+    return nearest if Fraction(repr(nearest)) == value else value
+
+
+def decimal_up(value: Any) -> Real:
+    """A short decimal that is not below a number of mpmath's, which is 0 or above.
+
+    The number may be off by 2^-100, relative; the decimal is at least 10^-300.
+    """
+    sign, mantissa, exponent, length = value._mpf_
+    assert not sign
+    if exponent + length < -1000:
+        return _TINY
+    exact = Fraction(int(mantissa)) * Fraction(2) ** int(exponent) * _ABOVE
+    return readable(_digits_up(exact))
+
+
+def inverse_root_up(square: Fraction) -> Fraction:
+    """1 / sqrt(square), rounded up at the 15th significant decimal digit."""
+    # A first bound to 2^-64 relative, then the decimals, each upwards.
+    inverse = 1 / square
+    shift = 130 + inverse.denominator.bit_length() - inverse.numerator.bit_length()
+    shift += shift % 2
+    whole = math.ceil(inverse * Fraction(2) ** shift)
+    root = math.isqrt(whole - 1) + 1
+    bound = Fraction(root) / Fraction(2) ** (shift // 2)
+    return _digits_up(bound)
+
+
+def _digits_up(value: Fraction) -> Fraction:
+    """The number, rounded up at the 15th significant decimal digit."""
+    return Fraction(_DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator)))

@@ -1,0 +1,241 @@
+"""Real noise: Laplace and normal noise added to numbers, rounded to a public grid."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import arrays, intervals, rounded
+from unacorda.mechanisms.additive.parameters import (
+    Real,
+    inverse_root_up,
+    keep,
+    positive,
+    quotient,
+    some_of,
+)
+from unacorda.mechanisms.certified import gaussian_chunk, laplace_chunk
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+
+__all__ = ["Gaussian", "Laplace", "mu_squared"]
+
+_SECURE = SecureBits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laplace:
+    r"""Release x + Laplace noise, density proportional to exp(-|z| / scale), rounded to a grid.
+
+    scale: above 0, in the unit of x; l1_sensitivity: by how much x can move in the l1 norm, in
+    the same unit; grid_log2: outputs are multiples of 2^grid_log2, by default
+    floor(log2 scale) - 20. The rounding is of the ideal sum, so the cost is that of ideal noise.
+    Source: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
+
+    >>> Laplace(scale=2.0, l1_sensitivity=1).event
+    Laplace(noise_multiplier=2)
+    """
+
+    scale: Real
+    l1_sensitivity: Real
+    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
+
+    def __post_init__(self) -> None:
+        scale = positive("scale", self.scale)
+        grid, _ = rounded.grid_ratio("scale", checks.exact("scale", scale), self.grid_log2)
+        sensitivity = positive("l1_sensitivity", self.l1_sensitivity)
+        keep(self, scale=scale, l1_sensitivity=sensitivity, grid_log2=grid)
+
+    @staticmethod
+    def for_guarantee(guarantee: PureDP, *, l1_sensitivity: Number) -> Laplace:
+        """The least noise that keeps a PureDP guarantee: scale l1_sensitivity / epsilon, exactly.
+
+        >>> Laplace.for_guarantee(PureDP(0.1), l1_sensitivity=3).scale
+        30
+        """
+        epsilon = some_of(guarantee, PureDP).epsilon
+        sensitivity = checks.exact("l1_sensitivity", l1_sensitivity)
+        return Laplace(scale=sensitivity / epsilon, l1_sensitivity=sensitivity)
+
+    @property
+    def event(self) -> events.Laplace:
+        """What one release costs, of the whole array together."""
+        return events.Laplace(noise_multiplier=quotient(self.scale, self.l1_sensitivity))
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of each released number, rounding included."""
+        ideal = math.sqrt(2) * float(self.scale)
+        return intervals.rounded_deviation(ideal, grid_log2=self.grid_log2)
+
+    def interval(self, confidence: Number, *, on_grid: bool = False) -> float:
+        """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
+
+        on_grid: x is known to be a multiple of the grid.
+
+        >>> round(Laplace(scale=1, l1_sensitivity=1).interval(0.95), 5)
+        2.99573
+        """
+        return intervals.laplace_half_width(
+            checks.exact("scale", self.scale),
+            confidence=confidence,
+            grid_log2=self.grid_log2,
+            on_grid=on_grid,
+        )
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The noisy number or float64 array, of the shape of x.
+
+        NaN counts as 0, infinities and values beyond +-2^1000 (in grid steps where these are
+        finer than 1) as these ends. Raises InvalidParameter for a dtype that is neither integer
+        nor a float of at most 64 bits.
+        """
+        grid, ratio = rounded.grid_ratio("scale", checks.exact("scale", self.scale), self.grid_log2)
+        return rounded.released(x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=laplace_chunk)
+
+    def release_exact(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> list[Fraction]:
+        """Noisy values of exact integers of any size, each meaning value 2^unit_log2.
+
+        >>> Laplace(scale=0.01, l1_sensitivity=1, grid_log2=0).release_exact([5], unit_log2=0)
+        [Fraction(5, 1)]
+        """
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.fraction_multiples(steps, self.grid_log2)
+
+    def release_doubles(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> NDArray[np.float64]:
+        """What `release_exact` gives, each number rounded once to the nearest float64."""
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.float_multiples(steps, self.grid_log2)
+
+    def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
+        return rounded.rounded_laplace(
+            values,
+            unit_log2=unit_log2,
+            scale=checks.exact("scale", self.scale),
+            grid_log2=self.grid_log2,
+            bits=bits,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian:
+    r"""Release x + normal noise of standard deviation sigma, rounded to a grid.
+
+    sigma: above 0, in the unit of x; l2_sensitivity: by how much x can move in the l2 norm;
+    grid_log2: outputs are multiples of 2^grid_log2, by default floor(log2 sigma) - 20.
+    Source: Balle and Wang 2018, arXiv:1805.06530, Theorem 8; the rounding is post-processing.
+
+    >>> Gaussian(sigma=3.0, l2_sensitivity=1.5).event
+    Gaussian(noise_multiplier=2)
+    """
+
+    sigma: Real
+    l2_sensitivity: Real
+    grid_log2: int = cast("int", None)  # an int once it is made; None asks for the default
+
+    def __post_init__(self) -> None:
+        sigma = positive("sigma", self.sigma)
+        grid, _ = rounded.grid_ratio("sigma", checks.exact("sigma", sigma), self.grid_log2)
+        sensitivity = positive("l2_sensitivity", self.l2_sensitivity)
+        keep(self, sigma=sigma, l2_sensitivity=sensitivity, grid_log2=grid)
+
+    @staticmethod
+    def for_guarantee(guarantee: ApproxDP | GDP | ZCDP, *, l2_sensitivity: Number) -> Gaussian:
+        """The least noise that keeps a guarantee, its multiplier rounded up at the 15th digit.
+
+        ApproxDP by the analytic formula (Balle and Wang 2018, Theorem 8), GDP by sigma =
+        sensitivity / mu, ZCDP by sigma = sensitivity / sqrt(2 rho). The delta of a GDP or ZCDP
+        guarantee is not made use of.
+
+        >>> round(float(Gaussian.for_guarantee(ApproxDP(1, 1e-5), l2_sensitivity=1).sigma), 3)
+        3.731
+        """
+        sensitivity = checks.exact("l2_sensitivity", l2_sensitivity)
+        sigma = sensitivity * inverse_root_up(mu_squared(guarantee))
+        return Gaussian(sigma=sigma, l2_sensitivity=sensitivity)
+
+    @property
+    def event(self) -> events.Gaussian:
+        """What one release costs, of the whole array together."""
+        return events.Gaussian(noise_multiplier=quotient(self.sigma, self.l2_sensitivity))
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of each released number, rounding included."""
+        return intervals.rounded_deviation(float(self.sigma), grid_log2=self.grid_log2)
+
+    def interval(self, confidence: Number, *, on_grid: bool = False) -> float:
+        """Half width q with P(|released - x| <= q) >= confidence, for one number, rounded up.
+
+        on_grid: x is known to be a multiple of the grid.
+
+        >>> round(Gaussian(sigma=1, l2_sensitivity=1).interval(0.95), 5)
+        1.95996
+        """
+        return intervals.gaussian_half_width(
+            checks.exact("sigma", self.sigma),
+            confidence=confidence,
+            grid_log2=self.grid_log2,
+            on_grid=on_grid,
+        )
+
+    def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
+        """The noisy number or float64 array, of the shape of x; see `Laplace.release`."""
+        grid, ratio = rounded.grid_ratio("sigma", checks.exact("sigma", self.sigma), self.grid_log2)
+        return rounded.released(
+            x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=gaussian_chunk
+        )
+
+    def release_exact(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> list[Fraction]:
+        """Noisy values of exact integers of any size, each meaning value 2^unit_log2."""
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.fraction_multiples(steps, self.grid_log2)
+
+    def release_doubles(
+        self, values: Sequence[int], *, unit_log2: int, bits: RandomBits | None = None
+    ) -> NDArray[np.float64]:
+        """What `release_exact` gives, each number rounded once to the nearest float64."""
+        steps = self._steps(values, unit_log2=unit_log2, bits=bits or _SECURE)
+        return arrays.float_multiples(steps, self.grid_log2)
+
+    def _steps(self, values: Sequence[int], *, unit_log2: int, bits: RandomBits) -> list[int]:
+        return rounded.rounded_gaussian(
+            values,
+            unit_log2=unit_log2,
+            sigma=checks.exact("sigma", self.sigma),
+            grid_log2=self.grid_log2,
+            bits=bits,
+        )
+
+
+def mu_squared(guarantee: ApproxDP | GDP | ZCDP) -> Fraction:
+    """The largest mu^2 of a normal shift that keeps the guarantee; InvalidParameter for 0."""
+    if isinstance(guarantee, ApproxDP):
+        square = GDP.within(guarantee).mu_squared
+    elif isinstance(guarantee, GDP):
+        square = guarantee.mu_squared
+    elif isinstance(guarantee, ZCDP):
+        square = 2 * guarantee.rho
+    else:
+        raise InvalidParameter("guarantee", guarantee, expected="ApproxDP, GDP or ZCDP")
+    if square == 0:
+        raise InvalidParameter("guarantee", guarantee, expected="one that allows some loss")
+    return square

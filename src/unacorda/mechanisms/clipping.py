@@ -1,0 +1,250 @@
+"""Contributions of bounded norm: vectors scaled to an L1 or L2 bound that holds exactly.
+
+A vector clipped in floats can end above its bound by a rounding, and a sum of such vectors is then
+more sensitive than declared. Here values are put on a public grid, a person's rows are added
+exactly, and what is too long is scaled by whole-number division toward zero: the norm of the
+integers never exceeds the bound, and what becomes of one person's vector depends on her rows alone.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.arrays import array_of
+from unacorda.mechanisms.sums import grid_unit, numeric, steps_of
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
+
+__all__ = ["clip_rows", "clip_users", "clipping_sensitivity"]
+
+Integers = NDArray[np.int64]
+Norm = Literal["l1", "l2"]
+
+_MOST_STEPS: Final = (1 << 31) - 1  # of a bound, so that two factors of that size fit in int64
+_MOST_COLUMNS: Final = 1 << 30
+_END: Final = 1 << 62  # where values end, in steps
+_CHUNK: Final = 50_000  # entries at a time; no power of two, whose strides fall on one another
+_HALF: Final = 32
+_LOW: Final = (1 << _HALF) - 1
+
+
+def clip_rows(
+    values: ArrayLike, *, l1: Number | None = None, l2: Number | None = None, unit_log2: int
+) -> Integers:
+    r"""Each row in steps of 2^unit_log2, scaled down to the norm bound where it is longer.
+
+    values: (rows, columns), or (rows,) where each row is one number; integers or floats of at
+    most 64 bits. l1 or l2: the bound, one of them, from one step to below 2^31 steps. A row whose
+    steps are within the bound stays as it is; else it is scaled to it, each entry within a step
+    and 2^-28 sqrt(columns) of the bound of the true one. NaN counts as 0; infinities and what is
+    beyond 2^62 steps count as that end. The norm of every row, in exact integers, is at most the
+    bound, so the sum of the rows, ``.sum(axis=0)``, which is exact up to 2^32 rows, moves by at
+    most `clipping_sensitivity` where one row comes, goes or changes.
+    Raises InvalidParameter for another shape, dtype or bound.
+
+    >>> clip_rows([[3, 4], [30, -40], [float("inf"), 7]], l2=5, unit_log2=0).tolist()
+    [[3, 4], [3, -4], [5, 0]]
+    """
+    norm, bound = _bound(l1, l2, unit_log2)
+    array, rows = _rows(values)
+    clipped = np.empty(rows.shape, dtype=np.int64)
+    for start, stop in _parts(*rows.shape):
+        steps = np.empty((rows.shape[1], stop - start), dtype=np.int64)
+        for column, part in enumerate(steps):
+            part[:] = steps_of(rows[start:stop, column], -_END, _END, unit_log2=unit_log2)
+        _clip(steps, norm, bound)
+        for column, part in enumerate(steps):
+            clipped[start:stop, column] = part
+    return clipped.reshape(array.shape)
+
+
+def clip_users(
+    values: ArrayLike,
+    users: ArrayLike,
+    *,
+    l1: Number | None = None,
+    l2: Number | None = None,
+    unit_log2: int,
+) -> Integers:
+    r"""One row for each user, the sum of her rows, scaled down to the norm bound where longer.
+
+    values, bounds and what counts as what: as for `clip_rows`; users: whose row each one is, one
+    dimension, integers or text. A user's steps are added exactly, whatever their order, and then
+    clipped together, so however many rows she has the norm of her contribution is at most the
+    bound. The rows of the result, sorted by user, and their number are private: add them up.
+
+    >>> clip_users([1.0, 2.0, 9.0, 0.5], ["a", "b", "b", "a"], l1=2, unit_log2=-2).tolist()
+    [6, 8]
+    >>> from unacorda.bits import SeededBits
+    >>> from unacorda.mechanisms import Laplace
+    >>> ages = clip_users([31, 31, 44, 90], [1, 1, 2, 3], l1=50, unit_log2=0)
+    >>> noise = Laplace(scale=50, l1_sensitivity=50, grid_log2=0)
+    >>> noise.release_exact([int(ages.sum())], unit_log2=0, bits=SeededBits(1))
+    [Fraction(153, 1)]
+    """
+    norm, bound = _bound(l1, l2, unit_log2)
+    array, rows = _rows(values)
+    order, starts = _grouped(users, len(rows))
+    totals = np.empty((rows.shape[1], starts.size), dtype=np.int64)
+    if starts.size:
+        for column in range(rows.shape[1]):
+            steps = steps_of(rows[:, column][order], -_END, _END, unit_log2=unit_log2)
+            totals[column] = _added(steps, starts)
+    for start, stop in _parts(starts.size, len(totals)):
+        _clip(totals[:, start:stop], norm, bound)
+    return totals.reshape(-1) if array.ndim == 1 else np.ascontiguousarray(totals.T)
+
+
+def clipping_sensitivity(
+    *,
+    l1: Number | None = None,
+    l2: Number | None = None,
+    unit_log2: int,
+    neighbors: Neighbors = AddRemove,
+) -> int:
+    """By how many steps, in the same norm, a sum of clipped rows can move with one row.
+
+    With B the bound in steps, rounded down: B where a row (of `clip_users`: a user with all of
+    hers) comes or goes, 2 B where one takes the place of another.
+
+    >>> clipping_sensitivity(l2=0.3, unit_log2=-4, neighbors=ReplaceOne)
+    8
+    """
+    _, bound = _bound(l1, l2, unit_log2)
+    check_neighbors(neighbors)
+    return 2 * bound if neighbors is ReplaceOne else bound
+
+
+def _bound(l1: Number | None, l2: Number | None, unit_log2: int) -> tuple[Norm, int]:
+    """Which norm, and the bound in steps, rounded down."""
+    if (l1 is None) == (l2 is None):
+        raise InvalidParameter("l1, l2", (l1, l2), expected="one of both")
+    norm: Norm = "l2" if l1 is None else "l1"
+    given = l2 if l1 is None else l1
+    assert given is not None
+    steps = math.floor(checks.exact(norm, given) / grid_unit(unit_log2))
+    if not 1 <= steps <= _MOST_STEPS:
+        raise InvalidParameter(
+            norm, given, expected="from 1 to 2^31 - 1 steps of 2^unit_log2; take another unit"
+        )
+    return norm, steps
+
+
+def _rows(values: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The values as they came, and in two dimensions."""
+    array = numeric(values)
+    if array.ndim == 1:
+        return array, array.reshape(-1, 1)
+    if array.ndim != 2 or not 1 <= array.shape[1] <= _MOST_COLUMNS:
+        raise InvalidParameter(
+            "values", array.shape, expected="the shape (rows,) or (rows, columns)"
+        )
+    return array, array
+
+
+def _grouped(users: ArrayLike, rows: int) -> tuple[Integers, Integers]:
+    """An order that puts each user's rows side by side, and where each user begins in it."""
+    names = array_of("users", users)
+    if names.shape != (rows,):
+        raise InvalidParameter("users", names.shape, expected=f"one user a row, shape ({rows},)")
+    if names.dtype.kind == "O":
+        if not all(isinstance(name, str) for name in names.tolist()):
+            raise InvalidParameter("users", names.dtype, expected="integers, or text alone")
+        names = names.astype(np.str_)
+    if names.dtype.kind not in "iubUST" and rows:
+        raise InvalidParameter("users", names.dtype, expected="integers or text")
+    order = np.argsort(names)
+    ranked = names[order]
+    new = np.ones(rows, dtype=np.bool_)
+    np.not_equal(ranked[1:], ranked[:-1], out=new[1:])
+    return order, np.flatnonzero(new)
+
+
+def _added(steps: Integers, starts: Integers) -> Integers:
+    """The sums of the stretches that begin at the starts; beyond +-2^62 these ends."""
+    high = np.add.reduceat(np.right_shift(steps, _HALF), starts)
+    low = np.add.reduceat(np.bitwise_and(steps, _LOW), starts)
+    high += np.right_shift(low, _HALF)
+    low &= _LOW
+    end = _END >> _HALF
+    total: Integers = np.left_shift(np.clip(high, -end - 1, end), _HALF) + low
+    return np.clip(total, -_END, _END, out=total)
+
+
+def _parts(rows: int, columns: int) -> Iterator[tuple[int, int]]:
+    """Stretches of rows that fit in the cache, or are long enough to be worth a call a column."""
+    each = max(1, _CHUNK // columns, min(1000, 100 * _CHUNK // columns))
+    for start in range(0, rows, each):
+        yield start, min(start + each, rows)
+
+
+def _clip(steps: Integers, norm: Norm, bound: int) -> None:
+    """Scale the vectors beyond the bound toward zero until they are not, in place.
+
+    steps: (columns, vectors), so that what is added up lies side by side.
+    """
+    near = np.minimum(np.abs(steps), bound + 1)  # beyond the bound is beyond it
+    columns = len(steps)
+    if norm == "l1":
+        far = near.sum(axis=0) > bound
+    elif columns * (bound + 1) ** 2 < 1 << 63:
+        near *= near
+        far = near.sum(axis=0) > bound * bound
+    else:
+        near *= near
+        low = np.bitwise_and(near, _LOW).sum(axis=0)
+        high = np.right_shift(near, _HALF).sum(axis=0) + np.right_shift(low, _HALF)
+        low &= _LOW
+        top, rest = bound * bound >> _HALF, bound * bound & _LOW
+        far = (high > top) | ((high == top) & (low > rest))
+    places = np.flatnonzero(far)
+    if not places.size:
+        return
+    long = steps.take(places, axis=1)
+    # For magnitudes a, floor(a bound / length) is a vector within the bound where the whole
+    # number `length` is not below their norm. The squares of a and of it stay below 2^62.
+    spare = -(-(columns - 1).bit_length() // 2) if norm == "l2" else 0
+    scaled = _of_size(np.abs(long), 31 - spare)
+    length = scaled.sum(axis=0) if norm == "l1" else _root_up((scaled * scaled).sum(axis=0))
+    shares = _shares(scaled, bound, length)
+    signs = np.right_shift(long, 63)  # -1 or 0: what they turn, they negate
+    shares ^= signs
+    shares -= signs
+    for row, share in zip(steps, shares, strict=True):
+        row[places] = share
+
+
+def _of_size(magnitudes: Integers, size: int) -> Integers:
+    """Vectors times a power of two, cut to integers, so that the largest entry has `size` bits."""
+    _, length = np.frexp(magnitudes.max(axis=0).astype(np.float64))
+    right = np.maximum(length - size, 0).astype(np.int64)
+    left = np.maximum(size - length, 0).astype(np.int64)
+    sized: Integers = np.left_shift(np.right_shift(magnitudes, right), left)
+    return sized
+
+
+def _shares(parts: Integers, bound: int, whole: Integers) -> Integers:
+    """floor(part bound / whole) for parts below 2^31, each at most its whole."""
+    # The float quotient is below 2^31 and off by less than 2^-20, so its floor by at most 1.
+    found = (parts * (bound / whole)).astype(np.int64)
+    rest = parts * bound - found * whole
+    found += rest >= whole
+    found -= rest < 0
+    return found
+
+
+def _root_up(squares: Integers) -> Integers:
+    """The least integers whose squares are not below the given ones, which are below 2^62."""
+    root = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+    for _ in range(2):  # the float is off by less than 2^-20
+        root += root * root < squares
+    return root

@@ -1,0 +1,178 @@
+r"""Which keys may be named: the optimal rule, one coin a key.
+
+A key with n people behind it is kept with probability p(n), p(0) = 0, the largest that
+(epsilon, delta)-DP of one key allows after p(n - 1). The probabilities are multiples of 2^-128,
+each rounded down **after** the one before it was: what one key promises is a condition on two
+neighbouring probabilities alone, so the promise is kept exactly by the rounded ones
+(docs/proofs/keys.md, section 1).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive.parameters import Real, keep, positive, whole
+from unacorda.mechanisms.certified import CHUNK
+from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
+from unacorda.mechanisms.refine import exp_bounds
+from unacorda.privacy import events
+
+__all__ = ["PartitionSelection", "rising_chances", "table_length", "thresholds"]
+
+_SECURE = SecureBits()
+_BITS: Final = 128
+_ONE: Final = 1 << _BITS
+_PLACES: Final = 256
+_LONGEST: Final = 1 << 20
+_LEAST_DELTA: Final = Fraction(1, 1 << 80)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSelection:
+    r"""Choose which keys are released, each by how many people stand behind it.
+
+    epsilon, delta: what the whole choice costs at most, both above 0, delta below 1;
+    l0_sensitivity: with how many keys one person can be, at most. Each key is kept with the
+    largest probability that (epsilon, delta) / l0_sensitivity allows at its count; a key that
+    nobody has is never kept.
+    Source: Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1 and Section 3.
+
+    >>> from unacorda.bits import SeededBits
+    >>> rule = PartitionSelection(epsilon=1.0, delta=1e-5)
+    >>> rule.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
+    ['cold', 'flu']
+    >>> round(float(rule.probability(12)), 6)
+    0.760311
+    """
+
+    epsilon: Real
+    delta: Real
+    l0_sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        epsilon, delta = positive("epsilon", self.epsilon), positive("delta", self.delta)
+        if delta >= 1:
+            raise InvalidParameter("delta", self.delta, expected="a number between 0 and 1")
+        keys = whole("l0_sensitivity", self.l0_sensitivity, least=1, most=1 << 40)
+        keep(self, epsilon=epsilon, delta=delta, l0_sensitivity=keys)
+        one_epsilon, one_delta = self._one_key()
+        if one_delta < _LEAST_DELTA:
+            raise InvalidParameter(
+                "delta", self.delta, expected="delta / l0_sensitivity of at least 2^-80"
+            )
+        if one_epsilon < _LEAST_DELTA or table_length(one_epsilon, float(one_delta)) > _LONGEST:
+            raise InvalidParameter(
+                "epsilon",
+                self.epsilon,
+                expected="a larger one: at this one a key is only sure of being kept from over a "
+                "million people on",
+            )
+
+    def _one_key(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta of one key, exactly."""
+        epsilon, delta = checks.exact("epsilon", self.epsilon), checks.exact("delta", self.delta)
+        return epsilon / self.l0_sensitivity, delta / self.l0_sensitivity
+
+    @property
+    def event(self) -> events.Event:
+        """What one release costs: as many (epsilon, delta) choices as one person has keys."""
+        epsilon, delta = self._one_key()
+        return events.Approximate(epsilon=epsilon, delta=delta) * self.l0_sensitivity
+
+    @property
+    def sure_from(self) -> int:
+        """The least count from which on a key is always kept."""
+        return len(thresholds(*self._one_key())[0])
+
+    def probability(self, count: int) -> Fraction:
+        """The probability with which a key of this many people is kept, exactly."""
+        number = whole("count", count, least=0, most=1 << 62)
+        high, low = thresholds(*self._one_key())
+        if number >= len(high):
+            return Fraction(1)
+        return Fraction(int(high[number]) << 64 | int(low[number]), _ONE)
+
+    def release(self, counts: Mapping[Key, int], *, bits: RandomBits | None = None) -> list[Key]:
+        """The keys that may be named, sorted.
+
+        counts: of each key the number of different people who have it, integers. Counts below 1
+        are those of absent keys, which are never kept.
+        Raises InvalidParameter for what is no mapping to integers.
+        """
+        keys, values = unzipped(counts)
+        kept = self.release_array(values, bits=bits)
+        return in_order(keys[position] for position in np.flatnonzero(kept).tolist())
+
+    def release_array(
+        self, counts: ArrayLike, *, bits: RandomBits | None = None
+    ) -> NDArray[np.bool_]:
+        """Whether each key is kept, for an array of counts of any shape.
+
+        The keys that are not kept, their number and the order of the array stay private.
+        Raises InvalidParameter for a dtype that is not integer.
+        """
+        values, source = counted(counts), bits or _SECURE
+        high, low = thresholds(*self._one_key())
+        flat, sure = values.reshape(-1), len(high)
+        kept = np.empty(flat.size, dtype=np.bool_)
+        for start in range(0, flat.size, CHUNK):
+            index = flat[start : start + CHUNK]
+            # A sure count is looked up as the last one, and its coin is tossed all the same.
+            goal, words = high.take(index, mode="clip"), source.words(index.size)
+            part = words < goal
+            ties = np.flatnonzero(words == goal)
+            if ties.size:
+                part[ties] = source.words(ties.size) < low.take(index[ties], mode="clip")
+            np.logical_or(part, index >= sure, out=kept[start : start + CHUNK])
+        return kept.reshape(values.shape)
+
+
+@lru_cache(maxsize=64)
+def thresholds(epsilon: Fraction, delta: Fraction) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """First and second words of p(n) 2^128 for one key, n = 0, 1, ... as long as p(n) < 1."""
+    chances = rising_chances(epsilon, delta, refusal=epsilon)
+    high = np.array([number >> 64 for number in chances], dtype=np.uint64)
+    low = np.array([number & (1 << 64) - 1 for number in chances], dtype=np.uint64)
+    high.flags.writeable = low.flags.writeable = False
+    return high, low
+
+
+@lru_cache(maxsize=64)
+def rising_chances(epsilon: Fraction, delta: Fraction, *, refusal: Fraction) -> tuple[int, ...]:
+    """p(n) 2^128 for n = 0, 1, ... as long as p(n) < 1, each rounded down from the rounded p(n).
+
+    p(0) = 0, p(n + 1) = min(e^epsilon p(n) + delta, 1 - e^-refusal (1 - p(n) - delta), 1), with
+    refusal at least epsilon. The caller has seen to it that there are not too many.
+    """
+    # e^-epsilon and e^-refusal, from above
+    (_, slow), (_, falling) = (exp_bounds(-rate, _PLACES) for rate in (epsilon, refusal))
+    least = math.floor(delta * _ONE)
+    chances, chance = [], 0
+    while chance < _ONE:
+        chances.append(chance)
+        rising = (chance << _PLACES) // slow + least
+        left = max(_ONE - chance - least, 0)
+        chance = min(rising, _ONE - (-(-falling * left >> _PLACES)))
+    return tuple(chances)
+
+
+def table_length(exact: Fraction, delta: float) -> float:
+    """About how many counts are not sure: the closed form of the source, in floats."""
+    if exact > 700:
+        return 3
+    epsilon = float(exact)
+    half = math.log1p(math.expm1(epsilon) / (2 * delta)) / epsilon
+    return 2 * half + 3

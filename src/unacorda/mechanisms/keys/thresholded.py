@@ -1,0 +1,384 @@
+r"""Noisy counts of keys that are themselves private: those above a threshold, and no others.
+
+Only keys that somebody has are given noise, so a key that one person alone has can show that she
+is there. How likely the noise lifts such a key over the threshold is the delta of the release,
+and it is counted exactly (docs/proofs/keys.md, section 2).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.checks import Number
+from unacorda.mechanisms import rounded, samplers
+from unacorda.mechanisms.additive.parameters import (
+    Real,
+    decimal_up,
+    inverse_root_up,
+    keep,
+    positive,
+    readable,
+    some_of,
+    whole,
+)
+from unacorda.mechanisms.keys.counting import Key, counted, in_order, unzipped
+from unacorda.privacy import events
+from unacorda.privacy.enclosure import context, mpf
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP
+from unacorda.privacy.rounding import root_down
+
+__all__ = ["ThresholdedGaussian", "ThresholdedLaplace"]
+
+Integers = NDArray[np.int64]
+
+_SECURE = SecureBits()
+_MOST_KEYS: Final = 1000
+_END: Final = 1 << 53
+_LESS: Final = 1 - Fraction(1, 1 << 40)  # covers the rounding of the noise multiplier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdedLaplace:
+    r"""Release count + X for each key somebody has, X discrete Laplace, where it is high enough.
+
+    scale: of the noise, P(X = k) proportional to exp(-|k| / scale), above 0; threshold: the least
+    noisy count that is released, a whole number; l0_sensitivity: how many keys one person can
+    have; linf_sensitivity: by how much she can raise the count of one, a whole number. It is
+    (linf l0 / scale, 1 - (1 - p)^l0)-DP with p = P(X >= threshold - linf).
+    Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009 (stability-based); the proof, exact for
+    integers, in docs/proofs/keys.md, section 2.
+
+    >>> from unacorda.bits import SeededBits
+    >>> counts = ThresholdedLaplace(scale=2, threshold=25)
+    >>> counts.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
+    {'cold': 96, 'flu': 812}
+    """
+
+    scale: Real
+    threshold: int
+    l0_sensitivity: int = 1
+    linf_sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        scale = positive("scale", self.scale)
+        samplers.within_range("scale", checks.exact("scale", scale))
+        keep(self, scale=scale, **_whole_fields(self))
+
+    @staticmethod
+    def for_guarantee(
+        guarantee: ApproxDP, *, l0_sensitivity: int = 1, linf_sensitivity: int = 1
+    ) -> ThresholdedLaplace:
+        """The least noise, then the least threshold, that keep an ApproxDP guarantee.
+
+        >>> from unacorda.privacy.guarantees import ApproxDP
+        >>> ThresholdedLaplace.for_guarantee(ApproxDP(1, 1e-5)).threshold
+        13
+        """
+        epsilon, delta = _with_delta(guarantee)
+        keys, step = _moves(l0_sensitivity, linf_sensitivity)
+
+        def at(threshold: int) -> ThresholdedLaplace:
+            return ThresholdedLaplace(
+                scale=keys * step / epsilon,
+                threshold=threshold,
+                l0_sensitivity=keys,
+                linf_sensitivity=step,
+            )
+
+        return at(_least(lambda threshold: at(threshold).delta <= delta, step))
+
+    @property
+    def event(self) -> events.Event:
+        """What one release costs: the noise on counts, and the chance to see a person's own key."""
+        moved = self.l0_sensitivity * self.linf_sensitivity
+        noise = events.DiscreteLaplace(scale=self.scale, sensitivity=moved)
+        return noise + events.Approximate(epsilon=0, delta=self.delta)
+
+    @property
+    def delta(self) -> Real:
+        """The probability that a key shows which one person alone has, of all hers; rounded up."""
+        return _laplace_delta(
+            checks.exact("scale", self.scale),
+            self.threshold - self.linf_sensitivity,
+            self.l0_sensitivity,
+        )
+
+    def probability(self, count: int) -> float:
+        """The probability with which a key of this count is shown, for planning: to a float.
+
+        >>> [
+        ...     round(ThresholdedLaplace(scale=2, threshold=25).probability(n), 4)
+        ...     for n in (1, 25, 40)
+        ... ]
+        [0.0, 0.6225, 0.9998]
+        """
+        number = whole("count", count, least=0, most=_END)
+        if number == 0:
+            return 0.0
+        return float(_laplace_tail(checks.exact("scale", self.scale), self.threshold - number))
+
+    def release(
+        self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
+    ) -> dict[Key, int]:
+        """The noisy counts that reach the threshold, by key, sorted by key.
+
+        counts: of each key, integers; a count below 1 is that of an absent key, which never
+        shows, one above 2^53 counts as that.
+        Raises InvalidParameter for what is no mapping to integers.
+        """
+        return _by_key(counts, lambda values: self.release_array(values, bits=bits))
+
+    def release_array(
+        self, counts: ArrayLike, *, bits: RandomBits | None = None
+    ) -> tuple[NDArray[np.bool_], Integers]:
+        """Which counts of an array of any shape are released, and the noisy counts.
+
+        The noisy count is 0 where nothing is released. Such keys, their number and the order of
+        the array stay private. Raises InvalidParameter for a dtype that is not integer.
+        """
+        values = counted(counts)
+        noise = samplers.discrete_laplace(
+            scale=checks.exact("scale", self.scale), size=values.size, bits=bits or _SECURE
+        )
+        return _above(values, noise.reshape(values.shape), self.threshold)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdedGaussian:
+    r"""Release count + Z for each key somebody has, Z normal and rounded, where it is high enough.
+
+    sigma: standard deviation of the noise before it is rounded to whole numbers, above 0;
+    threshold, l0_sensitivity (at most 1000), linf_sensitivity: as for `ThresholdedLaplace`.
+    epsilon: where it is given, `event` states the exact delta at it, for one release; by default
+    the event is the noise and the chance to see a person's own key, which composes better.
+    Source: Wilkins, Kifer, Zhang, Karrer 2024 (the Gaussian sparse histogram); the
+    proof in docs/proofs/keys.md, section 3.
+
+    >>> from unacorda.privacy.guarantees import ApproxDP
+    >>> counts = ThresholdedGaussian.for_guarantee(ApproxDP(1, 1e-5), l0_sensitivity=10)
+    >>> counts.threshold, counts.event
+    (60, Approximate(epsilon=1, delta=9.5469609063749e-06))
+    """
+
+    sigma: Real
+    threshold: int
+    l0_sensitivity: int = 1
+    linf_sensitivity: int = 1
+    epsilon: Real | None = None
+
+    def __post_init__(self) -> None:
+        sigma = positive("sigma", self.sigma)
+        rounded.grid_ratio("sigma", checks.exact("sigma", sigma), 0)
+        epsilon = None if self.epsilon is None else positive("epsilon", self.epsilon)
+        keep(self, sigma=sigma, epsilon=epsilon, **_whole_fields(self))
+
+    @staticmethod
+    def for_guarantee(
+        guarantee: ApproxDP | ZCDP | GDP, *, l0_sensitivity: int = 1, linf_sensitivity: int = 1
+    ) -> ThresholdedGaussian:
+        """The noise, then the least threshold, that keep a guarantee with a delta.
+
+        For ZCDP and GDP the delta is all the threshold's. For ApproxDP, half of it leaves the
+        threshold room; other shares change both numbers by a few per cent.
+
+        >>> from unacorda.privacy.guarantees import ZCDP
+        >>> ThresholdedGaussian.for_guarantee(ZCDP(0.02, delta=1e-8)).threshold
+        30
+        """
+        keys, step = _moves(l0_sensitivity, linf_sensitivity)
+        if isinstance(guarantee, ZCDP | GDP):
+            (main, delta), epsilon = some_of(guarantee, type(guarantee)).additive, None
+            positive("delta", delta)
+            square = (2 * main if isinstance(guarantee, ZCDP) else main) * _LESS
+        else:
+            epsilon, delta = _with_delta(guarantee)
+            square = GDP.within(ApproxDP(epsilon, delta / 2)).mu_squared
+        sigma = step * inverse_root_up(square / keys)
+
+        def at(threshold: int) -> ThresholdedGaussian:
+            return ThresholdedGaussian(
+                sigma=sigma,
+                threshold=threshold,
+                l0_sensitivity=keys,
+                linf_sensitivity=step,
+                epsilon=None if epsilon is None else readable(epsilon),
+            )
+
+        shown = _least(lambda t: _gaussian_delta(sigma, t, keys, step, epsilon=None) <= delta, step)
+        if epsilon is None:
+            return at(shown)
+        return at(_least(lambda threshold: at(threshold).delta(epsilon) <= delta, shown))
+
+    @property
+    def event(self) -> events.Event:
+        """What one release costs."""
+        if self.epsilon is not None:
+            return events.Approximate(epsilon=self.epsilon, delta=self.delta(self.epsilon))
+        shown = _gaussian_delta(*self._numbers(), epsilon=None)
+        return events.Gaussian(noise_multiplier=self._multiplier()) + events.Approximate(
+            epsilon=0, delta=shown
+        )
+
+    def delta(self, epsilon: Number) -> Real:
+        """The least delta of one release at this epsilon, 0 or above, rounded up.
+
+        >>> round(ThresholdedGaussian(sigma=5, threshold=25).delta(1), 9)
+        1.301e-06
+        """
+        exact = checks.exact("epsilon", epsilon)
+        if exact < 0:
+            positive("epsilon", epsilon)
+        return _gaussian_delta(*self._numbers(), epsilon=exact)
+
+    def probability(self, count: int) -> float:
+        """The probability with which a key of this count is shown; see `ThresholdedLaplace`."""
+        number = whole("count", count, least=0, most=_END)
+        if number == 0:
+            return 0.0
+        sigma = checks.exact("sigma", self.sigma)
+        return float(_tail(mpf((self.threshold - number - Fraction(1, 2)) / sigma)))
+
+    def release(
+        self, counts: Mapping[Key, int], *, bits: RandomBits | None = None
+    ) -> dict[Key, int]:
+        """The noisy counts that reach the threshold; see `ThresholdedLaplace.release`."""
+        return _by_key(counts, lambda values: self.release_array(values, bits=bits))
+
+    def release_array(
+        self, counts: ArrayLike, *, bits: RandomBits | None = None
+    ) -> tuple[NDArray[np.bool_], Integers]:
+        """Which counts are released, and the noisy counts; see `ThresholdedLaplace`."""
+        values, sigma = counted(counts), checks.exact("sigma", self.sigma)
+        noise = rounded.rounded_gaussian_floats(
+            np.zeros(values.shape), sigma=sigma, grid_log2=0, bits=bits or _SECURE
+        )
+        return _above(values, noise.astype(np.int64), self.threshold)
+
+    def _numbers(self) -> tuple[Fraction, int, int, int]:
+        sigma = checks.exact("sigma", self.sigma)
+        return sigma, self.threshold, self.l0_sensitivity, self.linf_sensitivity
+
+    def _multiplier(self) -> Real:
+        """The noise multiplier sigma / (linf sqrt(l0)), rounded down."""
+        sigma, _, keys, step = self._numbers()
+        root = math.isqrt(keys)
+        if root * root == keys:
+            return readable(sigma / (step * root))
+        return Fraction(root_down(sigma * sigma / (keys * step * step)))
+
+
+def _whole_fields(mechanism: ThresholdedLaplace | ThresholdedGaussian) -> dict[str, int]:
+    keys, step = _moves(mechanism.l0_sensitivity, mechanism.linf_sensitivity)
+    threshold = whole("threshold", mechanism.threshold, least=1, most=_END)
+    return {"threshold": threshold, "l0_sensitivity": keys, "linf_sensitivity": step}
+
+
+def _moves(keys: int, step: int) -> tuple[int, int]:
+    return (
+        whole("l0_sensitivity", keys, least=1, most=_MOST_KEYS),
+        whole("linf_sensitivity", step, least=1, most=_END),
+    )
+
+
+def _with_delta(guarantee: ApproxDP) -> tuple[Fraction, Fraction]:
+    """Epsilon and delta of a guarantee, both above 0."""
+    epsilon = some_of(guarantee, ApproxDP).epsilon
+    positive("delta", guarantee.delta)
+    return epsilon, guarantee.delta
+
+
+def _least(holds: Callable[[int], bool], start: int) -> int:
+    """The least whole number from ``start`` on for which a rising condition holds."""
+    step = 1
+    while not holds(start + step):
+        step *= 2
+    low, high = start, start + step
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _above(values: Integers, noise: Integers, threshold: int) -> tuple[NDArray[np.bool_], Integers]:
+    noise += values
+    kept = (values > 0) & (noise >= threshold)
+    noise *= kept
+    return kept, noise
+
+
+def _by_key(
+    counts: Mapping[Key, int],
+    release: Callable[[Integers], tuple[NDArray[np.bool_], Integers]],
+) -> dict[Key, int]:
+    keys, values = unzipped(counts)
+    kept, noisy = release(values)
+    found = {keys[place]: int(noisy[place]) for place in np.flatnonzero(kept).tolist()}
+    return {key: found[key] for key in in_order(found)}
+
+
+@lru_cache(maxsize=256)
+def _laplace_delta(scale: Fraction, distance: int, keys: int) -> Real:
+    """1 - (1 - P(X >= distance))^keys for the discrete Laplace X, rounded up."""
+    return _any_of(_laplace_tail(scale, distance), keys)
+
+
+def _laplace_tail(scale: Fraction, distance: int) -> Any:
+    """P(X >= distance) for the discrete Laplace X."""
+    q = context().exp(-1 / mpf(scale))
+    return q**distance / (1 + q) if distance > 0 else 1 - q ** (1 - distance) / (1 + q)
+
+
+@lru_cache(maxsize=1024)
+def _gaussian_delta(
+    sigma: Fraction, threshold: int, keys: int, step: int, *, epsilon: Fraction | None
+) -> Real:
+    """The exact delta at an epsilon, or for None the chance to see any of a person's own keys."""
+    mp = context()
+    shown = _tail(mpf((threshold - step - Fraction(1, 2)) / sigma))
+    if epsilon is None:
+        return _any_of(shown, keys)
+    growth, unseen = mp.exp(mpf(epsilon)), mp.log1p(-shown)
+    worst = -mp.expm1(keys * unseen)
+    for shared in range(1, keys + 1):
+        # Others have `shared` of her keys as well; the rest is hers alone (see the proof).
+        mu, log_stay = mp.sqrt(shared) * mpf(step / sigma), (keys - shared) * unseen
+        stay = mp.exp(log_stay)
+        with_her, without = (mpf(epsilon) - log_stay) / mu, (mpf(epsilon) + log_stay) / mu
+        worst = max(
+            worst,
+            -mp.expm1(log_stay)
+            + stay * _tail(with_her - mu / 2)
+            - growth * _tail(with_her + mu / 2),
+            _tail(without - mu / 2) - stay * growth * _tail(without + mu / 2),
+        )
+    return _chance_up(worst)
+
+
+def _any_of(chance: Any, keys: int) -> Real:
+    mp = context()
+    return _chance_up(-mp.expm1(keys * mp.log1p(-chance)))
+
+
+def _chance_up(chance: Any) -> Real:
+    """The probability, rounded up, and 1 at most."""
+    return min(decimal_up(chance), 1)
+
+
+def _tail(distance: Any) -> Any:
+    """P(N(0, 1) >= distance)."""
+    mp = context()
+    # Farther out it is below 10^-200000, far less than `decimal_up` rounds up to.
+    near = min(max(distance, -1000), 1000)
+    return mp.erfc(near / mp.sqrt(2)) / 2

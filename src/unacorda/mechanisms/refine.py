@@ -1,0 +1,243 @@
+"""Exact arithmetic for the few draws that float64 cannot decide.
+
+A uniform number is an infinite string of bits of which a prefix has been read. Each function here
+brackets the value that follows from the prefix between two integers in fixed point, and reads 64
+more bits as long as the two ends round differently. What it returns is therefore the exact
+floor, with probability one after finitely many bits. The bounds are derived in
+docs/proofs/noise.md, section 3.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from mpmath.libmp import (
+    from_man_exp,
+    from_rational,
+    mpf_cos_sin_pi,
+    mpf_exp,
+    mpf_log,
+    to_fixed,
+)
+
+from unacorda import numerics
+from unacorda.bits import RandomBits
+
+__all__ = [
+    "LazyUniform",
+    "exp_bounds",
+    "gaussian_floors_exact",
+    "laplace_floor_exact",
+    "log_ratio_bounds",
+    "magnitude_exact",
+    "minus_log_bounds",
+    "normal_bounds",
+    "signed_uniform",
+    "turned_bounds",
+]
+
+_GUARD = 32  # binary digits by which every transcendental is computed beyond what is kept
+_SPARE = 64  # fixed-point digits kept beyond the bits read, so that the unread bits dominate
+
+numerics.lengthen_constants()
+
+
+class LazyUniform:
+    """A uniform number in (0, 1), known to lie in [value, value + 1] / 2^length."""
+
+    __slots__ = ("_bits", "length", "value")
+
+    def __init__(self, value: int, *, length: int, bits: RandomBits) -> None:
+        self.value, self.length, self._bits = value, length, bits
+
+    def extend(self) -> None:
+        """Read 64 more bits."""
+        self.value = self.value << 64 | int(self._bits.words(1)[0])
+        self.length += 64
+
+    @property
+    def places(self) -> int:
+        """Binary places with which to compute: well beyond the bits that were read."""
+        return self.length + _SPARE
+
+
+def signed_uniform(word: int, bits: RandomBits) -> tuple[int, LazyUniform]:
+    """A fair sign and the 63-bit prefix of a uniform number, from one signed 64-bit word."""
+    if word >= 0:
+        return 1, LazyUniform(word, length=63, bits=bits)
+    return -1, LazyUniform(~word, length=63, bits=bits)
+
+
+def minus_log_bounds(uniform: LazyUniform, places: int) -> tuple[int, int | None]:
+    """Integers with low <= -ln(U) 2^places <= high; high is None where U may be 0."""
+    precision = places + _GUARD
+    upper_end = from_man_exp(uniform.value + 1, -uniform.length)
+    low = -_fixed(mpf_log(upper_end, precision), places) - 2
+    if uniform.value == 0:
+        return max(low, 0), None
+    lower_end = from_man_exp(uniform.value, -uniform.length)
+    return max(low, 0), -_fixed(mpf_log(lower_end, precision), places) + 2
+
+
+def log_ratio_bounds(scale: Fraction, places: int) -> tuple[int, int]:
+    """Integers with low <= ln(2 / (1 + e^(-1/scale))) 2^places <= high."""
+    precision = places + _GUARD
+    inverse = from_rational(-scale.denominator, scale.numerator, precision + 64)
+    # With q = e^(-1/scale) below 2^-places the logarithm of 1 + q is below one unit.
+    tiny = scale * 2 * places < 1
+    power = 0 if tiny else _fixed(mpf_exp(inverse, precision), precision)
+    argument = from_man_exp((1 << precision) + power, -precision - 1)
+    value = -_fixed(mpf_log(argument, precision), places)
+    return value - 3, value + 3
+
+
+def exp_bounds(exponent: Fraction, places: int) -> tuple[int, int]:
+    """Integers with low <= e^exponent 2^places <= high, for an exponent of 0 or below."""
+    if exponent == 0:
+        return 1 << places, 1 << places
+    if exponent < -places:
+        return 0, 1
+    precision = places + _GUARD
+    argument = from_rational(exponent.numerator, exponent.denominator, precision)
+    value = _fixed(mpf_exp(argument, precision), places)
+    return max(value - 2, 0), value + 2
+
+
+def laplace_floor_exact(word: int, *, ratio: Fraction, offset: Fraction, bits: RandomBits) -> int:
+    """floor(offset + ratio Z) for the standard Laplace Z whose first 64 bits are ``word``."""
+    sign, uniform = signed_uniform(word, bits)
+    while True:
+        places = uniform.places
+        low, high = minus_log_bounds(uniform, places)
+        if high is not None:
+            first, second = (low, high) if sign > 0 else (-high, -low)
+            one = _floor_affine(first, places, ratio=ratio, offset=offset)
+            if one == _floor_affine(second, places, ratio=ratio, offset=offset):
+                return one
+        uniform.extend()
+
+
+def magnitude_exact(uniform: LazyUniform, *, scale: Fraction, two_sided: bool) -> int:
+    """floor(scale (c - ln U)), c = ln(2/(1 + e^(-1/scale))) if ``two_sided``, else 0."""
+    while True:
+        places = uniform.places
+        low, high = minus_log_bounds(uniform, places)
+        if high is not None:
+            shift = log_ratio_bounds(scale, places) if two_sided else (0, 0)
+            zero = Fraction(0)
+            one = _floor_affine(low + shift[0], places, ratio=scale, offset=zero)
+            if one == _floor_affine(high + shift[1], places, ratio=scale, offset=zero):
+                return max(one, 0)
+        uniform.extend()
+
+
+def gaussian_floors_exact(
+    radius_word: int,
+    angle_word: int,
+    *,
+    ratio: Fraction,
+    offsets: tuple[Fraction, Fraction | None],
+    bits: RandomBits,
+) -> tuple[int, int]:
+    """floor(offset + ratio Z) for both standard normals that Box and Muller make of two words.
+
+    The second offset is None where the second normal is not used; its floor is then 0.
+    """
+    _, radius = signed_uniform(radius_word, bits)
+    angle = LazyUniform(angle_word, length=64, bits=bits)
+    while True:
+        places = radius.places
+        pair = normal_bounds(radius, angle, places)
+        if pair is not None:
+            floors = []
+            for (low, high), offset in zip(pair, offsets, strict=True):
+                if offset is None:
+                    floors.append(0)
+                    continue
+                one = _floor_affine(low, 2 * places, ratio=ratio, offset=offset)
+                if one != _floor_affine(high, 2 * places, ratio=ratio, offset=offset):
+                    break
+                floors.append(one)
+            else:
+                return floors[0], floors[1]
+        radius.extend()
+        angle.extend()
+
+
+def normal_bounds(
+    radius: LazyUniform, angle: LazyUniform, places: int
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Integers that bracket both normals of Box and Muller times 2^(2 places); None at U = 0."""
+    low, high = minus_log_bounds(radius, places)
+    if high is None:
+        return None
+    shortest = math.isqrt(2 * low << places)
+    longest = math.isqrt(2 * high << places) + 1
+    return turned_bounds((shortest, longest), angle, places)
+
+
+def turned_bounds(
+    length: tuple[int, int], angle: LazyUniform, places: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Integers around both coordinates, times 2^(2 places), of a vector at a uniform angle.
+
+    length: integers around the vector's length times 2^places.
+    """
+    turn = from_man_exp(angle.value, 1 - angle.length)
+    # The unread bits of the angle move it by less than 2 pi 2^-length.
+    slack = (7 << (places - angle.length)) + 3
+    pair = []
+    for part in mpf_cos_sin_pi(turn, places + _GUARD):
+        middle = _fixed(part, places)
+        corners = [r * (middle + d) for r in length for d in (-slack, slack)]
+        pair.append((min(corners), max(corners)))
+    return pair[0], pair[1]
+
+
+def _fixed(value: Any, places: int) -> int:
+    """The fixed-point integer, a plain int also where mpmath computes with gmpy2."""
+    return int(to_fixed(value, places))
+
+
+def _floor_affine(value: int, places: int, *, ratio: Fraction, offset: Fraction) -> int:
+    """floor(offset + ratio value / 2^places), in integers."""
+    numerator = (offset.numerator * ratio.denominator << places) + (
+        ratio.numerator * value * offset.denominator
+    )
+    return numerator // (offset.denominator * ratio.denominator << places)
+
+
+def cut_laplace_floor_exact(
+    word: int, *, ratio: Fraction, offset: Fraction, reach: Fraction, bits: RandomBits
+) -> int:
+    """floor(offset +- ratio (L mod reach)) for the L = -ln U and the sign of ``word``."""
+    sign, uniform = signed_uniform(word, bits)
+    while True:
+        places = uniform.places
+        low, high = minus_log_bounds(uniform, places)
+        if high is not None:
+            turns = _floor_affine(low, places, ratio=1 / reach, offset=Fraction(0))
+            if turns == _floor_affine(high, places, ratio=1 / reach, offset=Fraction(0)):
+                moved = offset - sign * turns * ratio * reach
+                first, second = (low, high) if sign > 0 else (-high, -low)
+                one = _floor_affine(first, places, ratio=ratio, offset=moved)
+                if one == _floor_affine(second, places, ratio=ratio, offset=moved):
+                    return one
+        uniform.extend()
+
+
+def linear_floor_exact(word: int, *, slope: Fraction, offset: Fraction, bits: RandomBits) -> int:
+    """floor(offset + slope U) for the uniform number whose first 64 bits are ``word``."""
+    uniform = LazyUniform(word, length=64, bits=bits)
+    while True:
+        ends = [
+            math.floor(offset + slope * Fraction(end, 1 << uniform.length))
+            for end in (uniform.value, uniform.value + 1)
+        ]
+        if ends[0] == ends[1]:
+            return ends[0]
+        uniform.extend()

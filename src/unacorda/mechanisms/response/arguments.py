@@ -1,0 +1,157 @@
+"""What goes into a report and what the server accepts back.
+
+A device's refusals depend on shape and dtype alone, never on a value. Reports are public, so the
+server may refuse by value.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.arrays import array_of
+from unacorda.mechanisms.response.thresholds import MOST_CATEGORIES
+from unacorda.privacy.events import fields
+
+__all__ = ["Bounds", "answers", "bounds", "indices", "packed", "places", "set_up"]
+
+Shape: TypeAlias = tuple[int, ...] | None
+"""The shape of an array, or None for a bare number."""
+
+
+def set_up(mechanism: Any, *, most: int = MOST_CATEGORIES) -> Fraction:
+    """Check epsilon and categories of a mechanism that is being made; its epsilon, exactly."""
+    fields.keep(mechanism, epsilon=fields.positive("epsilon", mechanism.epsilon))
+    if hasattr(mechanism, "categories"):
+        count = fields.whole("categories", mechanism.categories, least=2)
+        if count > most:
+            raise InvalidParameter("categories", count, expected=f"a whole number from 2 to {most}")
+        fields.keep(mechanism, categories=count)
+    return checks.exact("epsilon", mechanism.epsilon)
+
+
+def indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], Shape]:
+    """Category indices, flat, and the shape; indices beyond 0 .. k - 1 count as the nearest.
+
+    Raises InvalidParameter for a dtype that is not integer.
+    """
+    if isinstance(values, int):
+        return np.array([min(max(int(values), 0), categories - 1)], dtype=np.int64), None
+    array = array_of("values", values)
+    if array.size == 0 and array.dtype == np.float64 and not isinstance(values, np.ndarray):
+        array = array.astype(np.int64)  # an empty list
+    if array.dtype.kind not in "iub":
+        raise InvalidParameter(
+            "values", array.dtype, expected="integers of at most 64 bits: indices of categories"
+        )
+    shape = None if isinstance(values, np.generic) else array.shape
+    if array.dtype.kind == "u":
+        array = np.minimum(array.astype(np.uint64), np.uint64(categories - 1))
+    return np.clip(array.astype(np.int64).reshape(-1), 0, categories - 1), shape
+
+
+def answers(reports: ArrayLike, *, limit: int, width: int | None = None) -> NDArray[np.int64]:
+    """Reports of integers 0 .. limit - 1, flat, or in rows of `width` numbers each.
+
+    Raises InvalidParameter for no reports, another dtype, another width or another number.
+    """
+    array = array_of("reports", reports)
+    expected = "integers as `encode` returns them"
+    if array.dtype.kind not in "iu":
+        raise InvalidParameter("reports", array.dtype, expected=expected)
+    if width is not None and (array.ndim == 0 or array.shape[-1] != width):
+        raise InvalidParameter("reports", array.shape, expected=f"rows of {width} integers")
+    if array.size == 0:
+        raise InvalidParameter("reports", array.shape, expected="one report or more")
+    if array.min() < 0 or array.max() >= limit:
+        raise InvalidParameter(
+            "reports", None, expected=f"integers from 0 to {limit - 1}, made by an equal mechanism"
+        )
+    return array.astype(np.int64).reshape(-1 if width is None else (-1, width))
+
+
+def packed(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
+    """Reports of one bit a category, packed by eight, one row each.
+
+    Raises InvalidParameter for no reports, another dtype or another width.
+    """
+    array = array_of("reports", reports)
+    width = -(-categories // 8)
+    if array.dtype != np.uint8 or array.ndim == 0 or array.shape[-1] != width:
+        raise InvalidParameter(
+            "reports",
+            (array.dtype, array.shape),
+            expected=f"uint8 rows of {width} packed bytes, as `encode` returns them",
+        )
+    if array.size == 0:
+        raise InvalidParameter("reports", array.shape, expected="one report or more")
+    return array.reshape(-1, width)
+
+
+class Bounds(NamedTuple):
+    """The ends of a public interval, exactly."""
+
+    lower: Fraction
+    upper: Fraction
+
+    @property
+    def width(self) -> Fraction:
+        """Upper minus lower."""
+        return self.upper - self.lower
+
+
+def bounds(lower: checks.Number, upper: checks.Number) -> Bounds:
+    """The interval from lower to upper.
+
+    Raises InvalidParameter unless lower < upper, both within +-2^400 and not too near.
+    """
+    ends = Bounds(checks.exact("lower", lower), checks.exact("upper", upper))
+    if not ends.lower < ends.upper:
+        raise InvalidParameter("lower", lower, expected="below the upper bound")
+    largest = max(abs(ends.lower), abs(ends.upper))
+    for name, value in (("lower", lower), ("upper", upper)):
+        if largest > 1 << 400:
+            raise InvalidParameter(name, value, expected="at most 2^400 in size")
+        if ends.width < max(largest / (1 << 20), Fraction(1, 1 << 400)):
+            raise InvalidParameter(name, value, expected="bounds farther apart; shift the values")
+    return ends
+
+
+def places(x: ArrayLike, *, ends: Bounds, last: int) -> tuple[NDArray[np.int64], Shape]:
+    """The nearest of `last` + 1 equidistant places from lower to upper, flat, and the shape.
+
+    NaN counts as 0 and whatever lies beyond a bound as the bound.
+    Raises InvalidParameter for a dtype that is neither integer nor a float of at most 64 bits.
+    """
+    if isinstance(x, int):
+        array, shape = np.array([_float(x)]), None
+    else:
+        array = array_of("x", x)
+        shape = None if isinstance(x, float | np.generic) else array.shape
+        if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
+            raise InvalidParameter(
+                "x", array.dtype, expected="integers or floats of at most 64 bits"
+            )
+    lower, upper = float(ends.lower), float(ends.upper)
+    scaled = np.nan_to_num(
+        array.astype(np.float64).reshape(-1), nan=0.0, posinf=upper, neginf=lower
+    )
+    np.clip(scaled, lower, upper, out=scaled)
+    scaled -= lower
+    scaled *= float(last / ends.width)
+    return np.clip(np.rint(scaled), 0, last).astype(np.int64), shape
+
+
+def _float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

@@ -1,0 +1,234 @@
+r"""Never fail by trying again: run until a private test accepts the loss.
+
+The test accepts a run whose loss is at most the limit, and one that is j sensitivities above it
+with a probability a(j) that falls to 0 by steps of e^-epsilon, as fast as (epsilon, delta)-DP of
+an accepted run allows. What is known is to add truncated Laplace noise to the loss; its tail lies
+on both sides, so it accepts losses twice as far above the limit.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.additive.parameters import (
+    Real,
+    decimal_up,
+    keep,
+    positive,
+    readable,
+    whole,
+)
+from unacorda.mechanisms.refine import exp_bounds
+from unacorda.mechanisms.retry.runs import Number, Run, guarantee_of_run, number_of, probability
+from unacorda.privacy import events
+from unacorda.privacy.enclosure import context, mpf
+from unacorda.privacy.guarantees import ApproxDP, PureDP
+
+__all__ = ["ConditionOnSuccess", "acceptance"]
+
+Output = TypeVar("Output")
+
+_SECURE = SecureBits()
+_BITS: Final = 128
+_ONE: Final = 1 << _BITS
+_PLACES: Final = 256
+_LONGEST: Final = 1 << 14
+_LEAST_DELTA: Final = Fraction(1, 1 << 80)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionOnSuccess:
+    r"""Run a mechanism again until a private test finds its loss low: no output has a high one.
+
+    guarantee: of one run, epsilon and delta; test: of one test, both above 0; sensitivity: by how
+    much the loss of one and the same output can move between neighbours, rounding included;
+    limit: the loss from which on a run can be refused; failure: a proved upper bound b of the
+    probability that the loss of one run exceeds the limit, **on every input**. It is yours to
+    prove, from the mechanism's own tail, for the worst data set: the share of failures seen on
+    this one is no such bound, and without one there is no privacy. rounds: how many runs are made
+    at most, N. With e and d the sums of both epsilons and of both deltas, the release is
+    (e + ln R, d (1 - b^N)/(1 - b) + b^N)-DP, where R is at most e^e + d/(1 - b) and about
+    1/(1 - b): see `event`.
+    Source: Steinke, Differentially Private Algorithms that Never Fail, DifferentialPrivacy.org;
+    the acceptance by Desfontaines, Voss, Gipson, Mandayam 2022, arXiv:2006.03684, Theorem 1, of
+    one side; the bounds, smaller than the known ones, in docs/proofs/retry.md, sections 2 and 3.
+
+    >>> sure = ConditionOnSuccess(
+    ...     guarantee=PureDP(1),
+    ...     test=ApproxDP(0.5, 1e-7),
+    ...     sensitivity=1,
+    ...     limit=3,
+    ...     failure=0.05,
+    ...     rounds=6,
+    ... )
+    >>> sure.event
+    Approximate(epsilon=1.53272805159175, delta=1.20888156250001e-07)
+    >>> sure.worst_loss
+    34
+    """
+
+    guarantee: PureDP | ApproxDP
+    test: ApproxDP
+    sensitivity: Real
+    limit: Real
+    failure: Real
+    rounds: int
+
+    def __post_init__(self) -> None:
+        guarantee_of_run(self.guarantee)
+        _, test_delta = guarantee_of_run(self.test, name="test")
+        if self.test.epsilon == 0 or not _LEAST_DELTA <= test_delta < 1:
+            raise InvalidParameter(
+                "test",
+                self.test,
+                expected="ApproxDP, epsilon above 0 and delta from 2^-80 on, below 1",
+            )
+        keep(
+            self,
+            sensitivity=positive("sensitivity", self.sensitivity),
+            limit=readable(checks.exact("limit", self.limit)),
+            failure=probability("failure", self.failure),
+            rounds=whole("rounds", self.rounds, least=1, most=1 << 20),
+        )
+        if len(self._chances) > _LONGEST:
+            raise InvalidParameter(
+                "test",
+                self.test,
+                expected="a larger epsilon: this test refuses no loss that is "
+                "16,000 sensitivities or less above the limit",
+            )
+        if self._price()[1] >= 1:
+            raise InvalidParameter(
+                "rounds",
+                self.rounds,
+                expected="so many, and deltas so small, that the delta of the release is below 1",
+            )
+
+    @property
+    def event(self) -> events.Approximate:
+        """What one release costs, whether it finds an output or not."""
+        epsilon, delta = self._price()
+        return events.Approximate(epsilon=epsilon, delta=delta)
+
+    @property
+    def worst_loss(self) -> Real:
+        """No released output has a loss above this."""
+        steps = len(self._chances) - 2
+        return readable(
+            checks.exact("limit", self.limit)
+            + steps * checks.exact("sensitivity", self.sensitivity)
+        )
+
+    @property
+    def no_output(self) -> Real:
+        """The probability that all rounds are refused is at most this, on every input."""
+        failure = checks.exact("failure", self.failure)
+        return decimal_up(mpf(failure) ** self.rounds) if failure else 0
+
+    @property
+    def _chances(self) -> tuple[int, ...]:
+        return acceptance(self.test.epsilon, self.test.delta)
+
+    def _price(self) -> tuple[Real, Real]:
+        return _price(
+            guarantee_of_run(self.guarantee),
+            (self.test.epsilon, self.test.delta),
+            failure=checks.exact("failure", self.failure),
+            rounds=self.rounds,
+        )
+
+    def release(
+        self,
+        run: Run[Output],
+        *,
+        loss: Callable[[Output], Number],
+        bits: RandomBits | None = None,
+    ) -> Output | None:
+        """The output of the first round that is accepted, or None where none is.
+
+        run: called with ``bits=`` in each of the rounds; ``functools.partial(mechanism.release,
+        data)`` is one. loss: of an output, on the data; nothing of it leaves. NaN counts as
+        infinite. All rounds are always run, so the time does not tell which one was accepted.
+        What the two callables raise is raised, and the guarantee covers it only where they raise
+        on no input.
+        """
+        source, chances = bits or _SECURE, self._chances
+        found: tuple[Output | None, bool] = (None, False)
+        for _ in range(self.rounds):
+            output = run(bits=source)
+            chance = chances[self._level(loss(output), len(chances) - 1)]
+            high, low = source.words(2).tolist()
+            accepted = (high << 64 | low) < chance
+            # No branch: an accepted run takes the time of a refused one.
+            found = (found, (output, True))[accepted & (not found[1])]
+        return found[0]
+
+    def _level(self, loss: Number, last: int) -> int:
+        """By how many sensitivities the loss is above the limit, rounded up, from 0 to the last."""
+        number = number_of("loss", loss)
+        if isinstance(number, float) and not math.isfinite(number):
+            return 0 if number == -math.inf else last
+        above = Fraction(number) - checks.exact("limit", self.limit)
+        return min(max(math.ceil(above / checks.exact("sensitivity", self.sensitivity)), 0), last)
+
+
+@lru_cache(maxsize=64)
+def acceptance(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
+    r"""The chances a(j) 2^128 to accept a loss j sensitivities above the limit, down to 0.
+
+    They are made from that end: p(0) = 0 and p(n + 1) = min(e^epsilon p(n) + delta, 1), each
+    rounded down from the rounded p(n).
+
+    >>> [round(chance / 2**128, 4) for chance in acceptance(Fraction(1), Fraction(1, 100))]
+    [1.0, 0.8579, 0.3119, 0.1111, 0.0372, 0.01, 0.0]
+    """
+    _, falling = exp_bounds(-epsilon, _PLACES)  # e^-epsilon, from above
+    least = math.floor(delta * _ONE)
+    chances: list[int] = []
+    chance = 0
+    while chance < _ONE and len(chances) <= _LONGEST:
+        chances.append(chance)
+        chance = (chance << _PLACES) // falling + least
+    return (_ONE, *reversed(chances))
+
+
+@lru_cache(maxsize=256)
+def _price(
+    run: tuple[Fraction, Fraction],
+    test: tuple[Fraction, Fraction],
+    *,
+    failure: Fraction,
+    rounds: int,
+) -> tuple[Real, Real]:
+    """Epsilon and delta of the release, rounded up: docs/proofs/retry.md, section 3."""
+    mp = context()
+    both, lost = run[0] + test[0], run[1] + test[1]
+    none = mpf(failure) ** rounds
+    weight = (1 - none) / mpf(1 - failure)
+    # How much likelier a run succeeds on a neighbour: by the run and the test, by the number of
+    # rounds, and by the worst place for the losses above the limit.
+    by_both = mp.exp(mpf(both)) + mpf(lost) / mpf(1 - failure)
+    chances = acceptance(*test)
+    shrink, missed = mp.exp(-mpf(run[0])), mpf(run[1])
+    b = mpf(failure)
+    by_place = 1 + shrink * missed
+    for nearer, farther in zip((_ONE, *chances), chances, strict=False):
+        kept = 1 - shrink * (b * _share(_ONE - nearer) - missed)
+        by_place = max(by_place, kept / (1 - b * _share(_ONE - farther)))
+    grown = min(by_both, weight, by_place)
+    total = decimal_up(mpf(both) + mp.log(grown)) if grown > 1 else readable(both)
+    return total, decimal_up(mpf(lost) * weight + none)
+
+
+def _share(chance: int) -> Any:
+    return context().ldexp(context().mpf(chance), -_BITS)

@@ -1,0 +1,273 @@
+"""Real noise on a public grid: the exact value plus ideal noise, rounded once.
+
+The output is 2^k floor((x + Z) / 2^k + 1/2) for the ideal continuous Laplace or normal Z, exactly
+in law. Rounding is post-processing of the ideal mechanism, so its privacy is that of the ideal
+one, in any dimension, with no correction, and the set of possible outputs is the same for all
+data. The grid is public: it follows from the noise scale alone or is given by the caller.
+
+Values come either as Python integers of any size in units of 2^unit_log2, or as float64 arrays;
+both mean the exact number.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms import arrays
+from unacorda.mechanisms.certified import CHUNK, LARGEST_RATIO, gaussian_chunk, laplace_chunk
+from unacorda.mechanisms.samplers import exact_scale
+
+__all__ = [
+    "LARGEST_VALUE_LOG2",
+    "Chunk",
+    "add_to_floats",
+    "add_to_integers",
+    "default_grid_log2",
+    "floor_log2",
+    "grid_ratio",
+    "released",
+    "rounded_gaussian",
+    "rounded_gaussian_floats",
+    "rounded_laplace",
+    "rounded_laplace_floats",
+]
+
+Floats = NDArray[np.float64]
+Chunk = Callable[..., Floats]
+"""draw(offsets, exact, ratio=, bits=): floor(offset + ratio Z) for each offset, Z standard."""
+
+LARGEST_VALUE_LOG2: Final = 1000
+"""Float values end at +-2^1000, or at +-2^1000 grid steps where the grid is finer than 1."""
+
+_GRID_BITS = 20  # the default grid divides the noise scale about a million times
+_GRID_REACH = 900  # beyond it multiples of the grid pass the range of float64
+_HALF = Fraction(1, 2)
+
+
+def floor_log2(value: Fraction) -> int:
+    """The largest integer k with 2^k <= value, for a value above 0.
+
+    >>> floor_log2(Fraction(1, 3)), floor_log2(Fraction(8))
+    (-2, 3)
+    """
+    guess = value.numerator.bit_length() - value.denominator.bit_length()
+    return guess if _power(guess) <= value else guess - 1
+
+
+def default_grid_log2(scale: float | Fraction) -> int:
+    """The exponent of the default grid, floor(log2 scale) - 20: a function of the scale alone.
+
+    >>> default_grid_log2(1.0)
+    -20
+    """
+    return floor_log2(exact_scale("scale", scale)) - _GRID_BITS
+
+
+def rounded_laplace(
+    values: Sequence[int],
+    *,
+    unit_log2: int,
+    scale: float | Fraction,
+    grid_log2: int | None = None,
+    bits: RandomBits,
+) -> list[int]:
+    r"""Exact values plus Laplace noise, as multiples of the grid.
+
+    values: integers of any size, each meaning value 2^unit_log2; scale: of the noise, density
+    proportional to exp(-|z| / scale), in the same absolute unit as the values; grid_log2: the
+    outputs are multiples of 2^grid_log2, by default floor(log2 scale) - 20, and it may be coarser
+    than the noise. Returns integers m, independent, with m distributed exactly as
+    floor((x + Z) / 2^grid_log2 + 1/2). Raises InvalidParameter for a scale that is not above 0 or
+    above 2^40 grid steps.
+
+    >>> from unacorda.bits import SeededBits
+    >>> rounded_laplace([2**100], unit_log2=0, scale=0.01, grid_log2=0, bits=SeededBits(1)) == [
+    ...     2**100
+    ... ]
+    True
+    """
+    grid, ratio = grid_ratio("scale", scale, grid_log2)
+    return add_to_integers(values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
+
+
+def rounded_gaussian(
+    values: Sequence[int],
+    *,
+    unit_log2: int,
+    sigma: float | Fraction,
+    grid_log2: int | None = None,
+    bits: RandomBits,
+) -> list[int]:
+    r"""Exact values plus normal noise of standard deviation sigma, as multiples of the grid.
+
+    Arguments and errors as for `rounded_laplace`; the default grid is floor(log2 sigma) - 20.
+
+    >>> from unacorda.bits import SeededBits
+    >>> rounded_gaussian([7], unit_log2=-1, sigma=0.001, grid_log2=-1, bits=SeededBits(1))
+    [7]
+    """
+    grid, ratio = grid_ratio("sigma", sigma, grid_log2)
+    return add_to_integers(
+        values, unit_log2, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk
+    )
+
+
+def rounded_laplace_floats(
+    values: Floats, *, scale: float | Fraction, grid_log2: int | None = None, bits: RandomBits
+) -> Floats:
+    """The same for a float64 array of any shape: the released numbers, shape kept.
+
+    NaN counts as 0, infinities and values beyond the grid as its ends (`LARGEST_VALUE_LOG2`). A
+    result of more than 53 bits is rounded to the nearest float64, which is post-processing.
+    """
+    grid, ratio = grid_ratio("scale", scale, grid_log2)
+    return add_to_floats(values, grid=grid, ratio=ratio, bits=bits, draw=laplace_chunk)
+
+
+def rounded_gaussian_floats(
+    values: Floats, *, sigma: float | Fraction, grid_log2: int | None = None, bits: RandomBits
+) -> Floats:
+    """The same for a float64 array of any shape, with normal noise."""
+    grid, ratio = grid_ratio("sigma", sigma, grid_log2)
+    return add_to_floats(values, grid=grid, ratio=ratio, bits=bits, draw=gaussian_chunk)
+
+
+def grid_ratio(
+    argument: str, scale: float | Fraction, grid_log2: int | None
+) -> tuple[int, Fraction]:
+    """The grid's exponent and the noise scale in grid steps, checked.
+
+    argument: what the scale is called where it was written.
+    """
+    grid = None if grid_log2 is None else _whole("grid_log2", grid_log2)
+    return _grid_ratio(argument, exact_scale(argument, scale), grid)
+
+
+@lru_cache(maxsize=256)
+def _grid_ratio(argument: str, exact: Fraction, grid_log2: int | None) -> tuple[int, Fraction]:
+    default = floor_log2(exact) - _GRID_BITS
+    grid = default if grid_log2 is None else grid_log2
+    if abs(grid) > _GRID_REACH:
+        raise InvalidParameter(
+            argument if grid_log2 is None else "grid_log2",
+            exact if grid_log2 is None else grid_log2,
+            expected=f"a grid from 2^-{_GRID_REACH} to 2^{_GRID_REACH}",
+        )
+    ratio = exact / _power(grid)
+    if ratio > LARGEST_RATIO:
+        raise InvalidParameter(
+            "grid_log2",
+            grid_log2,
+            expected=f"a grid of at least 2^{floor_log2(exact) - 39}: this one divides the "
+            "noise scale more than 2^40 times",
+        )
+    return grid, ratio
+
+
+def released(
+    x: ArrayLike, *, grid: int, ratio: Fraction, bits: RandomBits, draw: Chunk, together: int = 1
+) -> Any:
+    """The noisy number or float64 array, of the shape of x: the whole of a mechanism's release.
+
+    together: how many neighbouring numbers are given noise as one vector.
+    """
+    integers, floats, shape = arrays.numbers(x)
+    chunk = together * max(CHUNK // together, 64)
+    if floats is not None:
+        noisy = add_to_floats(floats, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
+        return arrays.shaped(noisy, shape)
+    steps = add_to_integers(integers, 0, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
+    return arrays.shaped(arrays.float_multiples(steps, grid), shape)
+
+
+def add_to_integers(
+    values: Sequence[int],
+    unit_log2: int,
+    *,
+    grid: int,
+    ratio: Fraction,
+    bits: RandomBits,
+    draw: Chunk,
+    chunk: int = CHUNK,
+) -> list[int]:
+    """Each value 2^unit_log2 plus noise, in steps of the grid; see `rounded_laplace`."""
+    shift = grid - _whole("unit_log2", unit_log2)
+    numbers = [_whole("values", value, show=False) for value in values]
+    if shift <= 0:
+        wholes = [number << -shift for number in numbers]
+        parts = [1] * len(numbers)
+        size = 2
+    else:
+        half, size = 1 << (shift - 1), 1 << shift
+        wholes = [(number + half) >> shift for number in numbers]
+        parts = [(number + half) & (size - 1) for number in numbers]
+    released: list[int] = []
+    for start in range(0, len(numbers), chunk):
+        some = parts[start : start + chunk]
+        offsets = np.array([part / size for part in some], dtype=np.float64)
+
+        def exact(index: int, some: list[int] = some) -> Fraction:
+            return Fraction(some[index], size)
+
+        floors = draw(offsets, exact, ratio=ratio, bits=bits).astype(np.int64).tolist()
+        released += map(operator.add, wholes[start : start + chunk], floors)
+    return released
+
+
+@np.errstate(over="ignore", under="ignore")  # mended by the clip; below any slack
+def add_to_floats(
+    values: Floats,
+    *,
+    grid: int,
+    ratio: Fraction,
+    bits: RandomBits,
+    draw: Chunk,
+    chunk: int = CHUNK,
+) -> Floats:
+    """Each value plus noise, rounded to the grid; see `rounded_laplace_floats`."""
+    flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
+    released = np.empty_like(flat)
+    end = 2.0 ** (LARGEST_VALUE_LOG2 - max(grid, 0))
+    for start in range(0, flat.size, chunk):
+        part = flat[start : start + chunk]
+        scaled = np.ldexp(part, -grid)
+        np.copyto(scaled, 0.0, where=np.isnan(scaled))
+        np.maximum(scaled, -end, out=scaled)
+        np.minimum(scaled, end, out=scaled)
+        wholes = np.rint(scaled)
+        offsets = np.subtract(scaled, wholes)
+        offsets += 0.5
+
+        def exact(index: int, part: Floats = part, wholes: Floats = wholes) -> Fraction:
+            if abs(wholes[index]) == end or np.isnan(part[index]):
+                return _HALF
+            return Fraction(float(part[index])) / _power(grid) - int(wholes[index]) + _HALF
+
+        wholes += draw(offsets, exact, ratio=ratio, bits=bits)
+        np.ldexp(wholes, grid, out=released[start : start + chunk])
+    return released.reshape(np.shape(values))
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def _whole(argument: str, value: object, *, show: bool = True) -> int:
+    if type(value) is int:  # asking the protocol takes 50 times as long
+        return value
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool | np.ndarray):
+        return operator.index(value)
+    # A value is data and stays out of the message.
+    shown = value if show else type(value).__name__
+    raise InvalidParameter(argument, shown, expected="whole numbers")

@@ -1,0 +1,285 @@
+"""The exponential mechanism, exactly, one choice or one per row of a matrix of scores.
+
+Candidate i is chosen with probability proportional to w_i exp(epsilon s_i / (2 sensitivity)),
+by inversion of the cumulative weights. The weights are computed in float64 relative to the best
+candidate, with a proved bound on the error of every partial sum; where a uniform number comes
+within that bound of a partial sum, the row is decided in exact arithmetic with as many more bits
+as that takes. Rows of thousands of candidates are decided by Gumbel noise instead, which has the
+same law (see `contest`): sums of many weights leave too much in doubt. Either way the law is
+exact, candidates of weight e^-1000 included.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits, SecureBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.arrays import array_of
+from unacorda.mechanisms.refine import LazyUniform, exp_bounds
+from unacorda.mechanisms.selection.contest import leaders
+from unacorda.mechanisms.selection.losses import odds_loss
+from unacorda.mechanisms.selection.scores import (
+    Floats,
+    Real,
+    check_selection,
+    exponents,
+    factor_of,
+    score_rows,
+)
+from unacorda.privacy import events
+
+__all__ = ["Exponential", "choose"]
+
+_SECURE = SecureBits()
+_CHUNK: Final = 1 << 16  # matrix entries computed at once
+_ROUNDING: Final = 2.0**-50  # see docs/proofs/noise.md, section 7
+_LONGEST: Final = 1 << 12  # candidates of a row from which the contest is quicker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential:
+    r"""Choose candidate i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
+
+    epsilon: above 0; sensitivity: by how much any one score can move between neighbours, above 0;
+    monotone: between two given neighbours all scores move the same way, as counts do where a
+    person is added or removed (where she is replaced they do not): the 2 is then dropped.
+    epsilon and sensitivity may be Fractions; a float means the decimal it prints as.
+    Source: McSherry and Talwar 2007, Theorem 6; bounded range: Durfee and Rogers 2019,
+    arXiv:1905.04273, Section 4.2; monotone: docs/proofs/noisy_max.md, section 2.
+
+    >>> Exponential(epsilon=1.0, sensitivity=1).event
+    Exponential(epsilon=1.0)
+    """
+
+    epsilon: Real
+    sensitivity: Real
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        check_selection(epsilon=self.epsilon, sensitivity=self.sensitivity, monotone=self.monotone)
+
+    @property
+    def event(self) -> events.Exponential:
+        """What one choice costs."""
+        return events.Exponential(epsilon=self.epsilon)
+
+    @property
+    def factor(self) -> Fraction:
+        """The exponent per unit of score, epsilon / (2 sensitivity) or twice that, exactly."""
+        return factor_of(self.epsilon, self.sensitivity, monotone=self.monotone)
+
+    def release(
+        self,
+        scores: ArrayLike | Sequence[Fraction],
+        *,
+        weights: ArrayLike | None = None,
+        bits: RandomBits | None = None,
+    ) -> int:
+        """The index of the chosen candidate.
+
+        scores: one dimension, at least one candidate, of integers, floats or Fractions. NaN
+        counts as 0, infinities as the largest float. weights: public, finite, not negative, not
+        all 0, one for each candidate; all 1 by default.
+        Raises InvalidParameter for another shape or dtype.
+        """
+        row = score_rows(scores, dimensions=1)
+        given = _weights(weights, row.shape[1])
+        return int(choose(row, given, factor=self.factor, bits=bits or _SECURE)[0])
+
+    def release_rows(
+        self,
+        scores: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        bits: RandomBits | None = None,
+    ) -> NDArray[np.int64]:
+        """The index of the chosen candidate in each row, drawn independently.
+
+        scores: two dimensions, (rows, candidates), of integers or floats; weights: public, one
+        for each candidate. The event of all rows together depends on how a person's rows are
+        bounded: where one person moves the scores of one row only, it is `event`, once.
+        """
+        matrix = score_rows(scores, dimensions=2)
+        given = _weights(weights, matrix.shape[1])
+        return choose(matrix, given, factor=self.factor, bits=bits or _SECURE)
+
+    def log_probabilities(self, scores: ArrayLike, *, weights: ArrayLike | None = None) -> Floats:
+        """Natural logarithms of the probabilities with which `release` chooses, in float64.
+
+        scores: one dimension or more, candidates along the last. Private: for error prediction.
+        """
+        array = array_of("scores", scores)
+        matrix = array.reshape(-1, array.shape[-1]) if array.size else array
+        matrix = score_rows(matrix, dimensions=2)
+        logs = _below_best(matrix, self.factor)
+        given = _weights(weights, matrix.shape[1])
+        with np.errstate(divide="ignore"):
+            if given is not None:
+                logs += np.log(given.astype(np.float64))
+            top = logs.max(axis=1, keepdims=True)
+            logs -= top
+            logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        return logs.reshape(array.shape)
+
+    def loss_bound(
+        self, confidence: Number, *, candidates: int, weights: ArrayLike | None = None
+    ) -> float:
+        """How far below the best score the chosen one lies, at most, whatever the scores are.
+
+        With probability `confidence` or more, in the unit of the scores, rounded up; the least
+        number of which that is true. weights: as for `release`; the best is then the best of the
+        candidates whose weight is not 0.
+        Source: docs/proofs/noisy_max.md, section 4.
+
+        >>> choice = Exponential(epsilon=1, sensitivity=1)
+        >>> round(choice.loss_bound(0.95, candidates=1000), 3)
+        19.702
+        """
+        others = Fraction(checks.positive_integer(candidates=candidates) - 1)
+        given = _weights(weights, candidates)
+        if given is not None:
+            exact = [Fraction(weight) for weight in given.tolist() if weight]
+            others = sum(exact) / min(exact) - 1
+        return odds_loss(1 / self.factor, confidence=confidence, odds=others)
+
+
+def choose(
+    matrix: NDArray[Any], weights: NDArray[Any] | None, *, factor: Fraction, bits: RandomBits
+) -> NDArray[np.int64]:
+    """A candidate of each row, with probability proportional to weight e^(factor score).
+
+    weights: finite, 0 or above, not all 0 of a row; of one dimension for all rows, of two for each
+    its own, whole numbers below 2^63; None where they are equal.
+    """
+    if weights is not None and weights.ndim == 1:
+        # Candidates of weight 0 leave first, so that none of them can be the best.
+        kept = np.flatnonzero(weights)
+        if kept.size < weights.size:
+            chosen = choose(matrix[:, kept], weights[kept], factor=factor, bits=bits)
+            return kept[chosen].astype(np.int64)
+    own = weights is not None and weights.ndim == 2
+    if own or matrix.shape[1] < _LONGEST:
+        return _invert(matrix, weights, factor=factor, bits=bits)
+    won = [
+        leaders(row, factor=factor, noise="gumbel", count=1, bits=bits, weights=weights)[0].index
+        for row in matrix
+    ]
+    return np.array(won, dtype=np.int64)
+
+
+def _below_best(matrix: NDArray[Any], factor: Fraction) -> Floats:
+    """The exponents, factor (score - best of the row)."""
+    return exponents(matrix, matrix.max(axis=1, keepdims=True), factor=factor)
+
+
+def _invert(
+    matrix: NDArray[Any], weights: NDArray[Any] | None, *, factor: Fraction, bits: RandomBits
+) -> NDArray[np.int64]:
+    rows, candidates = matrix.shape
+    chosen = np.empty(rows, dtype=np.int64)
+    relative = None
+    if weights is not None:
+        relative = _relative(weights)
+    own = weights is not None and weights.ndim == 2
+    # The best candidate of a row may weigh little beside others of its own. So errors are counted
+    # by what terms are: e^x for an x to within 2^-51 |x| is off by less than 375 2^-50 of it.
+    slack = (candidates + (464 if own else 64)) * _ROUNDING
+    step = max(_CHUNK // candidates, 1)
+    for start in range(0, rows, step):
+        part = matrix[start : start + step]
+        words = bits.words(part.shape[0])
+        cumulative = _below_best(part, factor)
+        with np.errstate(under="ignore"):
+            np.exp(cumulative, out=cumulative)
+            if relative is not None:
+                cumulative *= relative[start : start + step] if own else relative
+        np.cumsum(cumulative, axis=1, out=cumulative)
+        total = cumulative[:, -1]
+        goal = np.multiply(words, 2.0**-64) * total
+        reach = slack * (total if own else np.maximum(total, 1.0))
+        low = np.argmax(cumulative > (goal - reach)[:, None], axis=1)
+        high = np.argmax(cumulative > (goal + reach)[:, None], axis=1)
+        doubtful = (low != high) | (goal + reach >= total)
+        for index in np.flatnonzero(doubtful).tolist():
+            uniform = LazyUniform(int(words[index]), length=64, bits=bits)
+            given = weights[start + index] if own and weights is not None else weights
+            low[index] = _invert_exactly(part[index], given, uniform, factor=factor)
+        chosen[start : start + step] = low
+    return chosen
+
+
+def _relative(weights: NDArray[Any]) -> Floats:
+    """Each weight over the heaviest, to within 2^-51 relative."""
+    if weights.dtype.kind == "O":
+        heaviest = max(map(Fraction, weights.tolist()))
+        return np.array([float(Fraction(weight) / heaviest) for weight in weights.tolist()])
+    floats = weights.astype(np.float64)
+    with np.errstate(under="ignore"):
+        shares: Floats = np.divide(floats, floats.max(), out=floats)
+    return shares
+
+
+def _invert_exactly(
+    scores: NDArray[Any], weights: NDArray[Any] | None, uniform: LazyUniform, *, factor: Fraction
+) -> int:
+    """The least index i with U total < w_0 + ... + w_i, by brackets of growing precision."""
+    values = [Fraction(score) for score in scores.tolist()]
+    bases = [Fraction(weight) for weight in (weights.tolist() if weights is not None else ())]
+    best = max(values)
+    powers = [factor * (value - best) for value in values]
+    while True:
+        places = uniform.places + len(values).bit_length()
+        low, high = _cumulative_bounds(powers, bases, places)
+        # U lies in [value, value + 1] / 2^length, the total in [low, high].
+        first = uniform.value * low[-1]
+        last = (uniform.value + 1) * high[-1]
+        below = sum(bound << uniform.length <= first for bound in high)
+        reached = sum(bound << uniform.length < last for bound in low)
+        if below == reached:
+            return below
+        uniform.extend()
+
+
+def _cumulative_bounds(
+    powers: Sequence[Fraction], bases: Sequence[Fraction], places: int
+) -> tuple[list[int], list[int]]:
+    """Integers that bracket each partial sum of base e^exponent, times 2^places."""
+    known = {exponent: exp_bounds(exponent, places) for exponent in set(powers)}
+    lows, highs = zip(*(known[exponent] for exponent in powers), strict=True)
+    if bases:
+        pairs = zip(lows, highs, bases, strict=True)
+        scaled = [
+            (
+                low * base.numerator // base.denominator,
+                -(-high * base.numerator // base.denominator),
+            )
+            for low, high, base in pairs
+        ]
+        lows, highs = zip(*scaled, strict=True)
+    return list(accumulate(lows)), list(accumulate(highs))
+
+
+def _weights(weights: ArrayLike | None, candidates: int) -> NDArray[Any] | None:
+    """The base measure, checked, or None where it is uniform."""
+    if weights is None:
+        return None
+    array = array_of("weights", weights)
+    expected = f"{candidates} finite numbers, 0 or above, not all 0"
+    if array.shape != (candidates,) or array.dtype.kind not in "iufO":
+        raise InvalidParameter("weights", weights, expected=expected)
+    if not ((array >= 0) & (array < math.inf)).all() or not array.any():
+        raise InvalidParameter("weights", weights, expected=expected)
+    return array

@@ -1,0 +1,159 @@
+"""A sparse vector mechanism at work: fed one question at a time, until it has said enough.
+
+The threshold noise lives in such an object and nowhere else. Two holders of one noise would give
+more answers than were paid for, so there are no copies, no pickles and no use after a fork.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Final, final
+
+from unacorda.bits import RandomBits
+from unacorda.errors import StreamStopped
+from unacorda.mechanisms.additive import Gaussian, Laplace
+from unacorda.mechanisms.alone import Alone
+from unacorda.mechanisms.arrays import float_multiples
+from unacorda.mechanisms.sparse_vector.grid import Question, question, step_of
+from unacorda.mechanisms.sparse_vector.search import LEVELS_AHEAD, NoisyComparison
+
+__all__ = ["NumericStream", "ThresholdStream"]
+
+_AHEAD: Final = 64  # noise is drawn for so many questions at once, whatever they are
+
+
+@final
+class ThresholdStream(Alone):
+    """Says of one question after the other whether it is above the threshold.
+
+    Made by the `start` of `AboveThreshold`, `GaussianAboveThreshold` and `Sparse`; safe to use
+    from several threads.
+    """
+
+    __slots__ = (
+        "_bits",
+        "_comparison",
+        "_left",
+        "_levels",
+        "_lock",
+        "_noise",
+        "_owner",
+        "_questions",
+        "_refresh",
+    )
+
+    def __init__(
+        self,
+        comparison: NoisyComparison,
+        *,
+        count: int,
+        refresh: bool,
+        bits: RandomBits,
+        queries: int | None = None,
+    ) -> None:
+        """queries: how many questions it hears at most; None where they cost nothing."""
+        self._comparison, self._bits, self._refresh = comparison, bits, refresh
+        self._left, self._questions = count, queries
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._levels = comparison.draw_levels(LEVELS_AHEAD if refresh else 1, bits)
+        self._noise: list[int] = []
+
+    @property
+    def left(self) -> int:
+        """How many answers above the threshold it may still give."""
+        return self._left
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has given all of its answers, or heard all of the questions it may hear."""
+        return self._left == 0 or self._questions == 0
+
+    def ask(self, value: Question) -> bool:
+        """Whether the question of this value is found above the threshold.
+
+        value: the exact answer, an int of any size or a float; NaN counts as 0, and values end at
+        2^60 grid steps. Raises StreamStopped after the last answer above the threshold, after the
+        last question where their number is limited, and in a forked process; InvalidParameter for
+        another type.
+        """
+        return self._gap(value) is not None
+
+    def ask_with_gap(self, value: Question) -> float | None:
+        """How far the question is found above the threshold, or None where it is not.
+
+        It costs no more than `ask`. The noise in it has mean 0 over all questions, but those found
+        above are found high: a gap, taken alone, tends to be too large.
+        """
+        gap = self._gap(value)
+        return None if gap is None else float(float_multiples([gap], self._comparison.grid_log2)[0])
+
+    def _gap(self, value: Question) -> int | None:
+        step = step_of(question(value), grid_log2=self._comparison.grid_log2)
+        if self._owner != os.getpid():  # before the lock, which a fork may have left closed
+            raise StreamStopped(reason="it was started in another process")
+        with self._lock:
+            if self._left == 0:
+                raise StreamStopped(reason="it has given every answer above its threshold")
+            if self._questions is not None:
+                if self._questions == 0:
+                    raise StreamStopped(reason="it has heard as many questions as were paid for")
+                self._questions -= 1
+            if not self._noise:
+                self._noise = self._comparison.draw_noise(_AHEAD, self._bits).tolist()
+            if not self._levels:
+                self._levels = self._comparison.draw_levels(LEVELS_AHEAD, self._bits)
+            # Spent before it is used: what is interrupted here is not asked again with it.
+            gap = step + self._noise.pop() - self._levels[-1]
+            if gap < 0:
+                return None
+            # In this order: an interrupt between the two leaves one noise with two answers counted,
+            # which costs less than two noises with one answer each.
+            self._left -= 1
+            if self._refresh:
+                self._levels.pop()
+            return gap
+
+    def __repr__(self) -> str:
+        return f"ThresholdStream(left={self._left})"
+
+
+@final
+class NumericStream(Alone):
+    """Answers those questions of a stream with a number that are above the threshold.
+
+    Made by `NumericSparse.start`; safe to use from several threads.
+    """
+
+    __slots__ = ("_answers", "_bits", "_search")
+
+    def __init__(
+        self, search: ThresholdStream, *, answers: Laplace | Gaussian, bits: RandomBits
+    ) -> None:
+        self._search, self._answers, self._bits = search, answers, bits
+
+    @property
+    def left(self) -> int:
+        """How many numbers it may still give."""
+        return self._search.left
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has given all of its numbers."""
+        return self._search.stopped
+
+    def ask(self, value: Question) -> float | None:
+        """The value with fresh noise where it is found above the threshold, else None.
+
+        Values and refusals as for `ThresholdStream.ask`.
+        """
+        exact = question(value)
+        if not self._search.ask(exact):
+            return None
+        return float(self._answers.release(exact, bits=self._bits))
+
+    def __repr__(self) -> str:
+        return f"NumericStream(left={self.left})"

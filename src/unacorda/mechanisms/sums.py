@@ -1,0 +1,172 @@
+"""Exact sums of bounded values, whose sensitivity is what it seems.
+
+A float sum depends on the order of its terms, so removing a row can move it by more than the
+row's bound (Casacuberta, Shoemate, Vadhan, Wagaman 2022, arXiv:2207.10635). Here the bounds are
+put on a public grid first, every value is rounded to the grid and then clamped in integers, and
+the integers are added exactly.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import operator
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unacorda import checks
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.arrays import array_of
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
+
+__all__ = [
+    "fixed_point_bounds",
+    "fixed_point_sensitivity",
+    "fixed_point_sum",
+    "grid_unit",
+    "numeric",
+    "steps_of",
+]
+
+_LARGEST: Final = 1 << 62  # of a bound in grid steps
+_CHUNK: Final = 1 << 16
+_LOW_BITS: Final = 32
+
+
+def fixed_point_bounds(*, lower: Number, upper: Number, unit_log2: int) -> tuple[int, int]:
+    """The bounds on the grid of multiples of 2^unit_log2, rounded to the nearest step.
+
+    Raises InvalidParameter unless lower <= upper and both are within 2^62 steps.
+
+    >>> fixed_point_bounds(lower=0, upper=0.3, unit_log2=-4)
+    (0, 5)
+    """
+    exact = checks.exact("lower", lower), checks.exact("upper", upper)
+    if exact[0] > exact[1]:
+        raise InvalidParameter("lower", lower, expected="at most the upper bound")
+    low, high = (round(bound / grid_unit(unit_log2)) for bound in exact)
+    for name, bound, given in (("lower", low, lower), ("upper", high, upper)):
+        if abs(bound) > _LARGEST:
+            raise InvalidParameter(
+                name, given, expected="at most 2^62 grid steps; take a coarser grid"
+            )
+    return low, high
+
+
+def fixed_point_sum(values: ArrayLike, *, lower: Number, upper: Number, unit_log2: int) -> int:
+    """The sum, in steps of 2^unit_log2, of values rounded to the grid and clamped to the bounds.
+
+    values: integers or floats of at most 64 bits, any shape. NaN adds 0; infinities count as the
+    bounds. The result is exact whatever the number of rows and does not depend on their order.
+    Raises InvalidParameter for another dtype or for bounds that `fixed_point_bounds` refuses.
+
+    >>> fixed_point_sum([0.1, 0.2, 7.0], lower=0, upper=1, unit_log2=-10)
+    1331
+    """
+    low, high = fixed_point_bounds(lower=lower, upper=upper, unit_log2=unit_log2)
+    flat = numeric(values).reshape(-1)
+    total = 0
+    for start in range(0, flat.size, _CHUNK):
+        steps = steps_of(flat[start : start + _CHUNK], low, high, unit_log2=unit_log2)
+        # Two halves of 32 bits, each summed without overflow in a chunk of 2^16.
+        upper_half = int(np.right_shift(steps, _LOW_BITS).sum())
+        lower_half = int(np.bitwise_and(steps, (1 << _LOW_BITS) - 1).sum())
+        total += (upper_half << _LOW_BITS) + lower_half
+    return total
+
+
+def fixed_point_sensitivity(
+    *,
+    lower: Number,
+    upper: Number,
+    unit_log2: int,
+    rows: int = 1,
+    neighbors: Neighbors = AddRemove,
+) -> int:
+    """By how many steps `fixed_point_sum` can move when one person of at most ``rows`` rows does.
+
+    With bounds lo and hi on the grid: rows max(|lo|, |hi|) where a person comes, goes or gives
+    nothing, and
+    rows (max(hi, 0) - min(lo, 0)) where one takes the place of another, since a person may have
+    fewer rows, or rows of NaN, which add 0.
+
+    >>> fixed_point_sensitivity(lower=-1, upper=3, unit_log2=0, rows=2)
+    6
+    """
+    low, high = fixed_point_bounds(lower=lower, upper=upper, unit_log2=unit_log2)
+    count = checks.positive_integer(rows=rows)
+    check_neighbors(neighbors)
+    if neighbors is ReplaceOne:
+        return count * (max(high, 0) - min(low, 0))
+    return count * max(abs(low), abs(high))
+
+
+def grid_unit(unit_log2: int) -> Fraction:
+    """2^unit_log2, for a whole number from -1000 to 1000; else InvalidParameter."""
+    if isinstance(unit_log2, bool) or abs(unit_log2) > 1000:
+        raise InvalidParameter("unit_log2", unit_log2, expected="a whole number, -1000 to 1000")
+    return Fraction(2) ** operator.index(unit_log2)
+
+
+def numeric(values: ArrayLike) -> NDArray[Any]:
+    """The values as an array of integers or of floats of at most 64 bits, else InvalidParameter."""
+    array = array_of("values", values)
+    if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
+        raise InvalidParameter(
+            "values", array.dtype, expected="integers or floats of at most 64 bits"
+        )
+    return array
+
+
+def steps_of(values: NDArray[Any], low: int, high: int, *, unit_log2: int) -> NDArray[np.int64]:
+    """Each value in steps of 2^unit_log2, clamped to low and high; |low|, |high| at most 2^62."""
+    if values.dtype.kind == "f":
+        return _steps_of_floats(values.astype(np.float64), low, high, unit_log2)
+    return _steps_of_integers(values, low, high, unit_log2)
+
+
+@np.errstate(over="ignore", under="ignore")  # both ends are clipped next
+def _steps_of_floats(
+    values: NDArray[np.float64], low: int, high: int, unit_log2: int
+) -> NDArray[np.int64]:
+    scaled = values * 2.0**-unit_log2  # exact, or below a half, or beyond every bound
+    np.rint(scaled, out=scaled)
+    # In float64 first, to a range that a cast survives; then exactly, in integers.
+    np.clip(scaled, -float(_LARGEST), float(_LARGEST), out=scaled)
+    missing = np.isnan(scaled)
+    if missing.any():
+        scaled[missing] = 0.0
+    steps = scaled.astype(np.int64)
+    if low > -_LARGEST or high < _LARGEST:
+        np.clip(steps, low, high, out=steps)
+    if missing.any():
+        steps[missing] = 0
+    return steps
+
+
+def _steps_of_integers(
+    values: NDArray[Any], low: int, high: int, unit_log2: int
+) -> NDArray[np.int64]:
+    wide: NDArray[Any] = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+    if unit_log2 > 0:
+        # floor(x / 2^s + 1/2), without an addition that could overflow.
+        whole_type = wide.dtype.type
+        if unit_log2 > 64:  # not even half a step
+            return np.clip(np.zeros(wide.shape, np.int64), low, high)
+        wide = np.right_shift(wide, whole_type(unit_log2 - 1))
+        wide = np.right_shift(wide + whole_type(1), whole_type(1))
+    if wide.dtype == np.uint64:
+        wide = np.minimum(wide, np.uint64(_LARGEST))
+    whole = wide.astype(np.int64)
+    if unit_log2 >= 0:
+        return np.clip(whole, low, high)
+    # What passes 2^62 after the shift passes the bounds too, so it is set to them before it.
+    finer = min(-unit_log2, 63)
+    edge = _LARGEST >> finer
+    shifted = np.left_shift(np.clip(whole, -edge, edge), min(finer, 62))
+    steps = np.where(whole > edge, high, np.where(whole < -edge, low, shifted))
+    return np.clip(steps, low, high).astype(np.int64, copy=False)

@@ -1,0 +1,102 @@
+"""Estimates: a value with the errors that sampling and privacy noise give it."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from unacorda import checks
+
+__all__ = ["Estimate", "Interval"]
+
+
+class Interval(NamedTuple):
+    """A closed interval of numbers.
+
+    >>> Interval(1.0, 2.0).width
+    1.0
+    """
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """Upper minus lower."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """An unbiased estimate and its errors, all functions of released values and public numbers.
+
+    value: in the unit of the question; sampling_error: standard deviation over fresh samples of
+    people, 0 where the table is the whole population of interest; privacy_error: standard
+    deviation of the noise that was added, independent of the sampling; noise: the law of that
+    noise, which decides how wide an interval must be.
+
+    >>> Estimate(value=10.0, sampling_error=3.0, privacy_error=4.0).standard_error
+    5.0
+    """
+
+    value: float
+    sampling_error: float
+    privacy_error: float
+    noise: Literal["normal", "laplace"] = "normal"
+
+    def __post_init__(self) -> None:
+        checks.finite(value=self.value)
+        checks.non_negative(sampling_error=self.sampling_error)
+        checks.non_negative(privacy_error=self.privacy_error)
+
+    @property
+    def standard_error(self) -> float:
+        """The root of the sum of both squares."""
+        return math.hypot(self.sampling_error, self.privacy_error)
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """An interval, symmetric about the value, that covers the truth this often.
+
+        confidence: strictly between 0 and 1. Sampling errors count as normal; privacy noise by
+        its law: exact for Gaussian and for Laplace noise, also added to a normal error.
+
+        >>> Estimate(value=0.0, sampling_error=0.0, privacy_error=1.0).interval(0.95).upper
+        1.9599639845400536
+        """
+        checks.probability(confidence=confidence)
+        half = self._half_width(confidence)
+        return Interval(self.value - half, self.value + half)
+
+    def _half_width(self, confidence: float) -> float:
+        if self.standard_error == 0:
+            return 0.0
+        if self.noise == "normal" or self.privacy_error == 0:
+            return self.standard_error * statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+        tail = (1 - confidence) / 2
+        scale = self.privacy_error / math.sqrt(2)
+        if self.sampling_error == 0:
+            return -scale * math.log(2 * tail)
+        low, high = 0.0, self.standard_error
+        while _tail_of_sum(high, self.sampling_error, scale) > tail:
+            high *= 2
+        for _ in range(80):
+            middle = (low + high) / 2
+            if _tail_of_sum(middle, self.sampling_error, scale) > tail:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def _tail_of_sum(t: float, sigma: float, scale: float) -> float:
+    """P(S + L > t), S normal with deviation sigma, L Laplace with this scale; t >= 0."""
+    from scipy.special import log_ndtr
+
+    z, ratio = t / sigma, sigma / scale
+    near = ratio * ratio / 2 - t / scale + float(log_ndtr(z - ratio))
+    far = ratio * ratio / 2 + t / scale + float(log_ndtr(-z - ratio))
+    return math.erfc(z / math.sqrt(2)) / 2 + (math.exp(near) - math.exp(far)) / 2

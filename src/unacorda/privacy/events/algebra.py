@@ -1,0 +1,289 @@
+"""The algebra of events: composition, sampling, shuffling, and what every event can do."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events.fields import Real, keep, share, whole
+
+if TYPE_CHECKING:
+    from unacorda.privacy.events import Event
+
+__all__ = [
+    "Composed",
+    "FixedSizeSampled",
+    "Operators",
+    "PoissonSampled",
+    "RandomAllocation",
+    "Repeated",
+    "ReplacementSampled",
+    "Shuffled",
+    "check_event",
+    "compose",
+]
+
+
+class Operators:
+    """Equality, composition, sampling and the codec: what holds for every event."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether accountants read the same numbers, a float as the decimal that it prints as.
+
+        So the float 0.5 is Fraction(1, 2), but 0.1 is not Fraction(0.1), its binary value, though
+        Python finds these equal. The order of a composition does not matter.
+        """
+        if self is other:
+            return True
+        if not isinstance(other, Operators) or type(self) is not type(other):
+            return NotImplemented
+        names = self.__dataclass_fields__
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        """Of the nearest floats, which equal numbers share."""
+        names = self.__dataclass_fields__
+        return hash((type(self), *[_hashed(getattr(self, name)) for name in names]))
+
+    def __add__(self, other: Event) -> Event:
+        """Both events, on the same data, the later perhaps chosen after seeing the earlier."""
+        return compose([cast("Event", self), other])
+
+    def __radd__(self, other: object) -> Event:
+        """The event itself after the 0 that sum() starts from."""
+        return cast("Event", self) if other == 0 else NotImplemented
+
+    def __mul__(self, count: int) -> Event:
+        """The event, `count` times."""
+        times = whole("count", count, least=1)
+        return cast("Event", self) if times == 1 else compose([cast("Event", self)], count=times)
+
+    __rmul__ = __mul__
+
+    def poisson_sampled(self, *, rate: Real) -> PoissonSampled:
+        """The event on a sample that holds each unit independently with probability `rate`."""
+        return PoissonSampled(event=cast("Event", self), rate=rate)
+
+    def fixed_size_sampled(self, *, size: int, population: int) -> FixedSizeSampled:
+        """The event on `size` of `population` units, drawn without replacement."""
+        return FixedSizeSampled(event=cast("Event", self), size=size, population=population)
+
+    def sampled_with_replacement(self, *, size: int, population: int) -> ReplacementSampled:
+        """The event on `size` draws from `population` units, each draw of any unit."""
+        return ReplacementSampled(event=cast("Event", self), size=size, population=population)
+
+    def randomly_allocated(self, *, steps: int, uses: int = 1) -> RandomAllocation:
+        """The event at each of `steps` steps, each unit in `uses` of them, drawn at random."""
+        return RandomAllocation(event=cast("Event", self), steps=steps, uses=uses)
+
+    def shuffled(self, *, count: int) -> Shuffled:
+        """The event as each of `count` people's local report, released in random order."""
+        return Shuffled(event=cast("Event", self), count=count)
+
+    def to_json(self) -> str:
+        """The event as JSON text: floats as numbers, Fractions as text, exact both ways."""
+        from unacorda.privacy import event_codec
+
+        return event_codec.to_json(cast("Event", self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repeated(Operators):
+    """One event, `count` times (2 or more); written ``event * count``."""
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        if isinstance(self.event, Repeated | Composed):
+            raise InvalidParameter(
+                "event", self.event, expected="one event; write event * count for a composition"
+            )
+        keep(self, count=whole("count", self.count, least=2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Composed(Operators):
+    """Several different events, or Repeated ones, on the same data; written ``first + second``.
+
+    Neither the grouping nor the order matters to equality, and equal events are counted:
+
+    >>> from unacorda.privacy.events import Laplace, Pure
+    >>> a, b = Laplace(noise_multiplier=1.0), Pure(epsilon=0.5)
+    >>> (a + b) + a == b + a * 2
+    True
+    """
+
+    parts: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        parts = tuple(self.parts)
+        for part in parts:
+            check_event("parts", part)
+        alone = {part.event if isinstance(part, Repeated) else part for part in parts}
+        if (
+            len(parts) < 2
+            or len(alone) < len(parts)
+            or any(isinstance(part, Composed) for part in parts)
+        ):
+            raise InvalidParameter(
+                "parts", self.parts, expected="two or more different events; use compose(events)"
+            )
+        keep(self, parts=parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoissonSampled(Operators):
+    """The event on a sample that holds each unit independently with probability `rate`.
+
+    rate: above 0, at most 1. Noise multipliers inside refer to adding or removing one unit.
+    """
+
+    event: Event
+    rate: Real
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        rate = share("rate", self.rate)
+        if rate == 0:
+            raise InvalidParameter("rate", self.rate, expected="a number above 0, at most 1")
+        keep(self, rate=rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FixedSizeSampled(Operators):
+    """The event on `size` of `population` units, drawn uniformly without replacement."""
+
+    event: Event
+    size: int
+    population: int
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        population = whole("population", self.population, least=1)
+        size = whole("size", self.size, least=1)
+        if size > population:
+            raise InvalidParameter("size", self.size, expected=f"at most {population}")
+        keep(self, size=size, population=population)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReplacementSampled(Operators):
+    """The event on `size` draws from `population` units: a unit may be drawn several times.
+
+    Numbers inside speak of adding or removing one draw of one unit.
+    """
+
+    event: Event
+    size: int
+    population: int
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        keep(
+            self,
+            size=whole("size", self.size, least=1),
+            population=whole("population", self.population, least=1),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RandomAllocation(Operators):
+    """The event at each of `steps` steps, where each unit takes part in exactly `uses` of them.
+
+    The steps of a unit are drawn uniformly, apart from those of others; balls and bins. Numbers
+    inside speak of adding or removing one unit at one step.
+    """
+
+    event: Event
+    steps: int
+    uses: int = 1
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        steps = whole("steps", self.steps, least=1)
+        uses = whole("uses", self.uses, least=1)
+        if uses > steps:
+            raise InvalidParameter("uses", self.uses, expected=f"at most {steps}, the steps")
+        keep(self, steps=steps, uses=uses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shuffled(Operators):
+    """The event as each of `count` people's local report, released in random order."""
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        keep(self, count=whole("count", self.count, least=1))
+
+
+def compose(events: Iterable[Event], *, count: int = 1) -> Event:
+    """All events together, the whole `count` times: one event, Repeated or Composed.
+
+    Raises InvalidParameter for no events and for what is no event.
+
+    >>> from unacorda.privacy.events import Pure
+    >>> a = Pure(epsilon=1)
+    >>> compose([a, a]) == a * 2
+    True
+    """
+    times = whole("count", count, least=1)
+    counts: dict[Event, int] = {}
+    for event in events:
+        check_event("events", event)
+        for part in event.parts if isinstance(event, Composed) else (event,):
+            alone, many = (part.event, part.count) if isinstance(part, Repeated) else (part, 1)
+            counts[alone] = counts.get(alone, 0) + many * times
+    if not counts:
+        raise InvalidParameter("events", (), expected="at least one event")
+    parts = tuple(
+        Repeated(event=alone, count=many) if many > 1 else alone for alone, many in counts.items()
+    )
+    return parts[0] if len(parts) == 1 else Composed(parts=parts)
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether a field of two events of one kind holds the same numbers or events."""
+    if type(one) is type(two):
+        if not isinstance(one, tuple):
+            return bool(one == two)  # no two floats print as the same decimal
+        if _of_events(one):
+            return one == two or frozenset(one) == frozenset(two)
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, tuple | Operators | None) or isinstance(two, tuple | Operators | None):
+        return False
+    return checks.exact("number", one) == checks.exact("number", two)
+
+
+def _hashed(value: Any) -> Hashable:
+    if type(value) is float or isinstance(value, Operators | None):
+        return value
+    if isinstance(value, tuple):
+        return frozenset(value) if _of_events(value) else tuple(map(_hashed, value))
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _of_events(values: tuple[object, ...]) -> bool:
+    return isinstance(values[0], Operators) if values else False
+
+
+def check_event(name: str, value: object) -> None:
+    """Refuse what is no event."""
+    if not isinstance(value, Operators):
+        raise InvalidParameter(name, value, expected="an event, such as Gaussian(...)")

@@ -1,0 +1,123 @@
+"""Correlated noise over many steps: matrix factorisation and trees, as events."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
+
+__all__ = ["CyclicPoissonSampled", "MatrixMechanism", "TreeAggregation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MatrixMechanism(Operators):
+    r"""Release C x + Z, Z with independent N(0, sigma^2) entries, and what is computed from it.
+
+    Row t of x is the sum of what units give at step t, each at most 1 in l2 norm. C, the encoder,
+    is lower triangular. encoder: its first column where it is a Toeplitz matrix (zeros follow), or
+    its rows, row i of i + 1 numbers; noise_multiplier: sigma over that 1, above 0; steps: rows of
+    x; a unit takes part at most `participations` times, at steps at least `separation` apart. Where
+    a unit is replaced, what both give counts.
+    Source: Denisov, McMahan, Rush, Smith, Thakurta 2022; Choquette-Choo et al. 2023.
+    """
+
+    noise_multiplier: Real
+    encoder: tuple[Real, ...] | tuple[tuple[Real, ...], ...]
+    steps: int
+    participations: int = 1
+    separation: int = 1
+
+    def __post_init__(self) -> None:
+        steps = whole("steps", self.steps, least=1)
+        keep(
+            self,
+            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
+            encoder=_encoder(self.encoder, steps),
+            steps=steps,
+            participations=whole("participations", self.participations, least=1),
+            separation=whole("separation", self.separation, least=1),
+        )
+
+    @property
+    def toeplitz(self) -> bool:
+        """Whether the encoder is given by its first column."""
+        return not isinstance(self.encoder[0], tuple)
+
+    def cyclic_poisson_sampled(self, *, rate: Real) -> CyclicPoissonSampled:
+        """The mechanism on Poisson samples of groups of units that take turns."""
+        return CyclicPoissonSampled(event=self, rate=rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CyclicPoissonSampled(Operators):
+    """A banded matrix mechanism whose step t samples from group t mod `separation` alone.
+
+    Units are split into `separation` groups before and apart from the data; each step holds every
+    unit of its group independently with probability `rate`, above 0, at most 1. The bands of the
+    encoder are at most `separation`; `participations` of the event is not read.
+    Source: Choquette-Choo, Ganesh et al. 2023, Theorem 4 (BandMF).
+    """
+
+    event: MatrixMechanism
+    rate: Real
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, MatrixMechanism):
+            raise InvalidParameter("event", self.event, expected="a MatrixMechanism")
+        rate = share("rate", self.rate)
+        if rate == 0:
+            raise InvalidParameter("rate", self.rate, expected="a number above 0, at most 1")
+        keep(self, rate=rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TreeAggregation(Operators):
+    r"""Release all node sums of a binary tree over the steps, each with N(0, sigma^2) noise.
+
+    noise_multiplier: sigma over the l2 norm of what a unit gives at one step, above 0; steps:
+    leaves of the tree; participations, separation: as in MatrixMechanism.
+    Source: Dwork, Naor, Pitassi, Rothblum 2010; Kairouz et al. 2021 (DP-FTRL), Theorem C.1.
+    """
+
+    noise_multiplier: Real
+    steps: int
+    participations: int = 1
+    separation: int = 1
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
+            steps=whole("steps", self.steps, least=1),
+            participations=whole("participations", self.participations, least=1),
+            separation=whole("separation", self.separation, least=1),
+        )
+
+
+def _encoder(
+    value: Iterable[Real] | Iterable[Iterable[Real]], steps: int
+) -> tuple[Real, ...] | tuple[tuple[Real, ...], ...]:
+    expected = f"finite numbers, at most {steps}, or {steps} rows, row i of i + 1 finite numbers"
+    try:
+        given = [list(one) if isinstance(one, Iterable) else one for one in value]
+    except TypeError:
+        raise InvalidParameter("encoder", value, expected=expected) from None
+    rows = [one for one in given if isinstance(one, list)]
+    if not given or (rows and len(rows) != len(given)):
+        raise InvalidParameter("encoder", value, expected=expected)
+    if rows:
+        if [len(row) for row in rows] != list(range(1, steps + 1)):
+            raise InvalidParameter("encoder", value, expected=expected)
+        return tuple(
+            tuple(finite("encoder", number, expected=expected) for number in row) for row in rows
+        )
+    if len(given) > steps:
+        raise InvalidParameter("encoder", value, expected=expected)
+    numbers = cast("list[Real]", given)
+    return tuple(finite("encoder", number, expected=expected) for number in numbers)

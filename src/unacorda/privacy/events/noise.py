@@ -1,0 +1,166 @@
+"""Noise: what is known of mechanisms that add it."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unacorda.checks import exact
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.fields import (
+    Real,
+    keep,
+    non_negative,
+    positive,
+    share,
+)
+
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Gaussian",
+    "GaussianMixture",
+    "Laplace",
+    "Staircase",
+    "TruncatedLaplace",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gaussian(Operators):
+    r"""Release f(x) + N(0, sigma^2 I), where f moves by at most Delta_2 in the l2 norm.
+
+    noise_multiplier: sigma / Delta_2, no unit, above 0.
+
+    >>> Gaussian(noise_multiplier=2.0) * 3
+    Repeated(event=Gaussian(noise_multiplier=2.0), count=3)
+    """
+
+    noise_multiplier: Real
+
+    def __post_init__(self) -> None:
+        keep(self, noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Laplace(Operators):
+    r"""Release f(x) + independent Laplace noise of scale b, where f moves by Delta_1 in l1.
+
+    noise_multiplier: b / Delta_1, no unit, above 0.
+    """
+
+    noise_multiplier: Real
+
+    def __post_init__(self) -> None:
+        keep(self, noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DiscreteGaussian(Operators):
+    r"""Release integers f(x) + X, P(X = k) proportional to exp(-k^2 / (2 sigma^2)).
+
+    sigma: parameter of the noise, above 0, not its standard deviation; sensitivity: the l2
+    sensitivity of the integer f, above 0.
+    """
+
+    sigma: Real
+    sensitivity: Real
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            sigma=positive("sigma", self.sigma),
+            sensitivity=positive("sensitivity", self.sensitivity),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DiscreteLaplace(Operators):
+    r"""Release integers f(x) + X, P(X = k) proportional to exp(-|k| / scale).
+
+    scale: above 0; sensitivity: the l1 sensitivity of the integer f, above 0.
+    """
+
+    scale: Real
+    sensitivity: Real
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            scale=positive("scale", self.scale),
+            sensitivity=positive("sensitivity", self.sensitivity),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Staircase(Operators):
+    r"""Release one number f(x) + X, X of the staircase law, where f moves by at most Delta.
+
+    The density falls by e^-epsilon once in each stretch [k Delta, (k + 1) Delta), at its share
+    `split`. epsilon: above 0; split: gamma of the source, from 0 to 1; 1/2 is the worst for
+    privacy, and 1 / (1 + e^(epsilon/2)) has the least E|X|.
+    Source: Geng and Viswanath 2014, equation (15).
+    """
+
+    epsilon: Real
+    split: Real
+
+    def __post_init__(self) -> None:
+        keep(self, epsilon=positive("epsilon", self.epsilon), split=share("split", self.split))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TruncatedLaplace(Operators):
+    r"""Release one number f(x) + X, X Laplace noise of scale b cut to [-A, A], f moving by Delta.
+
+    noise_multiplier: b / Delta, above 0; bound: A / Delta, at least 1/2. Where the supports of
+    neighbours part, anything is learned: that is a delta.
+    Source: Geng, Ding, Guo, Kumar 2020, Definition 3.
+    """
+
+    noise_multiplier: Real
+    bound: Real
+
+    def __post_init__(self) -> None:
+        bound = positive("bound", self.bound)
+        if 2 * bound < 1:
+            raise InvalidParameter("bound", self.bound, expected="a number, 1/2 or above")
+        keep(
+            self,
+            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
+            bound=bound,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GaussianMixture(Operators):
+    r"""Gaussian noise where the unit moves f by a random amount that nobody sees.
+
+    The unit in the table gives N(shift, sigma^2) with shift drawn from `shifts` by `weights`;
+    without it, N(0, sigma^2). noise_multiplier: sigma in the unit of the shifts, above 0; shifts:
+    numbers, 0 or above; weights: as many, 0 or above, of sum 1 exactly (floats as they print).
+    A vector f of l2 norm at most the shift is covered.
+    Source: Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Section 4 (mixtures of Gaussians).
+    """
+
+    noise_multiplier: Real
+    shifts: tuple[Real, ...]
+    weights: tuple[Real, ...]
+
+    def __post_init__(self) -> None:
+        shifts = tuple(non_negative("shifts", shift) for shift in self.shifts)
+        weights = tuple(share("weights", weight) for weight in self.weights)
+        if not shifts:
+            raise InvalidParameter("shifts", self.shifts, expected="one shift or more")
+        if len(weights) != len(shifts):
+            raise InvalidParameter("weights", self.weights, expected=f"{len(shifts)} of them")
+        if sum(exact("weights", weight) for weight in weights) != 1:
+            raise InvalidParameter("weights", self.weights, expected="weights of sum 1 exactly")
+        keep(
+            self,
+            noise_multiplier=positive("noise_multiplier", self.noise_multiplier),
+            shifts=shifts,
+            weights=weights,
+        )

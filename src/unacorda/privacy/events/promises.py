@@ -1,0 +1,82 @@
+"""Promises: mechanisms of which a bound on the loss is known."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unacorda.privacy.events.algebra import Operators
+from unacorda.privacy.events.fields import Real, keep, non_negative, share, whole
+
+__all__ = ["Approximate", "Exponential", "Pure", "RandomizedResponse", "ZeroConcentrated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RandomizedResponse(Operators):
+    r"""Release one of k categories: the true one with odds e^epsilon against each other one.
+
+    epsilon: 0 or above; categories: k, 2 or more. With k of 3 or more it also stands for other
+    local reports that are no worse in composition and when shuffled, by docs/proofs/response.md,
+    section 7; with 2 it is binary response and nothing else.
+    """
+
+    epsilon: Real
+    categories: int
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            epsilon=non_negative("epsilon", self.epsilon),
+            categories=whole("categories", self.categories, least=2),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exponential(Operators):
+    r"""The exponential mechanism: log-likelihood ratios lie in one interval of length epsilon.
+
+    epsilon: the range (hence also a pure epsilon), 0 or above.
+    Source: Durfee and Rogers 2019, Section 4.2 (bounded range).
+    """
+
+    epsilon: Real
+
+    def __post_init__(self) -> None:
+        keep(self, epsilon=non_negative("epsilon", self.epsilon))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pure(Operators):
+    """Any mechanism of which only epsilon-DP is known; epsilon is 0 or above."""
+
+    epsilon: Real
+
+    def __post_init__(self) -> None:
+        keep(self, epsilon=non_negative("epsilon", self.epsilon))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Approximate(Operators):
+    """Any mechanism of which only (epsilon, delta)-DP is known; delta lies in [0, 1]."""
+
+    epsilon: Real
+    delta: Real
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            epsilon=non_negative("epsilon", self.epsilon),
+            delta=share("delta", self.delta),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ZeroConcentrated(Operators):
+    """Any mechanism of which only (delta-approximate) rho-zCDP is known."""
+
+    rho: Real
+    delta: Real = 0
+
+    def __post_init__(self) -> None:
+        keep(self, rho=non_negative("rho", self.rho), delta=share("delta", self.delta))

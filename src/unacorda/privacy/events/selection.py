@@ -1,0 +1,67 @@
+"""Private selection: the best of a random number of runs, as events."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events.algebra import Operators, check_event
+from unacorda.privacy.events.fields import Real, finite, keep, positive, share, whole
+
+if TYPE_CHECKING:
+    from unacorda.privacy.events import Event
+
+__all__ = ["NegativeBinomialTries", "PoissonTries"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NegativeBinomialTries(Operators):
+    r"""The best output of K runs of the event, K of the truncated negative binomial law, K >= 1.
+
+    Each run gives a candidate and its score; only the best is released, and not K. shape: eta,
+    above -1 (1 is the geometric law, 0 the logarithmic one); stop: gamma, above 0, at most 1; the
+    smaller, the more runs; most: where K is drawn anew until it is at most that, 1 or above.
+    Source: Liu and Talwar 2019 (geometric); Papernot and Steinke 2022, Definition 1.
+    """
+
+    event: Event
+    shape: Real
+    stop: Real
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        shape = finite("shape", self.shape, expected="a finite number above -1")
+        if shape <= -1:
+            raise InvalidParameter("shape", self.shape, expected="a finite number above -1")
+        stop = share("stop", self.stop)
+        if stop == 0:
+            raise InvalidParameter("stop", self.stop, expected="a number above 0, at most 1")
+        keep(self, shape=shape, stop=stop, most=_cap(self.most))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoissonTries(Operators):
+    """The best output of K runs of the event, K of a Poisson law; no output where K = 0.
+
+    mean: E K, above 0; most: where K is drawn anew until it is at most that, no less than the mean.
+    Source: Papernot and Steinke 2022, Theorem 6.
+    """
+
+    event: Event
+    mean: Real
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        check_event("event", self.event)
+        mean, most = positive("mean", self.mean), _cap(self.most)
+        if most is not None and most < mean:
+            raise InvalidParameter("most", self.most, expected="the mean or above")
+        keep(self, mean=mean, most=most)
+
+
+def _cap(most: int | None) -> int | None:
+    return None if most is None else whole("most", most, least=1)

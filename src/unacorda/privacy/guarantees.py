@@ -1,0 +1,360 @@
+"""Guarantees: the five currencies of privacy, as exact values. Standard library only."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
+
+from unacorda import checks
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.additive import Additive, amount, decimal, root_decimal, share
+from unacorda.privacy.rounding import root_near
+
+__all__ = [
+    "GDP",
+    "ZCDP",
+    "ApproxDP",
+    "Guarantee",
+    "PureDP",
+    "RenyiDP",
+    "guarantee_from_json",
+]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PureDP(Additive):
+    r"""Pure differential privacy: P(S) <= e^epsilon Q(S) for every event S and all neighbours.
+
+    epsilon: 0 or above; a float means the decimal it prints as. Epsilons add.
+    Raises InvalidParameter for a negative or non-finite epsilon.
+    Source: Dwork, McSherry, Nissim, Smith 2006.
+
+    >>> PureDP(0.1) * 10 == PureDP(1)
+    True
+    >>> PureDP(1) - PureDP("0.75")
+    PureDP(epsilon=0.25)
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", amount("epsilon", epsilon))
+
+    @property
+    def additive(self) -> tuple[Fraction, ...]:
+        """The numbers that add under composition: (epsilon,)."""
+        return (self.epsilon,)
+
+    def with_additive(self, numbers: Sequence[Fraction]) -> PureDP:
+        """A guarantee of this kind with these additive numbers."""
+        (epsilon,) = numbers
+        return PureDP(epsilon)
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether a theorem of this package says that this guarantee implies `other`."""
+        return _implies(self, other)
+
+    @staticmethod
+    def within(target: Guarantee) -> PureDP:
+        """The largest epsilon for which pure DP implies `target`, rounded down.
+
+        Of a ZCDP or GDP target the delta is not made use of.
+
+        >>> PureDP.within(ZCDP(0.5))
+        PureDP(epsilon=1.0436268956)
+        """
+        from unacorda.privacy.relations import pure_within
+
+        return pure_within(target)
+
+    @staticmethod
+    def from_json(text: str) -> PureDP:
+        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        return _of_kind(text, PureDP)
+
+    def __repr__(self) -> str:
+        return f"PureDP(epsilon={decimal(self.epsilon)})"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ApproxDP(Additive):
+    r"""Approximate differential privacy: P(S) <= e^epsilon Q(S) + delta.
+
+    epsilon: 0 or above; delta: in [0, 1]. Both add (sums of delta stop at 1). The order is
+    partial: of two values with a smaller epsilon here and a smaller delta there, neither is <=.
+    Source: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006.
+
+    >>> ApproxDP(1.0, 1e-6) <= ApproxDP(2.0, 1e-7), ApproxDP(1.0, 1e-6) >= ApproxDP(2.0, 1e-7)
+    (False, False)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", amount("epsilon", epsilon))
+        object.__setattr__(self, "delta", share("delta", delta))
+
+    @property
+    def additive(self) -> tuple[Fraction, ...]:
+        """The numbers that add under composition: (epsilon, delta)."""
+        return (self.epsilon, self.delta)
+
+    def with_additive(self, numbers: Sequence[Fraction]) -> ApproxDP:
+        """A guarantee of this kind with these additive numbers; delta stops at 1."""
+        epsilon, delta = numbers
+        return ApproxDP(epsilon, min(delta, Fraction(1)))
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether a theorem of this package says that this guarantee implies `other`."""
+        return _implies(self, other)
+
+    @staticmethod
+    def within(target: Guarantee) -> ApproxDP:
+        """The largest epsilon, at the target's own delta, that implies `target`, rounded down.
+
+        Raises WrongUnit for a RenyiDP target: write PureDP.within(...).
+        """
+        from unacorda.privacy.relations import approx_dp_within
+
+        return approx_dp_within(target)
+
+    @staticmethod
+    def from_json(text: str) -> ApproxDP:
+        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        return _of_kind(text, ApproxDP)
+
+    def __repr__(self) -> str:
+        return f"ApproxDP(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)})"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ZCDP(Additive):
+    r"""Zero-concentrated DP: the Renyi divergence of order alpha is at most rho alpha, alpha > 1.
+
+    rho: 0 or above; delta: in [0, 1], the mass of the part of which this need not hold
+    (approximate zCDP). Both add; the order is partial, as that of ApproxDP.
+    Source: Bun and Steinke 2016, arXiv:1605.02065, Definitions 1.1 and 8.1.
+
+    >>> ZCDP(0.5, delta=1e-8) / 4
+    ZCDP(rho=0.125, delta=2.5e-09)
+    """
+
+    rho: Fraction
+    delta: Fraction
+
+    def __init__(self, rho: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "rho", amount("rho", rho))
+        object.__setattr__(self, "delta", share("delta", delta))
+
+    @property
+    def additive(self) -> tuple[Fraction, ...]:
+        """The numbers that add under composition: (rho, delta)."""
+        return (self.rho, self.delta)
+
+    def with_additive(self, numbers: Sequence[Fraction]) -> ZCDP:
+        """A guarantee of this kind with these additive numbers; delta stops at 1."""
+        rho, delta = numbers
+        return ZCDP(rho, min(delta, Fraction(1)))
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether a theorem of this package says that this guarantee implies `other`."""
+        return _implies(self, other)
+
+    @staticmethod
+    def within(target: Guarantee) -> ZCDP:
+        """The largest rho for which zCDP implies `target`, rounded down to a multiple of 2^-80.
+
+        Raises WrongUnit for PureDP and GDP, which no zCDP implies, and InvalidParameter for an
+        ApproxDP whose delta is 0 or 1.
+
+        >>> ZCDP.within(ApproxDP(1.0, 1e-6))
+        ZCDP(rho=0.0243559703596)
+        """
+        from unacorda.privacy.relations import zcdp_within
+
+        return zcdp_within(target)
+
+    @staticmethod
+    def from_json(text: str) -> ZCDP:
+        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        return _of_kind(text, ZCDP)
+
+    def __repr__(self) -> str:
+        return f"ZCDP(rho={decimal(self.rho)}{_and_delta(self.delta)})"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class GDP(Additive):
+    r"""Gaussian DP: no test tells the neighbours apart better than N(0, 1) from N(mu, 1).
+
+    mu: 0 or above; delta: in [0, 1], the mass of the part of which this need not hold. What adds
+    under composition is mu^2, kept exactly in `mu_squared`: the operators speak of composition,
+    so GDP(3) + GDP(4) is GDP(5), and GDP(1) / 4 is GDP(0.5), four of which make the whole.
+    Source: Dong, Roth, Su 2022, Definition 2.6 and Corollary 3.3.
+
+    >>> GDP(3) + GDP(4)
+    GDP(mu=5.0)
+    >>> GDP(1) / 4
+    GDP(mu=0.5)
+    """
+
+    mu_squared: Fraction
+    delta: Fraction
+
+    def __init__(self, mu: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "mu_squared", amount("mu", mu) ** 2)
+        object.__setattr__(self, "delta", share("delta", delta))
+
+    @staticmethod
+    def from_squared(mu_squared: Number, delta: Number = 0) -> GDP:
+        """The guarantee whose mu is the square root of `mu_squared`, kept exactly."""
+        value = GDP(0, delta)
+        object.__setattr__(value, "mu_squared", amount("mu_squared", mu_squared))
+        return value
+
+    @property
+    def mu(self) -> float:
+        """The square root of `mu_squared`, to within one float."""
+        return root_near(self.mu_squared)
+
+    @property
+    def additive(self) -> tuple[Fraction, ...]:
+        """The numbers that add under composition: (mu^2, delta)."""
+        return (self.mu_squared, self.delta)
+
+    def with_additive(self, numbers: Sequence[Fraction]) -> GDP:
+        """A guarantee of this kind with these additive numbers; delta stops at 1."""
+        mu_squared, delta = numbers
+        return GDP.from_squared(mu_squared, min(delta, Fraction(1)))
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether a theorem of this package says that this guarantee implies `other`."""
+        return _implies(self, other)
+
+    @staticmethod
+    def within(target: Guarantee) -> GDP:
+        """The largest mu for which Gaussian DP implies `target`, rounded down.
+
+        For a ZCDP or RenyiDP target, the largest mu of a Gaussian mechanism within it: exact.
+        Raises WrongUnit for PureDP, which no GDP implies, and InvalidParameter for an ApproxDP
+        whose delta is 0 or 1.
+
+        >>> GDP.within(ApproxDP(1.0, 1e-5))
+        GDP(mu=0.268051123212)
+        """
+        from unacorda.privacy.relations import gdp_within
+
+        return gdp_within(target)
+
+    @staticmethod
+    def from_json(text: str) -> GDP:
+        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        return _of_kind(text, GDP)
+
+    def __repr__(self) -> str:
+        return f"GDP(mu={root_decimal(self.mu_squared)}{_and_delta(self.delta)})"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class RenyiDP(Additive):
+    r"""Renyi DP: the Renyi divergence of order alpha between neighbours is at most epsilon.
+
+    alpha: above 1; epsilon: 0 or above. Epsilons of one order add; two orders never meet.
+    Source: Mironov 2017, arXiv:1702.07476, Definition 4.
+
+    >>> RenyiDP(alpha=8, epsilon=0.3) + RenyiDP(alpha=8, epsilon=0.2)
+    RenyiDP(alpha=8.0, epsilon=0.5)
+    """
+
+    alpha: Fraction
+    epsilon: Fraction
+
+    def __init__(self, alpha: Number, epsilon: Number) -> None:
+        order = checks.exact("alpha", alpha)
+        if order <= 1:
+            raise InvalidParameter("alpha", alpha, expected="a number above 1")
+        object.__setattr__(self, "alpha", order)
+        object.__setattr__(self, "epsilon", amount("epsilon", epsilon))
+
+    @property
+    def additive(self) -> tuple[Fraction, ...]:
+        """The numbers that add under composition at one order: (epsilon,)."""
+        return (self.epsilon,)
+
+    def with_additive(self, numbers: Sequence[Fraction]) -> RenyiDP:
+        """A guarantee of this order with these additive numbers."""
+        (epsilon,) = numbers
+        return RenyiDP(self.alpha, epsilon)
+
+    def comparable_with(self, other: object) -> bool:
+        """Whether `other` is a RenyiDP of the same order."""
+        return isinstance(other, RenyiDP) and other.alpha == self.alpha
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether a theorem of this package says that this guarantee implies `other`."""
+        return _implies(self, other)
+
+    @staticmethod
+    def from_json(text: str) -> RenyiDP:
+        """The guarantee that `to_json` wrote; InvalidParameter for other text."""
+        return _of_kind(text, RenyiDP)
+
+    def __repr__(self) -> str:
+        return f"RenyiDP(alpha={decimal(self.alpha)}, epsilon={decimal(self.epsilon)})"
+
+
+Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RenyiDP
+"""The closed union of the five kinds."""
+
+_Kind = TypeVar("_Kind", PureDP, ApproxDP, ZCDP, GDP, RenyiDP)
+
+_MAKERS: dict[str, tuple[Callable[..., Guarantee], set[str]]] = {
+    "PureDP": (PureDP, {"epsilon"}),
+    "ApproxDP": (ApproxDP, {"epsilon", "delta"}),
+    "ZCDP": (ZCDP, {"rho", "delta"}),
+    "GDP": (GDP.from_squared, {"mu_squared", "delta"}),
+    "RenyiDP": (RenyiDP, {"alpha", "epsilon"}),
+}
+
+
+def guarantee_from_json(text: str) -> Guarantee:
+    """The guarantee, of any kind, that `to_json` wrote.
+
+    Raises InvalidParameter for any other text.
+
+    >>> guarantee_from_json(ZCDP("1/3").to_json()) == ZCDP("1/3")
+    True
+    """
+    expected = "the JSON text of a guarantee, as to_json() writes it"
+    try:
+        fields = dict(json.loads(text))
+        maker, names = _MAKERS[fields.pop("guarantee")]
+    except (ValueError, TypeError, KeyError):
+        raise InvalidParameter("text", text, expected=expected) from None
+    if set(fields) != names or not all(isinstance(value, str) for value in fields.values()):
+        raise InvalidParameter("text", text, expected=expected)
+    return maker(**fields)
+
+
+def _of_kind(text: str, kind: type[_Kind]) -> _Kind:
+    value = guarantee_from_json(text)
+    if not isinstance(value, kind):
+        raise InvalidParameter("text", text, expected=f"the JSON text of a {kind.__name__}")
+    return value
+
+
+def _implies(guarantee: Guarantee, other: Guarantee) -> bool:
+    from unacorda.privacy.relations import implies
+
+    return implies(guarantee, other)
+
+
+def _and_delta(delta: Fraction) -> str:
+    return f", delta={decimal(delta)}" if delta else ""

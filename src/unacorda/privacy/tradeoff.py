@@ -1,0 +1,389 @@
+"""Trade-off curves: how well any test can tell two neighbours apart, from both sides."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import conversions
+from unacorda.privacy.enclosure import context, float_down, float_up, mpf
+from unacorda.privacy.estimates import Interval
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.privacy.rounding import root_up
+
+__all__ = ["TradeoffCurve"]
+
+Real: TypeAlias = float | Fraction
+Point: TypeAlias = tuple[Real, Real]
+"""(epsilon, delta), with epsilon 0 or above."""
+Place: TypeAlias = tuple[Any, Any, Any]
+"""(t, lower, upper): delta at t = e^epsilon, from both sides."""
+Line: TypeAlias = tuple[Any, Any, Any]
+"""(t, delta there, slope)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeoffCurve:
+    r"""beta(alpha): no test whose false-alarm rate is alpha has a lower miss rate.
+
+    It is the largest such curve that is convex and, since the attacker may test either neighbour
+    against the other, its own inverse. Where both orders of the worst pair have the same curve it
+    is the least miss rate of any test; where they differ (Poisson samples), tests reach it at
+    some alpha and mixtures of both orders at the others. It falls from
+    beta(0) = 1 - delta(infinity) to beta(1) = 0, and is
+    beta(alpha) = sup over real epsilon of 1 - delta(epsilon) - e^epsilon alpha. It is held as what
+    is proved of it:
+
+    promised: (epsilon, delta) pairs that the mechanism keeps (upper bounds of the privacy
+    profile): they bound the curve from below, which is the safe side.
+    attained: (epsilon, delta) pairs that the mechanism does not beat (lower bounds of the
+    profile): they bound the curve from above.
+    exact: whether the lines of the promised pairs are the curve itself, not only a bound.
+    mu_squared, part: instead of pairs, the curve of mu-GDP with a mass `part` of which nothing is
+    known; it is exact, unless a smaller mu_squared_attained bounds the curve from above.
+
+    Use the makers `of_guarantee` and `of_profile`.
+
+    Source      Dong, Roth, Su 2022, Prop. 2.5 and Prop. 2.12 (curves and profiles are dual);
+                Wasserman and Zhou 2010 (the curve of one pair).
+
+    >>> curve = TradeoffCurve.of_guarantee(GDP(1))
+    >>> round(curve.beta(alpha=0.05), 6), round(curve.advantage, 6)
+    (0.740489, 0.382925)
+    """
+
+    promised: tuple[Point, ...] = ()
+    attained: tuple[Point, ...] = ()
+    exact: bool = False
+    mu_squared: Fraction | None = None
+    part: Fraction = Fraction(0)
+    mu_squared_attained: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("promised", "attained"):
+            points = tuple(_point(name, point) for point in getattr(self, name))
+            object.__setattr__(self, name, tuple(sorted(points)))
+        if self.mu_squared is not None and self.mu_squared < 0:
+            raise InvalidParameter("mu_squared", self.mu_squared, expected="0 or above")
+        if self.mu_squared_attained is not None and not (
+            self.mu_squared is not None and 0 <= self.mu_squared_attained <= self.mu_squared
+        ):
+            raise InvalidParameter(
+                "mu_squared_attained",
+                self.mu_squared_attained,
+                expected="a number from 0 to mu_squared",
+            )
+        if not 0 <= self.part <= 1:
+            raise InvalidParameter("part", self.part, expected="a number from 0 to 1")
+
+    @staticmethod
+    def of_guarantee(guarantee: Guarantee) -> TradeoffCurve:
+        """The least curve that a guarantee allows.
+
+        Exact for PureDP, ApproxDP and GDP; for ZCDP and RenyiDP from below, by their profile on
+        a grid of epsilons, and above only the trivial 1 - alpha is claimed.
+        """
+        match guarantee:
+            case PureDP(epsilon):
+                return _of_pair(epsilon, Fraction(0))
+            case ApproxDP(epsilon, delta):
+                return _of_pair(epsilon, delta)
+            case GDP(mu_squared, delta):
+                return TradeoffCurve(mu_squared=mu_squared, part=delta)
+            case ZCDP() | RenyiDP():
+                return TradeoffCurve(promised=tuple(_profile(guarantee)))
+
+    @staticmethod
+    def of_profile(promised: Iterable[Point], *, attained: Iterable[Point] = ()) -> TradeoffCurve:
+        """The curve between certified upper and lower bounds of a privacy profile.
+
+        promised: (epsilon, delta) pairs that are kept; attained: pairs that are not beaten.
+        The more pairs, the closer the two sides.
+
+        >>> curve = TradeoffCurve.of_profile([(0.0, 0.5), (1.0, 0.1)])
+        >>> round(curve.beta(alpha=0.1), 6)  # 1 - 0.1 - e/10
+        0.628172
+        """
+        return TradeoffCurve(promised=tuple(promised), attained=tuple(attained))
+
+    def beta(self, *, alpha: Real) -> float:
+        r"""The miss rate that no test with false-alarm rate `alpha` can go below.
+
+        alpha: from 0 to 1, else InvalidParameter. Bound: lower, rounded down.
+        """
+        return self.beta_interval(alpha=alpha).lower
+
+    def beta_interval(self, *, alpha: Real) -> Interval:
+        """The curve at false-alarm rate `alpha`, from both sides."""
+        rate = _share("alpha", alpha)
+        if self.mu_squared is not None:
+            return self._gaussian(rate)
+        lower = max((_line(point, rate) for point in self.promised), default=mpf(0.0))
+        upper = lower if self.exact else _highest(self.attained, self.promised, rate)
+        trivial = mpf(1 - Fraction(rate))
+        return Interval(float_down(lower), min(1.0, float_up(min(trivial, max(upper, 0)))))
+
+    def true_positive_rate(self, *, fpr: Real) -> float:
+        """The share of members that a test with false-positive rate `fpr` can find, at most.
+
+        Bound: upper, rounded up.
+        """
+        if self.mu_squared is None:
+            rate = _share("fpr", fpr)
+            lower = max((_line(point, rate) for point in self.promised), default=mpf(0.0))
+            return min(1.0, float_up(1 - max(lower, 0)))
+        rate = _share("fpr", fpr)
+        return min(1.0, float_up(1 - mpf(self._gaussian(rate).lower)))
+
+    def reconstruction(self, *, baseline: Real) -> float:
+        """How often a record is told from the release, at most, where guesses alone do so often.
+
+        baseline: from 0 to 1, the probability that the best guess without the release counts as a
+        success, whatever success is: the exact record, or one near enough.
+        Statement   1 - beta(baseline): the success of an attack on fixed outputs is an event, which
+                    has the probability `baseline` where the record had no part in them.
+        Bound       upper, rounded up.
+        Source      Hayes, Mahloujifar, Balle 2023, arXiv:2302.07225, Theorem 2; Kaissis et al.
+                    2023, arXiv:2307.03928 (by trade-off curves).
+
+        >>> curve = TradeoffCurve.of_guarantee(PureDP(1))
+        >>> round(curve.reconstruction(baseline=0.01), 4)  # e times as often
+        0.0272
+        """
+        return self.true_positive_rate(fpr=_share("baseline", baseline))
+
+    @property
+    def advantage(self) -> float:
+        """The largest gap between true- and false-positive rate of any test: delta(0).
+
+        Bound: upper, rounded up; at a false-alarm rate where alpha = beta.
+        """
+        if self.mu_squared is not None:
+            mu = root_up(self.mu_squared)
+            rest = conversions.approx_dp_delta_from_gdp(mu, epsilon=0.0)
+            return float_up(mpf(conversions.delta_of_mixture(rest, part=self.part)))
+        return min(1.0, float_up(self._delta(mpf(1.0))))
+
+    def bayes_risk(self, *, prior: Real) -> float:
+        r"""The error probability of the best guess, where membership has probability `prior`.
+
+        Statement   min over alpha of (1 - prior) alpha + prior beta(alpha); it is
+                    m (1 - delta(log((1 - m)/m))) with m = min(prior, 1 - prior).
+        Bound       lower, rounded down.
+        """
+        share = Fraction(_share("prior", prior))
+        least = min(share, 1 - share)
+        if least == 0:
+            return 0.0
+        odds = (1 - least) / least
+        if self.mu_squared is None:
+            return float_down(mpf(least) * (1 - self._delta(mpf(odds))))
+        mp, mu = context(), root_up(self.mu_squared)
+        epsilon = float_down(mp.log(mpf(odds)))  # a smaller epsilon has a larger delta: safe
+        rest = conversions.approx_dp_delta_from_gdp(mu, epsilon=epsilon)
+        delta = conversions.delta_of_mixture(rest, part=self.part)
+        return float_down(mpf(least) * mpf(1 - delta))
+
+    def _delta(self, odds: Any) -> Any:
+        """The profile at epsilon = log(odds) >= 0, from above: delta is convex in e^epsilon.
+
+        Each pair (t, d) stands also for its mirror image (1/t, 1 - (1 - d)/t).
+        """
+        return _on(_hull(self.promised), odds)
+
+    def _gaussian(self, rate: Real) -> Interval:
+        assert self.mu_squared is not None
+        rest = 1 - self.part
+        attained = self.mu_squared if self.mu_squared_attained is None else self.mu_squared_attained
+        if rate == 0:
+            return Interval(float_down(mpf(rest)), float_up(mpf(rest)))
+        if Fraction(rate) >= rest:
+            return Interval(0.0, 0.0)
+        mp = context()
+        low, high = _normal_quantile(Fraction(rate) / rest)
+        mu, least = mp.sqrt(mpf(self.mu_squared)), mp.sqrt(mpf(attained))
+        slack = (mu + 1) * mp.ldexp(1, -200)
+        share = mpf(rest)
+        return Interval(
+            float_down(share * mp.ncdf(low - mu - slack)),
+            min(1.0, float_up(share * mp.ncdf(high - least + slack))),
+        )
+
+
+def _of_pair(epsilon: Fraction, delta: Fraction) -> TradeoffCurve:
+    """The curve of the worst (epsilon, delta)-DP mechanism: its profile is known everywhere."""
+    return TradeoffCurve(promised=((epsilon, delta),), exact=True)
+
+
+def _profile(guarantee: ZCDP | RenyiDP) -> Iterator[Point]:
+    """(epsilon, delta) pairs of a guarantee, close enough that the curve looks smooth."""
+    if isinstance(guarantee, ZCDP):
+        rho = float(guarantee.rho)
+        largest = rho + 2 * math.sqrt(rho * 700) + 1e-6
+    else:
+        largest = float(guarantee.epsilon) + 700 / (float(guarantee.alpha) - 1)
+    for step in range(129):
+        epsilon = largest * (step / 128) ** 2
+        if isinstance(guarantee, ZCDP):
+            rest = conversions.approx_dp_delta_from_zcdp(guarantee.rho, epsilon=epsilon)
+            yield epsilon, conversions.delta_of_mixture(rest, part=guarantee.delta)
+        else:
+            yield (
+                epsilon,
+                conversions.approx_dp_delta_from_renyi(
+                    guarantee.epsilon, alpha=guarantee.alpha, epsilon=epsilon
+                ),
+            )
+
+
+def _line(point: Point, rate: Real) -> Any:
+    """The curve of one (epsilon, delta)-DP pair: max(1 - d - t a, (1 - d - a)/t, 0)."""
+    mp = context()
+    t, rest, a = mp.exp(mpf(point[0])), 1 - mpf(point[1]), mpf(rate)
+    return max(rest - t * a, (rest - a) / t, mpf(0.0))
+
+
+def _hull(promised: tuple[Point, ...]) -> list[tuple[Any, Any]]:
+    """The least convex, falling profile over e^epsilon that the pairs and their mirrors allow.
+
+    The pair (t, d), t = e^epsilon, says (1/t, 1 - (1 - d)/t) too; delta is 1 at t = 0.
+    """
+    mp = context()
+    points = [(mp.exp(mpf(epsilon)), mpf(delta)) for epsilon, delta in promised]
+    mirrored = [(1 / t, 1 - (1 - d) / t) for t, d in points]
+    hull: list[tuple[Any, Any]] = []
+    for t, d in sorted([(mpf(0.0), mpf(1.0)), *mirrored, *points]):
+        if hull and (d >= hull[-1][1] or t == hull[-1][0]):
+            continue  # delta does not rise
+        while len(hull) > 1:
+            (t1, d1), (t2, d2) = hull[-2:]
+            if (d2 - d1) * (t - t1) < (d - d1) * (t2 - t1):
+                break
+            hull.pop()
+        hull.append((t, d))
+    return hull
+
+
+def _highest(attained: tuple[Point, ...], promised: tuple[Point, ...], rate: Real) -> Any:
+    """Not below 1 - delta(t) - t a over all t = e^epsilon, a the rate."""
+    mp, a = context(), mpf(rate)
+    heights = (1 - d - t * a for t, d in _corners(attained, promised))
+    return max(heights) + mp.ldexp(1, -200)
+
+
+@functools.lru_cache(maxsize=64)  # a drawing asks one curve at many rates
+def _corners(
+    attained: tuple[Point, ...], promised: tuple[Point, ...]
+) -> tuple[tuple[Any, Any], ...]:
+    """Points (t, d): delta is nowhere below the lines that join them, nor below 0 behind them.
+
+    delta is convex in t = e^epsilon, it falls, and by no more than t rises. So between two places
+    it lies above the straight line through the two before, and above that through the two behind:
+    each goes through the lower end of the nearer place and the upper end of the farther one.
+    """
+    mp = context()
+    corners: list[tuple[Any, Any]] = []
+    places = _places(attained, promised)
+    for at, (t, _, _) in enumerate(places):
+        end = places[at + 1][0] if at + 1 < len(places) else mp.inf
+        lines = list(_lines_between(places, at))
+        here = [t, *(x for x in _meetings(lines) if t < x < end), end]
+        corners += (
+            (x, max(d + slope * (x - x0) for x0, d, slope in lines)) for x in here if x < mp.inf
+        )
+    return tuple(corners)
+
+
+def _lines_between(places: list[Place], at: int) -> Iterator[Line]:
+    """Lines below delta between a place and the next one."""
+    t, low, _ = places[at]
+    yield t, low, mpf(-1.0)
+    if at > 0:
+        before, _, above = places[at - 1]
+        yield t, low, (low - above) / (t - before)
+    if at + 1 == len(places):
+        yield t, mpf(0.0), mpf(0.0)
+        return
+    end, low, _ = places[at + 1]
+    yield end, low, mpf(0.0)
+    if at + 2 < len(places):
+        behind, _, above = places[at + 2]
+        yield end, low, (above - low) / (behind - end)
+
+
+def _places(attained: tuple[Point, ...], promised: tuple[Point, ...]) -> list[Place]:
+    """(t, lower, upper): delta from both sides at the pairs and their mirrors; it is 1 at t = 0."""
+    mp, hull = context(), _hull(promised)
+    one = mpf(1.0)
+    places = {mpf(0.0): (one, one)}
+    for epsilon, delta in attained:
+        t, low = mp.exp(mpf(epsilon)), mpf(delta)
+        high = max(low, _on(hull, t))
+        for x, below, above in ((t, low, high), (1 / t, 1 - (1 - low) / t, 1 - (1 - high) / t)):
+            known = places.get(x, (below, above))
+            places[x] = max(known[0], below), min(known[1], above)
+    return [(t, *places[t]) for t in sorted(places)]
+
+
+def _on(hull: list[tuple[Any, Any]], t: Any) -> Any:
+    """The profile at t = e^epsilon, from above."""
+    for (t1, d1), (t2, d2) in itertools.pairwise(hull):
+        if t1 <= t <= t2:
+            return d1 + (d2 - d1) * (t - t1) / (t2 - t1)
+    return hull[-1][1]
+
+
+def _meetings(lines: list[Line]) -> Iterator[Any]:
+    """Where two lines, each (x, value at x, slope), meet."""
+    for (x, d, slope), (x2, d2, slope2) in itertools.combinations(lines, 2):
+        if slope != slope2:
+            yield (d2 - d + slope * x - slope2 * x2) / (slope - slope2)
+
+
+def _normal_quantile(rate: Fraction) -> tuple[Any, Any]:
+    """The z with P(N(0,1) > z) = rate, from both sides, certified by the distribution."""
+    mp, target = context(), mpf(rate)
+    z = mpf(-NormalDist().inv_cdf(min(max(float(rate), 5e-324), 1 - 2**-53)))
+    for _ in range(12):
+        tail = mp.ncdf(-z)
+        step = tail * (mp.log(tail) - mp.log(target)) / mp.npdf(z)
+        z += step
+        if abs(step) < mp.ldexp(1, -150):
+            break
+    width = (1 + abs(z)) * mp.ldexp(1, -120)
+    slack = mp.ldexp(1, -180)
+    while not (
+        mp.ncdf(width - z) * (1 - slack) >= target and mp.ncdf(-z - width) * (1 + slack) <= target
+    ):
+        width *= 16
+    return z - width, z + width
+
+
+def _share(name: str, value: Real) -> Real:
+    number = value if isinstance(value, Fraction) else checks.finite(**{name: value})
+    if not 0 <= number <= 1:
+        raise InvalidParameter(name, value, expected="a number from 0 to 1")
+    return number
+
+
+def _point(name: str, point: Point) -> Point:
+    expected = "pairs (epsilon, delta), epsilon 0 or above and delta from 0 to 1"
+    try:
+        epsilon, delta = point
+    except (TypeError, ValueError):
+        raise InvalidParameter(name, point, expected=expected) from None
+    if not isinstance(epsilon, Fraction):
+        epsilon = checks.finite(epsilon=epsilon)
+    if epsilon < 0:
+        raise InvalidParameter(name, point, expected=expected)
+    return epsilon, _share("delta", delta)

@@ -1,0 +1,126 @@
+"""What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
+
+An aggregate reads the bounded rows of a question through exact integers alone: sums over the rows
+of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their numbers
+climb (`ladders`). It turns its part of the budget into noise, and the integers and the noise into
+released numbers. A new aggregate is one class, named in `aggregates.every`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from unacorda.bits import RandomBits
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.expressions.types import Expression
+from unacorda.query.ladders import Ladder
+from unacorda.query.noise import Noise, Share
+from unacorda.query.ranking import Aim, Ranking
+from unacorda.query.scope import Scope
+from unacorda.query.units import Reach, Unit
+
+__all__ = ["Aggregate", "Single"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate(ABC):
+    """What `agg` takes.
+
+    weight: its part of the question's budget, relative to the others'. expressions: what it is
+    taken of, once the columns are known.
+    """
+
+    weight: Fraction = Fraction(1)
+    expressions: tuple[Expression, ...] = ()
+
+    @abstractmethod
+    def bound_to(self, scope: Scope) -> Aggregate:
+        """The same (or what it amounts to), its columns looked up and its bounds known."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What follows its name in the columns of a release, one for each answer it gives."""
+        return ("",)
+
+    @property
+    def lines(self) -> int:
+        """How many lines a cell has in the release; where it is not 1, `agg` takes nothing else."""
+        return 1
+
+    @property
+    def integers(self) -> int:
+        """How many integers a cell needs beside sums; public."""
+        return 0
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Columns, as the caller named them, of which values may be assumed to foretell errors."""
+        return ()
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The public range that values of its column are clamped to, where it has one."""
+        lower, upper = (getattr(self, name, None) for name in ("lower", "upper"))
+        return None if lower is None or upper is None else (float(lower), float(upper))
+
+    @property
+    def in_units(self) -> bool:
+        """Whether its answer is in the unit of its column, to be read beside the bounds."""
+        return False
+
+    @property
+    def expression(self) -> Expression:
+        """The one it is taken of, where there is one."""
+        (found,) = self.expressions
+        return found
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL of exact integers over the bounded rows of a cell; values: its expressions' names."""
+        del values, unit
+        return ()
+
+    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
+        """What is counted by place on a public grid."""
+        del values
+        return ()
+
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
+        """What people are counted by."""
+        del values, unit
+        return ()
+
+    def aims(self, noise: Any) -> tuple[Aim, ...]:
+        """Where its draws from what is ranked will look; noise: what `noise` returned."""
+        del noise
+        return ()
+
+    @abstractmethod
+    def noise(self, share: Share, reach: Reach) -> Noise:
+        """The least noise within a share of the budget. Raises for shares that no scale keeps."""
+
+    @abstractmethod
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """The released numbers, by `parts`; noise: what `noise` returned."""
+
+    @abstractmethod
+    def forecast(self, noise: Any, reach: Reach, assume: Assume | None) -> Forecast:
+        """What is known of the error before anything is spent; noise: what `noise` returned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Single(Aggregate):
+    """An aggregate with one answer, under its own name."""
+
+    @abstractmethod
+    def release(self, exact: Exact, noise: Any, bits: RandomBits) -> Answer:
+        """The released numbers; noise: what `noise` returned."""
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """The released numbers under the aggregate's own name."""
+        return {"": self.release(exact, noise, bits)}

@@ -1,0 +1,157 @@
+"""What passes between an aggregate and the rest: exact integers in, answers and forecasts out."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.ladders import Climbers
+
+__all__ = ["ENDINGS", "Answer", "Assume", "Exact", "Forecast"]
+
+ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
+"""What columns of a release may add to the name of an answer."""
+
+_MOST_ROWS = 10**9  # of one person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Exact:
+    """The engine's exact integers for one aggregate; they never leave this process un-noised.
+
+    sums: one list a measure, one integer a cell; rankings, people: one for each ranking and each
+    ladder that was asked about.
+    """
+
+    sums: tuple[Sequence[int], ...] = ()
+    rankings: tuple[Counted, ...] = ()
+    people: tuple[Climbers, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Exact(...)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Released numbers, one a line of the release, with what is known of their error.
+
+    values: estimates; None only in a computed column, where it is undefined. standard_errors: of
+    the noise, None where the law is not known.
+    lower, upper: ends of a 95% interval about the exact answer on the bounded rows, None likewise.
+    beside: further columns by their `ENDINGS` without the underscore: `from` and `to`, the ends of
+    what the number is of (levels at which totals were cut, edges of a bin), `value`, what is
+    counted. limits: between which the exact answer is known to lie, whatever the data.
+    is_range: the released thing is the range from `lower` to `upper`, and the value its middle.
+    All are functions of released values and public numbers alone.
+    """
+
+    values: Sequence[Any]
+    standard_errors: Sequence[float | None]
+    lower: Sequence[float | None]
+    upper: Sequence[float | None]
+    beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    is_range: bool = False
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Both ends of every line; for answers that have them, such as ranges."""
+        ends = zip(self.lower, self.upper, strict=True)
+        return [(low, high) for low, high in ends if low is not None and high is not None]
+
+    def picked(self, indices: Sequence[int]) -> Answer:
+        """The answers of these lines, in this order."""
+        return Answer(
+            values=[self.values[i] for i in indices],
+            standard_errors=[self.standard_errors[i] for i in indices],
+            lower=[self.lower[i] for i in indices],
+            upper=[self.upper[i] for i in indices],
+            beside={end: [column[i] for i in indices] for end, column in self.beside.items()},
+            limits=self.limits,
+            is_range=self.is_range,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is known of one aggregate's error before anything is spent.
+
+    noise: the mechanism in words; sensitivity: how far one unit moves the answer, and why.
+    standard_error: of the noise in every cell, where it does not depend on the data, or under
+    assumptions; half_width: of the 95% interval, likewise. table: (rows in a cell, standard error)
+    where the error depends on them. rank_error: by how many rows a quantile's rank is off at most,
+    with 95% probability; people_error: how many people at most pass a found level, likewise.
+    assumed_rows: the rows that the reader assumed, where an error rests on
+    it. levels: of an answer with margins the largest standard error at each level, in their order.
+    notes: what else a reader should know.
+    """
+
+    noise: str
+    sensitivity: str
+    standard_error: float | None = None
+    half_width: float | None = None
+    table: tuple[tuple[int, float], ...] = ()
+    rank_error: float | None = None
+    people_error: int | None = None
+    assumed_rows: int | None = None
+    levels: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[float | None, ...]:
+        """The standard error by level; of an answer without levels the one that it has."""
+        return self.levels or (self.standard_error,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assume:
+    """What a reader assumes of the data, so that `explain` can foretell errors that depend on it.
+
+    rows: rows in a cell, after bounding, whose value is present; values: for a column as the
+    aggregate names it, public numbers whose law it is assumed to follow. Nothing of it touches
+    the data. Quantiles need values; means without values are taken at an end of their range.
+    rows_per_person: public numbers of how many rows people have, to say how many of them go;
+    rows_kept: which share of all rows the limits on a person leave, where that is known exactly,
+    as it is of public tables.
+
+    >>> Assume(rows=500, values={"age": [20, 30, 40, 50]}).rows
+    500
+    """
+
+    rows: int
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    rows_per_person: Sequence[int] | None = None
+    rows_kept: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive_integer(rows=self.rows)
+        if self.rows_kept is not None and not 0 <= checks.finite(rows_kept=self.rows_kept) <= 1:
+            raise InvalidParameter("rows_kept", self.rows_kept, expected="a share from 0 to 1")
+        if self.rows_per_person is not None:
+            found = np.asarray(self.rows_per_person)
+            whole = found.ndim == 1 and len(found) and np.issubdtype(found.dtype, np.integer)
+            if not whole or found.min() < 1 or found.max() > _MOST_ROWS:
+                raise InvalidParameter(
+                    "rows_per_person", "...", expected="whole numbers of rows, 1 or above"
+                )
+        for name, values in self.values.items():
+            array = np.asarray(values, dtype=np.float64) if len(values) else np.array([np.nan])
+            if array.ndim != 1 or not np.isfinite(array).all():
+                raise InvalidParameter(
+                    f"values[{name!r}]", "...", expected="a list of finite numbers, not empty"
+                )
+
+    def of(self, column: str) -> NDArray[np.float64] | None:
+        """The assumed values of a column, or None."""
+        values = self.values.get(column)
+        return None if values is None else np.asarray(values, dtype=np.float64)

@@ -1,0 +1,168 @@
+r"""Least and greatest values: where all but about t people end, t public.
+
+The greatest value of all belongs to one person, and every number above it is nearly as likely an
+answer under any law that hides her. What can be said is which number few people exceed. A person
+counts once in each cell, by her own greatest point of a public grid; a candidate e is wrong by
+
+    loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
+
+the loss of the rank n - t, and is drawn as in `ranks`. With N points and f = epsilon / (2 Delta),
+t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is below t, so
+that fewer than 2 t people exceed the answer and at least one reaches it: it lies between the value
+that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere above the greatest
+value: this is the shifted inverse, Fang, Dong, Yi 2022, solved by the exponential mechanism.)
+Where a cell has fewer than t people, the ranks they lack lie at the far end of the range.
+
+**Sensitivity.** A person added to a cell moves n by 1 and each #{people at or below e} by 0 or 1,
+so that both differences in the loss move by at most 1, also at the ends of the grid, where one of
+them is left out. One person's rows make one number in each of at most min(r, cells)
+cells, and in fewer where the groups of a person are bound; where she is replaced, counts of one
+cell move by at most 1 as well, in at most twice as many cells. What the answers of all cells cost
+together is worked out in `query.draws`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.privacy import events
+from unacorda.query.aggregates.aggregate import Single
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.arguments import CONFIDENCE
+from unacorda.query.aggregates.graded import Graded, given, without_errors
+from unacorda.query.aggregates.ranks import draw_points
+from unacorda.query.draws import draws_for
+from unacorda.query.noise import Share
+from unacorda.query.sensitivity import of_totals
+from unacorda.query.units import Reach
+
+__all__ = ["Extreme", "ExtremeSelection", "max", "min"]
+
+_MOST_PEOPLE = 2**40  # to leave out; more than there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtremeSelection:
+    """The draw of one extreme, and how many people it is aimed to leave beyond.
+
+    event: what the draws of all cells together cost.
+    """
+
+    point: Exponential
+    beyond: int
+    event: events.Event
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return -math.log(float(self.point.factor))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extreme(Graded, Single):
+    """The least or the greatest value of a number column, few people left out."""
+
+    side: Literal["min", "max"]
+
+    @property
+    def of_people(self) -> Literal["min", "max"]:
+        """People are ranked by their own extreme."""
+        return self.side
+
+    def noise(self, share: Share, reach: Reach) -> ExtremeSelection:
+        """The draws within the share, and the rank that this allows to aim at."""
+        draws = draws_for(share, reach, of_totals)
+        point = draws.mechanism
+        odds = math.log((self.grid[2] + 1) / (1 - float(CONFIDENCE)))
+        beyond = math.ceil(odds / float(point.factor))
+        if beyond > _MOST_PEOPLE:  # `allocate` says so of the budget
+            raise InvalidParameter("share", share, expected=f"at most {_MOST_PEOPLE:,} left out")
+        return ExtremeSelection(point=point, beyond=beyond, event=draws.event)
+
+    def release(self, exact: Exact, noise: ExtremeSelection, bits: RandomBits) -> Answer:
+        """One grid point a cell."""
+        (counted,) = exact.rankings
+        greatest = self.side == "max"
+        points = draw_points(
+            counted,
+            q=Fraction(int(greatest)),
+            shift=-noise.beyond if greatest else noise.beyond,
+            mechanism=noise.point,
+            bits=bits,
+        )
+        return without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
+
+    def forecast(self, noise: ExtremeSelection, reach: Reach, assume: Assume | None) -> Forecast:
+        """How many people lie beyond the answer is known, how far beyond is not."""
+        del assume
+        clamping, points = self.notes
+        names = ("greatest", "exceed") if self.side == "max" else ("least", "are below")
+        return Forecast(
+            noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}, aimed "
+            f"at the value that {noise.beyond:,} people {names[1]}",
+            sensitivity=of_totals(reach).reason,
+            people_error=2 * noise.beyond - 1,
+            notes=(
+                clamping,
+                f"95% of answers reach the {names[0]} value of somebody; fewer steps lose fewer",
+                points,
+                f"where a cell has no more than {noise.beyond:,} people, the answer tells nothing",
+            ),
+        )
+
+
+def max(  # noqa: A001  # the public word is unacorda.max
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Extreme:
+    """Find a value that nearly all people keep below: their greatest value, few left out.
+
+    How many is told beforehand by `explain`. Bounds, steps and weight as in `quantile`.
+
+    >>> max("age", 0, 120).side
+    'max'
+    """
+    return _extreme("max", column, lower, upper, steps=steps, weight=weight)
+
+
+def min(  # noqa: A001  # the public word is unacorda.min
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Extreme:
+    """Find a value that nearly all people keep above: their least value, few left out.
+
+    How many is told beforehand by `explain`. Bounds, steps and weight as in `quantile`.
+
+    >>> min("age", 0, 120).side
+    'min'
+    """
+    return _extreme("min", column, lower, upper, steps=steps, weight=weight)
+
+
+def _extreme(
+    side: Literal["min", "max"],
+    column: str,
+    lower: Number | None,
+    upper: Number | None,
+    *,
+    steps: int | None,
+    weight: Number,
+) -> Extreme:
+    return Extreme(column=column, side=side, **given(lower, upper, steps=steps, weight=weight))

@@ -1,0 +1,292 @@
+r"""Histograms: rows by bin, between public edges or between edges that are found privately.
+
+Bins are disjoint, as cells are: the counts of all bins of all cells have the sensitivity of one
+count over as many groups. Between given edges, a bin holds the values from its lower edge up to
+below its upper one, the last bin its upper edge too, as is the custom; what lies below the first
+edge and above the last is counted in two bins of its own, which cost nothing.
+
+Found edges are quantiles that cut the rows into bins of about the same number of them (`several`).
+They cost a fourth of the budget; the rest buys the noise of the counts between them, which are
+counted exactly once the edges are known: each edge is a released number.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.privacy import events
+from unacorda.query.aggregates.aggregate import Single
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.arguments import (
+    CONFIDENCE,
+    expression_of,
+    weight_of,
+)
+from unacorda.query.aggregates.chains import Chain
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.counts import released
+from unacorda.query.aggregates.cutting import Cutting, finding
+from unacorda.query.aggregates.graded import given
+from unacorda.query.aggregates.places import place_between
+from unacorda.query.aggregates.several import Cut
+from unacorda.query.noise import AdditiveNoise, Share, additive_noise
+from unacorda.query.ranking import Aim, Asked, Ranking
+from unacorda.query.scope import Scope
+from unacorda.query.sensitivity import of_counts
+from unacorda.query.sqltext import double
+from unacorda.query.units import Reach
+
+__all__ = ["EqualBins", "FoundBins", "Histogram", "histogram"]
+
+_MOST_EDGES = 1_001
+_MOST_FOUND = 100
+_FINDING: Final = Fraction(1, 4)  # of the share, for found edges
+_EDGES = "a bin has its lower edge, the last one between edges its upper edge too"
+_WHOLE_RANGE = 62  # bits to shift a place by, so that all of a bin is one child
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram(Single):
+    """Rows by bin between given edges, and in one bin on either side of them."""
+
+    column: str
+    edges: tuple[float, ...]
+
+    @property
+    def lines(self) -> int:
+        """One for each bin, and for what lies outside."""
+        return len(self.edges) + 1
+
+    @property
+    def integers(self) -> int:
+        """One for each line."""
+        return self.lines
+
+    def bound_to(self, scope: Scope) -> Histogram:
+        """The same, its column looked up."""
+        return dataclasses.replace(self, expressions=(expression_of(self.column, scope),))
+
+    def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
+        """The rows by bin."""
+        place = place_between(values[0], [double(edge) for edge in self.edges])
+        return (Ranking(place=place, steps=self.lines - 1),)
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(share, of_counts(reach.split(self.lines)), unit_log2=0, counts=True)
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy counts, bin by bin, each with the edges it lies between."""
+        (counted,) = exact.rankings
+        answer = released(Exact(sums=(counted.counts.ravel().tolist(),)), noise, bits)
+        cells = counted.cells
+        beside = {"from": [None, *self.edges] * cells, "to": [*self.edges, None] * cells}
+        return dataclasses.replace(answer, beside=beside)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error of each count, known beforehand."""
+        del assume
+        return Forecast(
+            noise=f"{noise}, in each of {self.lines:,} bins",
+            sensitivity=of_counts(reach.split(self.lines)).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+            notes=(
+                f"{_EDGES}; the first line is what lies below all edges, the last what lies above",
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBins:
+    """The cuts that find the edges, and the noise of the counts between them."""
+
+    cutting: Cutting | Chain
+    counts: AdditiveNoise
+
+    @property
+    def event(self) -> events.Event:
+        """What edges and counts of all cells together cost."""
+        return self.cutting.event + self.counts.event
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return self.cutting.loudness + self.counts.loudness
+
+    @property
+    def aims(self) -> tuple[Aim, ...]:
+        """Where all edges are sought."""
+        return self.cutting.aims
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualBins(Cut):
+    """Rows by bin, between edges that are found so that bins hold about as many rows each."""
+
+    @property
+    def lines(self) -> int:
+        """One for each bin."""
+        return len(self.wanted) + 1
+
+    def noise(self, share: Share, reach: Reach) -> FoundBins:
+        """The cuts and the counts within the share."""
+        moved = of_counts(reach.split(self.lines))
+        return FoundBins(
+            cutting=finding(share * _FINDING, reach, self.wanted),
+            counts=additive_noise(share * (1 - _FINDING), moved, unit_log2=0, counts=True),
+        )
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """Noisy counts, bin by bin, each with the edges it lies between."""
+        (counted,) = exact.rankings
+        low, high, _ = self.grid
+        points = self.points(exact, noise.cutting, bits).T
+        counts = _between(counted, points)
+        answer = released(Exact(sums=(counts.ravel().tolist(),)), noise.counts, bits)
+        edges = self.values_at(points).tolist()
+        return {
+            "": dataclasses.replace(
+                answer,
+                beside={
+                    "from": [edge for cell in edges for edge in (low, *cell)],
+                    "to": [edge for cell in edges for edge in (*cell, high)],
+                },
+            )
+        }
+
+    def forecast(self, noise: Any, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error of each count is known, and by how many ranks the edges are off at most."""
+        edges = Cut.forecast(self, noise.cutting, reach, None)
+        del assume
+        return Forecast(
+            noise=f"{noise.counts}, in each of {self.lines:,} bins; their edges by the "
+            f"{edges.noise}",
+            sensitivity=of_counts(reach.split(self.lines)).reason,
+            standard_error=noise.counts.standard_deviation,
+            half_width=noise.counts.half_width(CONFIDENCE),
+            rank_error=edges.rank_error,
+            notes=(
+                *edges.notes[:2],
+                "the rank error is that of the edges; counts are those between the edges found",
+                f"{_EDGES}; where many values are equal, edges may be so too, and a bin empty",
+            ),
+        )
+
+
+def _between(counted: Counted, points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The exact counts by cell and bin; points: the inner edges of every cell, rising."""
+    cells, inner = points.shape
+    found = np.empty((cells, inner + 1), dtype=np.int64)
+    lows, sizes, width = counted.ranking.lows, counted.ranking.sizes, counted.ranking.bins
+    for part in counted.parts():
+        own = points[part.first : part.first + part.size]
+        bins = np.searchsorted(lows, own, side="right") - 1
+        # Rows below the bin of each edge, and of the cells before; then those of all of a cell.
+        keys = part.cells * width + part.bins
+        order = np.argsort(keys)
+        before = np.concatenate([[0], np.cumsum(part.rows[order])])
+        starts = np.arange(part.size + 1) * width
+        below = before[np.searchsorted(keys, starts[:-1, None] + bins, sorter=order)]
+        ends = before[np.searchsorted(keys, starts, sorter=order)]
+        # Of rows in it, unless it is one point, the engine says how many are below the edge.
+        lines = np.flatnonzero((sizes[bins] > 1) & (own > lows[bins]))
+        if len(lines):
+            assert counted.finer is not None
+            at = bins.ravel()[lines]
+            refined = counted.finer(
+                Asked(
+                    cells=part.first + lines // inner,
+                    lows=lows[at],
+                    highs=lows[at] + sizes[at] - 1,
+                    shifts=np.full(len(lines), _WHOLE_RANGE),
+                    points=own.ravel()[lines],
+                )
+            )
+            flat = below.ravel()
+            np.add.at(flat, lines[refined.lines], refined.below)
+            below = flat.reshape(part.size, inner)
+        edges = np.hstack([ends[:-1, None], below, ends[1:, None]])
+        found[part.first : part.first + part.size] = np.diff(edges, axis=1)
+    return found
+
+
+def histogram(
+    column: str,
+    edges: Iterable[Number] | None = None,
+    *,
+    bins: int | None = None,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    steps: int | None = None,
+    weight: Number = 1,
+) -> Histogram | EqualBins:
+    """Count rows by bin of a number column; one line of the release for each bin.
+
+    edges: 2 to 1,001 public numbers, rising. A bin counts the values from its lower edge up to
+    below its upper one; the last bin its upper edge too. Values below all edges and above all of
+    them are counted in two lines of their own, whose `from` or `to` is None.
+    bins: in place of edges, 2 to 100 bins of about as many rows each. Their edges are found
+    privately for a fourth of this aggregate's budget, between the bounds, as `quantiles` finds
+    them; values beyond the bounds count in the outer bins. Bounds and steps as in `quantile`,
+    weight as in `count`.
+
+    >>> histogram("age", [0, 18, 65, 120]).lines
+    5
+    >>> histogram("income", bins=4, lower=0, upper=500_000).wanted[0]
+    Fraction(1, 4)
+    """
+    if bins is None:
+        if edges is None:
+            raise InvalidParameter("edges", None, expected="public edges=[...], or bins=")
+        ranges = {"lower": lower, "upper": upper, "steps": steps}
+        for name, value in ranges.items():
+            if value is not None:
+                raise InvalidParameter(name, value, expected="it only with bins=")
+        return Histogram(column=column, edges=_edges(edges), weight=weight_of(weight))
+    if edges is not None:
+        raise InvalidParameter("bins", bins, expected="either edges=[...] or bins=, not both")
+    count = checks.positive_integer(bins=bins)
+    if not 2 <= count <= _MOST_FOUND:
+        raise InvalidParameter("bins", bins, expected=f"2 to {_MOST_FOUND}")
+    return EqualBins(
+        column=column,
+        wanted=tuple(Fraction(number, count) for number in range(1, count)),
+        **given(lower, upper, steps=steps, weight=weight),
+    )
+
+
+def _edges(edges: object) -> tuple[float, ...]:
+    expected = f"2 to {_MOST_EDGES:,} numbers, rising"
+    if isinstance(edges, str | bytes | Mapping) or not isinstance(edges, Iterable):
+        raise InvalidParameter("edges", edges, expected=expected)
+    listed = list(itertools.islice(edges, _MOST_EDGES + 1))
+    if not 2 <= len(listed) <= _MOST_EDGES:
+        raise InvalidParameter("edges", f"{len(listed):,} edges", expected=expected)
+    exact = [checks.exact(f"edges[{index}]", edge) for index, edge in enumerate(listed)]
+    largest = Fraction(2) ** 1000
+    if any(abs(edge) > largest for edge in exact):
+        raise InvalidParameter("edges", edges, expected="numbers between -2^1000 and 2^1000")
+    found = tuple(float(edge) + 0.0 for edge in exact)
+    for index, (below, above) in enumerate(itertools.pairwise(found), start=1):
+        if not below < above:
+            raise InvalidParameter(
+                f"edges[{index}]",
+                listed[index],
+                expected=f"a number above {listed[index - 1]}, the edge before it",
+            )
+    return found

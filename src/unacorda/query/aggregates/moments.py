@@ -1,0 +1,306 @@
+r"""Means: a noisy centred sum over a noisy count, both from one vector with little sensitivity.
+
+Write a = sum of (x - lower) and b = sum of (upper - x) over the rows of a cell. One row adds
+(x - lower, upper - x) to the pair, whose entries are non-negative and add up to the width
+w = upper - lower: k rows move the pair by at most k w, in the l1 norm as in the l2 norm. From the
+noisy pair follow the centred sum s = (a - b) / 2 and the count n = (a + b) / w, and the mean is
+c + s / max(n, 1) with c the middle of the bounds. Under Laplace noise this halves the variance of
+charging s and n apart (each would get half of epsilon); under normal noise it is the same.
+
+The interval is Fieller's (1954): all m for which the noise of s - (m - c) n can explain what was
+seen. It holds its confidence for every count, where dividing standard errors does not.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.query.aggregates.aggregate import Single
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.arguments import (
+    CONFIDENCE,
+    bounds_of,
+    expression_of,
+    given_bounds,
+    weight_of,
+)
+from unacorda.query.aggregates.sums import Clamp, clamp_of, clamping_note
+from unacorda.query.noise import AdditiveNoise, Share, additive_noise
+from unacorda.query.scope import Scope
+from unacorda.query.sensitivity import Sensitivity, of_splits
+from unacorda.query.units import Reach, Unit
+
+__all__ = ["Mean", "Splits", "mean", "ratio_interval"]
+
+Floats = NDArray[np.float64]
+
+_AT_AN_END = "a mean at an end of the range has this error; in the middle it is 1.4 times less"
+_TABLE = (100, 1_000, 10_000, 100_000, 1_000_000)
+_STEPS = 512
+_CELLS = 2_000  # whose intervals are searched at once
+_NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean(Single):
+    """The mean of a number column over rows where it is present, values clamped."""
+
+    column: str
+    lower: Fraction | None
+    upper: Fraction | None
+
+    def bound_to(self, scope: Scope) -> Mean:
+        """The same, its column looked up and its bounds known."""
+        expression = expression_of(self.column, scope)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
+
+    @property
+    def in_units(self) -> bool:
+        """Its answer is in the unit of its column."""
+        return True
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
+
+    @property
+    def clamp(self) -> Clamp:
+        """The public range in integers."""
+        return clamp_of(self.expression, self.lower, self.upper)
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        del unit
+        (value,) = values
+        return (f"sum({self.clamp.sql(value)})", f"count({value})")
+
+    def _sensitivity(self, reach: Reach) -> Sensitivity:
+        return of_splits(reach, width=self.clamp.upper - self.clamp.lower)
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share, for the pair of sums."""
+        return additive_noise(
+            share, self._sensitivity(reach), unit_log2=self.clamp.unit_log2, counts=False
+        )
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy means with their errors."""
+        clamp, (totals, counts) = self.clamp, exact.sums
+        above = [t - n * clamp.lower for t, n in zip(totals, counts, strict=True)]
+        below = [n * clamp.upper - t for t, n in zip(totals, counts, strict=True)]
+        return self._splits.release(above, below, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error: a table over the number of rows, or a number under assumptions."""
+        return self._splits.forecast(
+            noise,
+            None if assume is None else assume.of(self.column),
+            assume,
+            names="on each of two sums, of x - lower and of upper - x",
+            sensitivity=self._sensitivity(reach).reason,
+            notes=(clamping_note(self.lower, self.upper),),
+        )
+
+    @property
+    def _splits(self) -> Splits:
+        low, high = self.clamp.absolute(self.clamp.lower), self.clamp.absolute(self.clamp.upper)
+        return Splits(low=low, width=high - low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits:
+    """Means of values in [low, low + width], from sums of x - low and of low + width - x."""
+
+    low: float
+    width: float
+
+    def release(
+        self, above: Sequence[int], below: Sequence[int], noise: AdditiveNoise, bits: RandomBits
+    ) -> Answer:
+        """Noisy means with their errors, from the exact sums in the unit of the noise."""
+        pairs = [value for pair in zip(above, below, strict=True) for value in pair]
+        noisy = noise.doubles(pairs, bits=bits)
+        a, b = noisy[0::2], noisy[1::2]
+        width, centre = self.width, self.low + self.width / 2
+        rows_seen = np.maximum((a + b) / width, 1.0)
+        values = centre + (a - b) / 2 / rows_seen
+        offset = np.clip(values - centre, -width / 2, width / 2) / (width / 2)
+        errors = noise.standard_deviation * np.sqrt((1 + offset**2) / 2) / rows_seen
+        u_low, u_high = ratio_interval(
+            a - b, a + b, scale=noise.standard_deviation, laplace=noise.laplace
+        )
+        return Answer(
+            values=values.tolist(),
+            standard_errors=errors.tolist(),
+            lower=(centre + u_low * width / 2).tolist(),
+            upper=(centre + u_high * width / 2).tolist(),
+            limits=(self.low, self.low + width),
+        )
+
+    def forecast(
+        self,
+        noise: AdditiveNoise,
+        assumed: Floats | None,
+        assume: Assume | None,
+        *,
+        names: str,
+        sensitivity: str,
+        notes: tuple[str, ...] = (),
+    ) -> Forecast:
+        """The error: a table over the number of rows, or a number where the rows are assumed.
+
+        assumed: values of which the mean is assumed, by default at an end of the range.
+        """
+        width, deviation = self.width, noise.standard_deviation
+        error = None
+        if assume is not None:
+            at = width / 2
+            if assumed is not None:
+                inside = np.clip(assumed, self.low, self.low + width)
+                at = float(np.mean(inside)) - self.low - width / 2
+            error = _expected_error(at, width, rows=assume.rows, noise=noise)
+        return Forecast(
+            noise=f"{noise} {names}",
+            sensitivity=sensitivity,
+            standard_error=error,
+            assumed_rows=None if assume is None else assume.rows,
+            table=tuple((n, min(deviation / n, width / 2)) for n in _TABLE),
+            notes=(*notes, *([_AT_AN_END] if assumed is None else [])),
+        )
+
+
+def mean(
+    column: str, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
+) -> Mean:
+    """Average a number column over the rows in which it is present, values clamped to a range.
+
+    Left out, the bounds are those declared of the column. Weight as in `count`.
+
+    >>> mean("age", 0, 120).lower
+    Fraction(0, 1)
+    """
+    low, high = given_bounds(lower, upper)
+    return Mean(column=column, lower=low, upper=high, weight=weight_of(weight))
+
+
+def ratio_interval(
+    difference: Floats, total: Floats, *, scale: float, laplace: bool
+) -> tuple[Floats, Floats]:
+    """Ends of {u in [-1, 1] : the noise of difference - u total explains its distance from 0}.
+
+    difference, total: a - b and a + b, where a and b carry independent noise of standard deviation
+    `scale`, Laplace or normal. The set holds the true ratio with probability at least 0.95. Where
+    nothing explains it, the nearer end of the range stands alone.
+    """
+    grid = np.linspace(-1.0, 1.0, _STEPS + 1)
+
+    def explained(u: Floats, d: Floats, t: Floats) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(d - u * t) <= scale * _quantile(np.abs(u), laplace=laplace))
+
+    guess = np.clip(np.divide(difference, total, out=np.zeros_like(total), where=total > 0), -1, 1)
+    ends = []
+    for side in (1.0, -1.0):
+        # The outermost grid point that is explained, then bisection towards the next one out.
+        d, t = side * difference, total
+        inside = side * guess
+        for start in range(0, len(d), _CELLS):
+            part = slice(start, start + _CELLS)
+            seen = np.where(explained(grid[:, None], d[part], t[part]), grid[:, None], -1.0)
+            inside[part] = np.maximum(inside[part], seen.max(axis=0))
+        outside = np.minimum(inside + 2.0 / _STEPS, 1.0)
+        for _ in range(40):
+            middle = (inside + outside) / 2
+            fine = explained(middle, d, t)
+            inside, outside = np.where(fine, middle, inside), np.where(fine, outside, middle)
+        ends.append(side * outside)
+    return ends[1], ends[0]
+
+
+def _quantile(u: Floats, *, laplace: bool) -> Floats:
+    """95% half width of (1 - u) X - (1 + u) Y for X, Y of standard deviation 1; u in [0, 1]."""
+    if not laplace:
+        return np.asarray(_NORMAL_95 * np.sqrt(2 * (1 + u**2)) * (1 + 2.0**-18))
+    nodes, widths = _laplace_table()
+    # The half width is convex in u, so that the chord lies above it.
+    return np.interp(u, nodes, widths)
+
+
+@functools.cache
+def _laplace_table() -> tuple[Floats, Floats]:
+    """Half widths at nodes of u, by bisection on the tail of a weighted sum of two Laplace laws.
+
+    P(|alpha X - beta Y| > z) = (alpha^2 e^(-z/alpha) - beta^2 e^(-z/beta)) / (alpha^2 - beta^2)
+    for unit scales; at alpha = beta its limit, e^(-z/alpha) (1 + z / (2 alpha)).
+    """
+    nodes = np.linspace(0.0, 1.0, 2 * _STEPS + 1)
+    small, large = (1 - nodes)[1:-1], (1 + nodes)[1:-1]
+
+    def tail(z: Floats) -> Floats:
+        difference = large**2 * np.exp(-z / large) - small**2 * np.exp(-z / small)
+        return np.asarray(difference / (large**2 - small**2))
+
+    low, high = np.zeros_like(small), np.full_like(small, 8.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = tail(middle) > 1 - float(CONFIDENCE)
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    centre = 4.113
+    for _ in range(60):
+        centre -= (math.exp(-centre) * (1 + centre / 2) - 0.05) / (
+            -math.exp(-centre) * (1 + centre) / 2
+        )
+    widths = np.concatenate(([centre], high, [2 * math.log(20)]))
+    return nodes, widths / math.sqrt(2) * (1 + 2.0**-18)  # the grid's rounding is below 2^-19
+
+
+def _expected_error(at: float, width: float, *, rows: int, noise: AdditiveNoise) -> float:
+    """Root mean squared error of the mean about its exact value, by numerical integration.
+
+    at: the assumed mean less the middle of the range. With D = X - Y and T = X + Y of the two
+    noises, the error is (at rows + D / 2) / max(rows + T / width, 1) - at. Given T, D has mean 0;
+    its second moment is that of a normal law, or under Laplace noise of scale b, where X and Y
+    have joint density proportional to exp(-max(|T|, |D|) / b),
+    (|T|^3 / 3 + b (T^2 + 2 b |T| + 2 b^2)) / (|T| + b). What is left is an integral over T.
+    """
+    deviation = noise.standard_deviation
+    scale = deviation / math.sqrt(2)  # of the Laplace law
+
+    def density(t: float) -> float:
+        if noise.laplace:
+            return (1 + abs(t) / scale) * math.exp(-abs(t) / scale) / (4 * scale)
+        return math.exp(-((t / deviation) ** 2) / 4) / (2 * deviation * math.sqrt(math.pi))
+
+    def spread(t: float) -> float:
+        if noise.laplace:
+            t = abs(t)
+            tail = scale * (t**2 + 2 * scale * t + 2 * scale**2)
+            return (t**3 / 3 + tail) / (t + scale)
+        return 2 * deviation**2
+
+    def integrand(t: float) -> float:
+        seen = max(rows + t / width, 1.0)
+        return density(t) * ((at * rows / seen - at) ** 2 + spread(t) / (4 * seen**2))
+
+    reach = 60 * deviation
+    # The count reaches 1 at a kink, beside which the integrand falls like 1 / count^2.
+    kinks = [(count - rows) * width for count in (1, 2, 4, 10, 100, 1_000)]
+    inside = {kink for kink in kinks if -reach < kink < 0}
+    ends = sorted({-reach, 0.0, reach} | inside | {-deviation, deviation})
+    pieces = [quad(integrand, a, b, limit=200)[0] for a, b in itertools.pairwise(ends)]
+    return math.sqrt(math.fsum(pieces))

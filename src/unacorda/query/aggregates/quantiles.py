@@ -1,0 +1,261 @@
+r"""Quantiles: the exponential mechanism over a public grid, from exact counts.
+
+Values are rounded to the nearest point of a public grid, e_0 < ... < e_M, so that ties are atoms.
+A candidate e is wrong by the distance of q n from the ranks that e covers,
+
+    loss(e) = max(#{x < e} - q n, q n - #{x <= e}, 0),
+
+which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
+values equal it is the same at every candidate). Its sensitivity is worked out in
+`sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. How a point is drawn
+from a grid that is too fine to be counted point by point is told in `ranks`.
+
+The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
+cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all
+cells cost together, and how that depends on the limits on a person's rows, is worked out in
+`query.draws`.
+
+**Intervals.** With `interval=` a stated share of the budget buys two more draws, one aimed r ranks
+below q n and one r above, where r bounds the rank error of each with probability 97.5 %. The
+lowest point of the grid counts as covering all ranks below 0, the highest all above n, so that the
+bound holds for every table, also where n is small: L <= quantile <= U with probability 95 %. The
+bound grows with the logarithm of the number of points: a coarser grid gives narrower intervals.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.exponential import Exponential
+from unacorda.privacy import events
+from unacorda.query.aggregates.aggregate import Single
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.arguments import CONFIDENCE
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.graded import Graded, given, interval_share, without_errors
+from unacorda.query.aggregates.ranks import draw_points, rank_losses
+from unacorda.query.draws import draws_for
+from unacorda.query.noise import Share
+from unacorda.query.ranking import Aim
+from unacorda.query.sensitivity import of_ranks
+from unacorda.query.units import Reach
+
+__all__ = ["Quantile", "Selection", "end_aims", "ends_about", "median", "quantile", "rank_error"]
+
+_MISS = 0.025  # of either end of an interval
+_MOST_RANKS = 2**40  # more than any table has rows
+_MOST_FORESEEN = 2**20  # steps of the grid on which errors are foretold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The draws of one quantile: the point, and where bought the two ends of its interval.
+
+    event: what those of all cells together cost.
+    """
+
+    point: Exponential
+    end: Exponential | None
+    event: events.Event
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return -math.log(float(self.point.factor))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile(Graded, Single):
+    """The q-quantile of a number column over rows where it is present.
+
+    interval: the share of this aggregate's budget that buys an interval, 0 for none.
+    """
+
+    q: Fraction
+    interval: Fraction
+
+    @property
+    def in_units(self) -> bool:
+        """Its answer is in the unit of its column."""
+        return True
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
+
+    def noise(self, share: Share, reach: Reach) -> Selection:
+        """The draws within the share."""
+        # Losses are kept times the denominator of q, so that they are whole numbers.
+        moves, unit = partial(of_ranks, quantile=self.q), self.q.denominator
+        point = draws_for(share * (1 - self.interval), reach, moves, unit=unit)
+        if not self.interval:
+            return Selection(point=point.mechanism, end=None, event=point.event)
+        end = draws_for(share * (self.interval / 2), reach, moves, unit=unit)
+        return Selection(
+            point=point.mechanism, end=end.mechanism, event=point.event + end.event * 2
+        )
+
+    def aims(self, noise: Selection) -> tuple[Aim, ...]:
+        """About its rank, and where the ends of its interval are sought."""
+        found = [Aim(q=self.q, scale=_scale(noise.point, self.q))]
+        if noise.end is not None:
+            found += end_aims(self, self.q, noise.end, miss=_MISS)
+        return tuple(found)
+
+    def release(self, exact: Exact, noise: Selection, bits: RandomBits) -> Answer:
+        """One grid point a cell, and the interval's ends where they were bought."""
+        (counted,) = exact.rankings
+        points = draw_points(counted, q=self.q, shift=0, mechanism=noise.point, bits=bits)
+        found = without_errors(self.values_at(points).tolist(), limits=self.grid[:2])
+        if noise.end is None:
+            return found
+        lower, upper = ends_about(self, counted, self.q, noise.end, miss=_MISS, bits=bits)
+        return dataclasses.replace(found, lower=lower.tolist(), upper=upper.tolist())
+
+    def forecast(self, noise: Selection, reach: Reach, assume: Assume | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        assumed = None if assume is None else assume.of(self.column)
+        error = None
+        if assume is not None and assumed is not None:
+            error = self._expected_error(assumed, assume.rows, noise.point)
+        notes = list(self.notes)
+        if noise.end is None:
+            notes.append("no interval: write interval=0.5 to spend half of this share on one")
+        return Forecast(
+            noise=f"exponential mechanism with epsilon = {float(noise.point.epsilon):.6g}",
+            sensitivity=of_ranks(reach, quantile=self.q).reason,
+            standard_error=error,
+            assumed_rows=None if error is None or assume is None else assume.rows,
+            rank_error=rank_error(self, self.q, noise.point, miss=1 - float(CONFIDENCE)),
+            notes=tuple(notes),
+        )
+
+    def _expected_error(
+        self, values: NDArray[np.float64], rows: int, mechanism: Exponential
+    ) -> float:
+        """Root mean squared error about the exact quantile of `rows` rows with this law."""
+        low, high, steps = self.grid
+        steps = min(steps, _MOST_FORESEEN)
+        inside = np.clip(np.floor((values - low) * (steps / (high - low)) + 0.5), 0, steps)
+        counts = np.bincount(inside.astype(np.int64), minlength=steps + 1)
+        share = rows / len(values)
+        loss = rank_losses(counts[None, :], self.q)[0] * share
+        chances = np.exp(mechanism.log_probabilities(-loss))
+        truth = np.sort(np.clip(values, low, high))[max(math.ceil(self.q * len(values)) - 1, 0)]
+        grid = low + np.arange(steps + 1) * ((high - low) / steps)
+        return float(np.sqrt(np.sum(chances * (grid - truth) ** 2)))
+
+
+def rank_error(made: Graded, q: Fraction, mechanism: Exponential, *, miss: float) -> float:
+    """The number of ranks that a draw's error passes with probability at most `miss`.
+
+    Some candidate has loss 0, so the loss of the drawn one passes t with probability at most
+    (steps + 1) exp(-epsilon t / (2 sensitivity)): McSherry and Talwar 2007, Theorem 6.
+    """
+    _, _, steps = made.grid
+    return math.log((steps + 1) / miss) / float(mechanism.factor) / q.denominator
+
+
+def end_aims(made: Graded, q: Fraction, end: Exponential, *, miss: float) -> list[Aim]:
+    """Where `ends_about` looks."""
+    error = rank_error(made, q, end, miss=miss)
+    if error >= _MOST_RANKS:
+        return []
+    reach, scale = math.floor(error) + 1, _scale(end, q)
+    return [Aim(q=q, scale=scale, shift=shift) for shift in (-reach, reach)]
+
+
+def _scale(mechanism: Exponential, q: Fraction) -> float:
+    """By so many ranks a draw may well be off."""
+    return 1 / (float(mechanism.factor) * q.denominator)
+
+
+def ends_about(
+    made: Graded,
+    counted: Counted,
+    q: Fraction,
+    end: Exponential,
+    *,
+    miss: float,
+    bits: RandomBits,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Numbers that the q-quantile of each cell is above and below, but for `miss` each.
+
+    end: the mechanism of each of the two draws, for losses times the denominator of q.
+    """
+    low, high, _ = made.grid
+    error, cells = rank_error(made, q, end, miss=miss), counted.cells
+    if error >= _MOST_RANKS:  # with so much noise nothing is known but the range
+        return np.full(cells, low), np.full(cells, high)
+    reach = math.floor(error) + 1
+    first, last = (
+        made.values_at(draw_points(counted, q=q, shift=shift, mechanism=end, bits=bits))
+        for shift in (-reach, reach)
+    )
+    # A grid point stands for all values half a step around it.
+    first, last = first - made.step / 2, last + made.step / 2
+    lower, upper = np.minimum(first, last), np.maximum(first, last)
+    return np.maximum(lower, low), np.minimum(upper, high)
+
+
+def quantile(
+    column: str,
+    q: Number,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Quantile:
+    """Find the q-quantile of a number column, 0 <= q <= 1, within a public range.
+
+    Left out, the bounds are those declared of the column. steps: answers are one of steps + 1
+    evenly spaced points, at most 2^40; by default every whole number for a column of whole numbers
+    between whole bounds, else 2^20 steps. Many steps make answers fine where the bounds are far
+    apart, few make the bound on the rank error, and with it the interval, somewhat less. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval; 0 for none. Weight as
+    in `count`.
+
+    >>> quantile("income", 0.9, 0, 500_000).q
+    Fraction(9, 10)
+    """
+    part, share = checks.exact("q", q), interval_share(interval)
+    if not 0 <= part <= 1:
+        raise InvalidParameter("q", q, expected="a number from 0 to 1")
+    if part.denominator > 10**6:
+        raise InvalidParameter("q", q, expected="a number with at most six decimals")
+    return Quantile(
+        column=column, q=part, interval=share, **given(lower, upper, steps=steps, weight=weight)
+    )
+
+
+def median(
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Quantile:
+    """Find the median: `quantile` with q = 1/2.
+
+    >>> median("age", 0, 120, interval=0.5).interval
+    Fraction(1, 2)
+    """
+    return quantile(column, "1/2", lower, upper, steps=steps, interval=interval, weight=weight)

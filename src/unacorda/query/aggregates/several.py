@@ -1,0 +1,270 @@
+r"""Several quantiles in one release, and the range between the quartiles: trees and chains of cuts.
+
+Where each of m quantiles is drawn by itself, the budget is split m ways. Here cuts are made one
+after the other in parts of the rows (`splits`), each of them exactly by the exponential mechanism
+(`cuts`), and all parts of a level cost what one costs; or all at once (`chains`), where that is
+expected to err less. Answers never cross.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.chains import Chain
+from unacorda.query.aggregates.cutting import Cutting, finding
+from unacorda.query.aggregates.graded import Graded, given, interval_share, without_errors
+from unacorda.query.aggregates.quantiles import ends_about
+from unacorda.query.noise import Noise, Share
+from unacorda.query.ranking import Aim
+from unacorda.query.sensitivity import of_ranks
+from unacorda.query.units import Reach
+
+__all__ = ["Cut", "Quantiles", "Spread", "iqr", "quantiles"]
+
+_MOST = 100
+_CLOSEST = Fraction(1, 10**6)
+_QUARTILES = (Fraction(1, 4), Fraction(3, 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut(Graded):
+    """What is made of several quantiles of a number column, over rows where it is present.
+
+    wanted: rising.
+    """
+
+    wanted: tuple[Fraction, ...]
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
+
+    def noise(self, share: Share, reach: Reach) -> Noise:
+        """The cuts within the share."""
+        return finding(share, reach, self.wanted)
+
+    def aims(self, noise: Any) -> tuple[Aim, ...]:
+        """About all cuts."""
+        found: tuple[Aim, ...] = noise.aims
+        return found
+
+    def points(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> NDArray[np.int64]:
+        """The points of the grid, quantiles by cells; in every cell they rise."""
+        (counted,) = exact.rankings
+        found = noise.points(counted, bits)
+        # Those of one tree do not cross; draws by themselves may, and are nearer in order.
+        points = np.array([found[q] for q in self.wanted], dtype=np.int64)
+        return np.sort(points, axis=0)
+
+    def drawn(self, exact: Exact, noise: Cutting | Chain, bits: RandomBits) -> list[list[float]]:
+        """The wanted quantiles, each of all cells; in every cell they rise."""
+        values: list[list[float]] = self.values_at(self.points(exact, noise, bits)).tolist()
+        return values
+
+    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        errors = self._expected(noise, assume)
+        typical = ", ".join(f"{_percent(q)}%: {sd:,.3g}" for q, sd in noise.deviations.items())
+        return Forecast(
+            noise=noise.words,
+            sensitivity=of_ranks(reach, quantile=self.wanted[0]).reason,
+            standard_error=errors,
+            assumed_rows=None if errors is None or assume is None else assume.rows,
+            rank_error=noise.rank_error(points=self.grid[2] + 1),
+            notes=(
+                *self.notes,
+                f"expected rank errors, where values hardly repeat: {typical}",
+            ),
+        )
+
+    def error_of(self, errors: Sequence[float]) -> float:
+        """What stands for the error of all its answers, given those of the quantiles."""
+        return math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
+
+    def _expected(self, noise: Cutting | Chain, assume: Assume | None) -> float | None:
+        values = None if assume is None else assume.of(self.column)
+        if assume is None or values is None:
+            return None
+        low, high, _ = self.grid
+        ordered = np.sort(np.clip(values, low, high))
+        chances = (np.arange(2_000) + 0.5) / 2_000
+        laplace = np.where(chances < 0.5, np.log(2 * chances), -np.log(2 - 2 * chances))
+        errors = []
+        for q, deviation in noise.deviations.items():
+            ranks = float(q) + laplace * (deviation / math.sqrt(2) / assume.rows)
+            found = np.quantile(ordered, np.clip(ranks, 0, 1))
+            errors.append(float(np.sqrt(np.mean((found - np.quantile(ordered, float(q))) ** 2))))
+        return self.error_of(errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bracketed(Cut):
+    """Several quantiles, with an interval for each where it is bought.
+
+    interval: the share of this aggregate's budget that buys intervals, 0 for none.
+    """
+
+    interval: Fraction
+
+    def noise(self, share: Share, reach: Reach) -> Noise:
+        """The cuts and the ends of intervals within the share."""
+        return finding(share, reach, self.wanted, interval=self.interval)
+
+    def ends(
+        self, exact: Exact, noise: Cutting | Chain, bits: RandomBits, *, miss: float
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Of every wanted quantile, cell by cell, numbers below and above it but for `miss`."""
+        (counted,) = exact.rankings
+        return [
+            ends_about(self, counted, q, draws.mechanism, miss=miss, bits=bits)
+            for q, draws in noise.ends.items()
+        ]
+
+    def forecast(self, noise: Cutting | Chain, reach: Reach, assume: Assume | None) -> Forecast:
+        """The rank error, and under assumptions the error itself."""
+        found = Cut.forecast(self, noise, reach, assume)
+        if self.interval:
+            return found
+        note = "no intervals: write interval=0.5 to spend half of this share on them"
+        return dataclasses.replace(found, notes=(*found.notes, note))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles(Bracketed):
+    """Several quantiles of a number column, each an answer."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Each quantile in percent, as it stands in the name of a column."""
+        return tuple(f"_{_percent(q).replace('.', '_')}" for q in self.wanted)
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """One grid point a cell, for each quantile."""
+        drawn = self.drawn(exact, noise, bits)
+        found = {
+            part: without_errors(values, limits=self.grid[:2])
+            for part, values in zip(self.parts, drawn, strict=True)
+        }
+        ends = self.ends(exact, noise, bits, miss=0.025)
+        for part, (lower, upper) in zip(self.parts, ends, strict=False):
+            found[part] = dataclasses.replace(
+                found[part], lower=lower.tolist(), upper=upper.tolist()
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread(Bracketed):
+    """The distance between the two quartiles of a number column."""
+
+    def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
+        """The distance by cell, and beside it the quartiles it lies between."""
+        first, third = self.drawn(exact, noise, bits)
+        low, high, _ = self.grid
+        found = [above - below for below, above in zip(first, third, strict=True)]
+        answer = without_errors(found, limits=(0.0, high - low))
+        if noise.ends:
+            # Four ends, of which one or more misses with probability 5 % at most.
+            (a, b), (c, d) = self.ends(exact, noise, bits, miss=0.0125)
+            answer = dataclasses.replace(
+                answer, lower=np.maximum(c - b, 0).tolist(), upper=np.maximum(d - a, 0).tolist()
+            )
+        return {"": dataclasses.replace(answer, beside={"from": first, "to": third})}
+
+    def error_of(self, errors: Sequence[float]) -> float:
+        """That of a difference, at most: what both have in common cancels."""
+        return math.sqrt(math.fsum(error**2 for error in errors))
+
+
+def _percent(q: Fraction) -> str:
+    """A quantile in percent, to four decimals, without zeros at the end."""
+    return f"{float(q * 100):.4f}".rstrip("0").rstrip(".")
+
+
+def quantiles(
+    column: str,
+    q: Sequence[Number],
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Quantiles:
+    """Find several quantiles of a number column at once, with less noise than one by one.
+
+    q: at most 100 numbers from 0 to 1, at least a millionth apart. The answers stand under the
+    name of the aggregate and the quantile in percent: `income=unacorda.quantiles("income", [0.25,
+    0.5, 0.999])` gives `income_25`, `income_50` and `income_99_9`. They never cross. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval for each of them; 0 for
+    none. Bounds, steps and weight as in `quantile`.
+
+    >>> quantiles("income", [0.9, 0.1], 0, 500_000).parts
+    ('_10', '_90')
+    """
+    return Quantiles(
+        column=column,
+        wanted=_wanted(q),
+        interval=interval_share(interval),
+        **given(lower, upper, steps=steps, weight=weight),
+    )
+
+
+def iqr(
+    column: str,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    *,
+    steps: int | None = None,
+    interval: Number = 0,
+    weight: Number = 1,
+) -> Spread:
+    """Find the interquartile range of a number column: the distance between its quartiles.
+
+    The quartiles themselves are released beside it, as its `from` and `to`. interval:
+    the share of this aggregate's budget, below 1, that buys a 95% interval of the range; 0 for
+    none. Bounds, steps and weight as in `quantile`.
+
+    >>> iqr("age", 0, 120).column
+    'age'
+    """
+    return Spread(
+        column=column,
+        wanted=_QUARTILES,
+        interval=interval_share(interval),
+        **given(lower, upper, steps=steps, weight=weight),
+    )
+
+
+def _wanted(q: object) -> tuple[Fraction, ...]:
+    """The quantiles, rising, checked."""
+    expected = f"a list of 1 to {_MOST} numbers from 0 to 1, such as [0.25, 0.5, 0.75]"
+    if isinstance(q, str | bytes | Mapping) or not isinstance(q, Sequence | np.ndarray):
+        raise InvalidParameter("q", q, expected=expected)
+    if not 1 <= len(q) <= _MOST:
+        raise InvalidParameter("q", q, expected=expected)
+    wanted = sorted(checks.exact(f"q[{index}]", value) for index, value in enumerate(q))
+    if not 0 <= wanted[0] <= wanted[-1] <= 1:
+        raise InvalidParameter("q", q, expected=expected)
+    if any(part.denominator > 10**6 for part in wanted):
+        raise InvalidParameter("q", q, expected="numbers with at most six decimals")
+    if any(b - a < _CLOSEST for a, b in itertools.pairwise(wanted)):
+        raise InvalidParameter("q", q, expected="quantiles at least a millionth apart")
+    return tuple(wanted)

@@ -1,0 +1,323 @@
+r"""Which numbers are noised when moments are asked for: few, and no row moves them far.
+
+Values are put on [-1, 1]: u = (x - c) / h with c the middle of the bounds and h half their width.
+What follows from sums of 1, u and u^2 (a variance, say) is not best found from these three sums
+with noise each, but from three others that are linear in them. Every row adds to the three others
+a vector whose norm is 1 at most, wherever x lies, so that one noise of that sensitivity serves all.
+
+One variable. The polynomials u (u - 1) / 2, 1 - u^2 and u (u + 1) / 2 are 1 at one of -1, 0 and 1
+and 0 at the other two. Write a = |u|.
+
+- l2 norm: its square is 1 - (3/2) a^2 (1 - a^2), at most 1 and equal to it at all three points.
+- l1 norm: with the second one halved it is a + (1 - a^2) / 2 = 1 - (1 - a)^2 / 2, at most 1.
+
+A sum of q(u) for a polynomial q of degree 2 is then q(-1), q(0) and q(1) times the three sums, and
+under noise of standard deviation tau has error tau sqrt(q(-1)^2 + q(0)^2 + q(1)^2); with q(0)
+doubled in the l1 norm. No noise of whatever kind that protects sums of all such q could do with
+less than max |q|, that of asking for this q alone.
+
+Two variables, for sums of u v beside u, v and 1. The products (1 +- u) (1 +- v) / 4 are not
+negative and add up to 1, which is their l1 norm; error tau sqrt(the sum of q^2 over the corners).
+In the l2 norm 0.4, 0.4 u, 0.4 v and 0.72 u v have norm sqrt(0.9984) at most, at the corners, and
+the product, which matters most, has the least noise.
+
+Two variables with their squares, for correlations. The four squares (3 +- 5 u +- 5 v)^2 with
+100 (1 - u^2) and 100 (1 - v^2) are not negative and add up to 236, which is their l1 norm. In the
+l2 norm 24 - 12 (u^2 + v^2), 9 u, 9 v, 9 u^2, 9 v^2 and 16 u v: the square of the norm is convex in
+u^2 as in v^2, so that it is largest at 0, at an end or at a corner: 576, 306 or 580. The weights
+were chosen by computing errors of correlations over a range of means, deviations and correlations.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda.bits import RandomBits
+from unacorda.mechanisms.rounded import floor_log2
+from unacorda.privacy.guarantees import PureDP
+from unacorda.query.aggregates.sums import Clamp
+from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.noise import AdditiveNoise, Share, additive_noise
+from unacorda.query.sensitivity import Sensitivity, of_vectors
+from unacorda.query.units import Reach
+
+__all__ = [
+    "CROSSED",
+    "PAIRED",
+    "SQUARED",
+    "Noisy",
+    "Strategies",
+    "Strategy",
+    "moment_clamp",
+    "simulated_error",
+]
+
+Floats = NDArray[np.float64]
+Vectors = tuple[tuple[int, ...], ...]
+
+_BITS = 31  # of the width of a range in its unit, so that squares fit in 63
+_DRAWS = 40_000
+_PIECES = 8  # of [0, 1] and of [-1, 0], in the polygon about a curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """Linear combinations of moments, as integers, for noise in one norm.
+
+    matrix: a row for each number that is noised, a column for each moment. removed, replaced:
+    integer vectors, `fine` times as large as what rows add, with which `of_vectors` finds how far a
+    unit that comes or goes, or is replaced, moves the numbers in the norm of the strategy.
+    """
+
+    matrix: Vectors
+    removed: Vectors
+    replaced: Vectors
+    fine: int = 1
+
+    def sensitivity(self, reach: Reach, *, one: int) -> Sensitivity:
+        """How far one unit moves the numbers, where the moment of 1 is counted in units of `one`.
+
+        Of the two norms, only that of the strategy is meant.
+        """
+        found = _moved(reach, self.replaced if reach.replaced else self.removed)
+        part = Fraction(one, self.fine)
+        return Sensitivity(
+            l1=found.l1 * part, l2_squared=found.l2_squared * part**2, reason=found.reason
+        )
+
+    @property
+    def inverse(self) -> Floats:
+        """From the numbers back to the moments."""
+        return np.asarray(np.linalg.inv(np.array(self.matrix, dtype=np.float64)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noisy:
+    """Noisy moments of values on [-1, 1], one line a cell, and how their noise is tied together.
+
+    A combination with weights g (one for each moment) has noise of standard deviation
+    `deviation` times the length of g @ inverse.
+    """
+
+    moments: Floats
+    inverse: Floats
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategies:
+    """The strategies of the two norms for one set of moments."""
+
+    l1: Strategy
+    l2: Strategy
+
+    def of(self, *, laplace: bool) -> Strategy:
+        """The one whose norm the noise is for."""
+        return self.l1 if laplace else self.l2
+
+    def noise(self, share: Share, reach: Reach, *, one: int) -> AdditiveNoise:
+        """The least noise within the share, for all numbers together.
+
+        one: as in `Strategy.sensitivity`. The unit of the noise is such that numbers are near 1.
+        """
+        strategy = self.of(laplace=isinstance(share, PureDP))
+        sensitivity = strategy.sensitivity(reach, one=one)
+        return additive_noise(share, sensitivity, unit_log2=-one.bit_length(), counts=False)
+
+    def release(
+        self,
+        moments: Sequence[Sequence[int]],
+        noise: AdditiveNoise,
+        *,
+        one: int,
+        bits: RandomBits,
+    ) -> Noisy:
+        """Noisy moments from exact ones, a list of cells for each."""
+        strategy = self.of(laplace=noise.laplace)
+        exact = _combined(strategy.matrix, moments)
+        noisy = noise.doubles(exact, bits=bits)
+        inverse = strategy.inverse / self.scale(one)
+        numbers = noisy.reshape(-1, len(strategy.matrix))
+        return Noisy(
+            moments=numbers @ inverse.T, inverse=inverse, deviation=noise.standard_deviation
+        )
+
+    def still(self, noise: AdditiveNoise, *, one: int) -> Noisy:
+        """The moments of one cell without rows, before noise is added to them."""
+        inverse = self.of(laplace=noise.laplace).inverse
+        return Noisy(
+            moments=np.zeros((1, len(inverse))),
+            inverse=inverse / self.scale(one),
+            deviation=noise.standard_deviation,
+        )
+
+    @staticmethod
+    def scale(one: int) -> float:
+        """What the moment of 1 is in the unit of the noise."""
+        return float(one * Fraction(2) ** -one.bit_length())
+
+
+def simulated_error(
+    still: Noisy,
+    moments: Floats,
+    found: Callable[[Noisy], Floats],
+    *,
+    true: float,
+    laplace: bool,
+) -> float:
+    """Root mean squared error of what is found from noisy moments, of fixed draws."""
+    source = np.random.default_rng(0)
+    scale = still.deviation / (math.sqrt(2) if laplace else 1)
+    draw = source.laplace if laplace else source.normal
+    noise = draw(0.0, scale, (_DRAWS, len(still.inverse))) @ still.inverse.T
+    drawn = replace(still, moments=moments + noise)
+    return float(np.sqrt(np.mean((found(drawn) - true) ** 2)))
+
+
+def _combined(matrix: Vectors, moments: Sequence[Sequence[int]]) -> list[int]:
+    """All rows of a matrix times the moments of each cell, exactly; cell by cell."""
+    rows = np.array(matrix, dtype=object)
+    cells = np.array([list(map(int, column)) for column in moments], dtype=object)
+    largest = np.abs(cells).max(initial=0) * np.abs(rows).sum(axis=1).max()
+    if largest < 1 << 62:
+        rows, cells = rows.astype(np.int64), cells.astype(np.int64)
+    found: list[int] = (rows @ cells).T.ravel().tolist()
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _moved(reach: Reach, corners: Vectors) -> Sensitivity:
+    return of_vectors(
+        reach,
+        corners,
+        each=f"each adds to {len(corners[0])} sums a vector that is no longer than that of values "
+        "at a bound",
+    )
+
+
+def moment_clamp(expression: Expression, lower: Fraction | None, upper: Fraction | None) -> Clamp:
+    """The public range in integers whose squares fit in 63 bits; a function of the bounds alone.
+
+    Whole numbers keep the unit 1 where they can; other ranges are 2^30 units wide at least, unless
+    the bounds are so near each other that doubles are no finer.
+    """
+    assert lower is not None
+    assert upper is not None
+    return _clamp(lower, upper, whole=expression.kind is Kind.INTEGER)
+
+
+@functools.lru_cache(maxsize=256)
+def _clamp(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
+    largest = max(abs(lower), abs(upper))
+    whole = whole and lower.denominator == upper.denominator == 1
+    if whole and largest <= 2**52 and upper - lower < 2**_BITS:
+        return Clamp(lower=int(lower), upper=int(upper), unit_log2=0)
+    unit_log2 = max(floor_log2(upper - lower) + 1 - _BITS, floor_log2(largest) - 52)
+    unit = Fraction(2) ** unit_log2
+    low, high = round(lower / unit), round(upper / unit)
+    return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
+
+
+def _polygon(matrix: Vectors) -> Iterator[tuple[int, ...]]:
+    """Corners of a polygon about {matrix @ (1, u, u^2)}, 2 (2 _PIECES)^2 times as large.
+
+    A parabola between two points lies in the triangle of these and of the point where its tangents
+    there meet, which is matrix @ (1, (s + t) / 2, s t).
+    """
+    for s in range(-_PIECES, _PIECES + 1):
+        for t in {s, min(s + 1, _PIECES)}:
+            moments = (2 * _PIECES**2, (s + t) * _PIECES, 2 * s * t)
+            yield tuple(
+                sum(weight * moment for weight, moment in zip(row, moments, strict=True))
+                for row in matrix
+            )
+
+
+_HALVED = ((0, -1, 1), (1, 0, -1), (0, 1, 1))
+_THREE = ((0, -1, 1), (2, 0, -2), (0, 1, 1))
+SQUARED = Strategies(
+    # In the l1 norm two rows differ by no more than both norms together, and do at two ends.
+    l1=Strategy(matrix=_HALVED, removed=((2, 0, 0),), replaced=((2, 0, 0), (0, 0, 2))),
+    l2=Strategy(
+        matrix=_THREE,
+        removed=((4 * _PIECES**2, 0, 0),),
+        replaced=tuple(dict.fromkeys(_polygon(_THREE))),
+        fine=2 * _PIECES**2,
+    ),
+)
+"""For sums of 1, u and u^2; the numbers are twice those of the text above."""
+
+
+def _corners(matrix: Vectors) -> Vectors:
+    """What rows at the four corners add; what others add is between them."""
+    return tuple(
+        tuple(a + b * u + c * v + d * u * v for a, b, c, d in matrix)
+        for u in (-1, 1)
+        for v in (-1, 1)
+    )
+
+
+_PRODUCTS = ((1, 1, 1, 1), (1, -1, 1, -1), (1, 1, -1, -1), (1, -1, -1, 1))
+_WEIGHED = ((10, 0, 0, 0), (0, 10, 0, 0), (0, 0, 10, 0), (0, 0, 0, 18))
+PAIRED = Strategies(
+    l1=Strategy(matrix=_PRODUCTS, removed=_corners(_PRODUCTS), replaced=_corners(_PRODUCTS)),
+    l2=Strategy(matrix=_WEIGHED, removed=_corners(_WEIGHED), replaced=_corners(_WEIGHED)),
+)
+"""For sums of 1, u, v and u v; the numbers are 4 and 25 times those of the text above."""
+
+
+def _patches(matrix: Vectors, *, pieces: int) -> Iterator[tuple[int, ...]]:
+    """As `_polygon`, about the surface over (u, v) in [-1, 1]^2, 4 pieces^2 times as large.
+
+    Over a rectangle of a grid the surface lies in the hull of its control points, for which u, u^2
+    in [s, t] become (s + t) / 2 and s t at some s, t among its ends, and so do v, v^2.
+    """
+    grid = range(-pieces, pieces + 1)
+    sides = [(s, t) for s in grid for t in {s, min(s + 1, pieces)}]
+    for (a, b), (c, d) in itertools.product(sides, sides):
+        first, second = 2 * pieces * (a + b), 2 * pieces * (c + d)
+        moments = (4 * pieces**2, first, second, 4 * a * b, 4 * c * d, (a + b) * (c + d))
+        yield tuple(
+            sum(weight * moment for weight, moment in zip(row, moments, strict=True))
+            for row in matrix
+        )
+
+
+_SQUARES = (
+    *((9, 30 * s, 30 * t, 25, 25, 50 * s * t) for s in (1, -1) for t in (1, -1)),
+    (100, 0, 0, -100, 0, 0),
+    (100, 0, 0, 0, -100, 0),
+)
+_SPREAD = (
+    (24, 0, 0, -12, -12, 0),
+    (0, 9, 0, 0, 0, 0),
+    (0, 0, 9, 0, 0, 0),
+    (0, 0, 0, 9, 0, 0),
+    (0, 0, 0, 0, 9, 0),
+    (0, 0, 0, 0, 0, 16),
+)
+CROSSED = Strategies(
+    l1=Strategy(
+        matrix=_SQUARES,
+        removed=((236 * 16, 0, 0, 0, 0, 0),),
+        replaced=tuple(dict.fromkeys(_patches(_SQUARES, pieces=2))),
+        fine=16,
+    ),
+    l2=Strategy(
+        matrix=_SPREAD,
+        removed=((0, 36, 36, 36, 36, 64),),
+        replaced=tuple(dict.fromkeys(_patches(_SPREAD, pieces=1))),
+        fine=4,
+    ),
+)
+"""For sums of 1, u, v, u^2, v^2 and u v."""

@@ -1,0 +1,217 @@
+r"""Sums without bounds: every person's total is cut at a level that is itself found privately.
+
+The bounded rows of a person in a cell add up to her total, a whole number of a public unit. Her
+positive part and her negative part are two questions about disjoint people, since a total has one
+sign. For each: AboveThreshold climbs a public ladder of levels L to the first that at most a few
+people pass (see `search`), and then the sum of all totals cut at L is released with noise for
+sensitivity L. The level is a released number, so that everything behind it may depend on it.
+
+**What it costs.** In one part of one cell a person changes every count by at most 1, all in one
+direction, and the cut sum by at most L: the search costs its event
+and the noise, of a multiplier that is the same for every L, costs its own. With at most r rows she
+has totals in at most m = min(r, cells) cells and one sign in each: m parts feel her, the others
+have the same law with her as without. Where she is replaced, her old and her new totals are in
+at most min(2 m, parts) of them. The price is m times, or that many times, the two events.
+
+**What it is an estimate of.** The sum of the cut totals, with noise of mean 0 and known size once
+L is known. The sum itself is larger: about `allowed` people pass L. How far they pass it is not
+known, and of no sum without a bound can it be.
+
+Source: the search, Lyu, Su, Li 2017, arXiv:1603.01699, Algorithm 7; what is aimed at, a sum without
+few of its people: Fang, Dong, Yi 2022; proof above.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from unacorda.bits import RandomBits
+from unacorda.privacy import events
+from unacorda.query.aggregates.aggregate import Single
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.arguments import CONFIDENCE
+from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.ladders import Ladder, per_person
+from unacorda.query.noise import AdditiveNoise, Share, additive_noise
+from unacorda.query.scope import Scope
+from unacorda.query.search import Search, search_for
+from unacorda.query.sensitivity import Sensitivity, of_totals
+from unacorda.query.sqltext import double
+from unacorda.query.units import Reach, Unit
+
+__all__ = ["FoundClipping", "Total"]
+
+_UNIT_LOG2 = -32  # of numbers that need not be whole; these keep the unit 1
+_HIGHEST_LOG2 = 76  # the last rung and the most a row counts for, in units: 2^50 such rows fit
+_HIGHEST_WHOLE_LOG2 = 62
+_SEARCH = Fraction(1, 2)  # of the share; the rest buys the noise of the sum
+_MEANING = (
+    "intervals are about the sum of cut totals; by how much that is not the sum is known neither "
+    "beforehand nor afterwards"
+)
+_FEW = "where a cell has hardly more people than may be cut, the level is low and the answer near 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundClipping:
+    """The mechanism of one sum without bounds. search: the levels; share: of the noise, one part.
+
+    hits: how many parts (a cell and a sign) one unit's change can be felt in.
+    """
+
+    search: Search
+    share: Share
+    unit_log2: int
+    hits: int
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of the noise, to compare ways to spend one budget."""
+        return self.search.loudness + self.noise(1).loudness
+
+    @property
+    def event(self) -> events.Event:
+        """What levels and sums of all cells together cost."""
+        return self.search.event + self.noise(1).event * self.hits
+
+    def noise(self, level: int) -> AdditiveNoise:
+        """The noise of a sum cut at a level, in units."""
+        step = Fraction(level)
+        sensitivity = Sensitivity(l1=step, l2_squared=step**2, reason="")
+        return additive_noise(self.share, sensitivity, unit_log2=self.unit_log2, counts=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total(Single):
+    """The sum of a number column without bounds, each person's total cut at a found level.
+
+    signs: which parts there can be, 1 and -1, by what is known of the column's range.
+    """
+
+    column: str
+    signs: tuple[int, ...]
+
+    @staticmethod
+    def of(column: str, expression: Expression, weight: Fraction) -> Total:
+        """The sum of an expression of which no finite range is known."""
+        signs = (1,) if expression.lower >= 0 else (-1,) if expression.upper <= 0 else (1, -1)
+        return Total(column=column, weight=weight, signs=signs, expressions=(expression,))
+
+    def bound_to(self, scope: Scope) -> Total:
+        """The same: its column is looked up already."""
+        del scope
+        return self
+
+    @property
+    def unit_log2(self) -> int:
+        """Totals are whole multiples of 2^unit_log2."""
+        return 0 if self._whole else _UNIT_LOG2
+
+    @property
+    def rungs(self) -> tuple[int, ...]:
+        """The public levels, in units: powers of the root of 2, rounded to whole numbers."""
+        highest = _HIGHEST_WHOLE_LOG2 if self._whole else _HIGHEST_LOG2
+        return tuple(sorted({math.isqrt(2**power) for power in range(2 * highest + 1)}))
+
+    @property
+    def integers(self) -> int:
+        """One for each rung."""
+        return len(self.rungs)
+
+    def ladders(self, values: Sequence[str], unit: Unit) -> tuple[Ladder, ...]:
+        """People by their total, one ladder for each sign; no row raises."""
+        (value,) = values
+        end = double(self._absolute(self.rungs[-1]))
+        inside = f"greatest(least({value}, {end}), -{end})"
+        scaled = f"CAST(round({inside} * {double(2.0**-self.unit_log2)}) AS HUGEINT)"
+        part = f"CASE WHEN {value} IS NOT NULL THEN {scaled} END"
+        total = per_person("sum", part, unit)
+        return tuple(
+            Ladder(
+                # GREATEST leaves NULL out: who has no number has the total 0.
+                number=f"greatest({'-' if sign < 0 else ''}({total}), 0::HUGEINT)",
+                rungs=self.rungs,
+                type="HUGEINT",
+                summed=True,
+            )
+            for sign in self.signs
+        )
+
+    def noise(self, share: Share, reach: Reach) -> FoundClipping:
+        """The search and the noise within the share."""
+        hits = int(of_totals(reach, signs=len(self.signs)).l1)
+        return FoundClipping(
+            search=search_for(share * _SEARCH, rungs=len(self.rungs), hits=hits),
+            share=share * ((1 - _SEARCH) / hits),
+            unit_log2=self.unit_log2,
+            hits=hits,
+        )
+
+    def release(self, exact: Exact, noise: FoundClipping, bits: RandomBits) -> Answer:
+        """Noisy sums of cut totals, and the levels at which they were cut."""
+        cells = len(exact.people[0].people)
+        values, squares, widths = [0.0] * cells, [0.0] * cells, [0.0] * cells
+        ends: dict[int, list[float]] = {1: [0.0] * cells, -1: [0.0] * cells}
+        confidence = 1 - (1 - CONFIDENCE) / len(self.signs)
+        for sign, people in zip(self.signs, exact.people, strict=True):
+            found = noise.search.find(people.above(), bits)
+            sums = people.clipped(self.rungs, found)
+            members: dict[int, list[int]] = {}
+            for cell, rung in enumerate(found):
+                members.setdefault(rung, []).append(cell)
+            for rung, at in sorted(members.items()):
+                added = noise.noise(self.rungs[rung])
+                noisy: Sequence[Fraction | int] = added.release(
+                    [sums[cell] for cell in at], bits=bits
+                )
+                width, level = added.half_width(confidence), self._absolute(self.rungs[rung])
+                square = added.standard_deviation**2
+                for cell, value in zip(at, noisy, strict=True):
+                    values[cell] += sign * float(value)
+                    squares[cell] += square
+                    widths[cell] += width
+                    ends[sign][cell] = sign * level
+        return Answer(
+            values=values,
+            standard_errors=[math.sqrt(square) for square in squares],
+            lower=[value - width for value, width in zip(values, widths, strict=True)],
+            upper=[value + width for value, width in zip(values, widths, strict=True)],
+            beside={"from": ends[-1], "to": ends[1]},
+            limits=(-math.inf if -1 in self.signs else 0.0, math.inf if 1 in self.signs else 0.0),
+        )
+
+    def forecast(self, noise: FoundClipping, reach: Reach, assume: Assume | None) -> Forecast:
+        """What is known beforehand: how many people are cut, not by how much."""
+        del assume
+        one = noise.noise(1)
+        ratio = one.standard_deviation / self._absolute(1)
+        low, high = self._absolute(self.rungs[0]), self._absolute(self.rungs[-1])
+        parts = "" if len(self.signs) == 1 else ", for positive and for negative totals apart"
+        return Forecast(
+            noise=f"{_law(one)} on the sum of people's totals, each cut at a level that is found "
+            f"privately first{parts}",
+            sensitivity=of_totals(reach, signs=len(self.signs)).reason,
+            people_error=noise.search.passing,
+            notes=(
+                f"the standard error is {ratio:.4g} times the level found, which is released too",
+                _MEANING,
+                _FEW,
+                f"levels: from {low:.3g} to {high:.3g} by factors of the root of 2",
+            ),
+        )
+
+    @property
+    def _whole(self) -> bool:
+        return self.expression.kind is Kind.INTEGER
+
+    def _absolute(self, units: int) -> float:
+        return math.ldexp(units, self.unit_log2)
+
+
+def _law(noise: AdditiveNoise) -> str:
+    return "Laplace noise" if noise.laplace else "normal noise"

@@ -1,0 +1,236 @@
+"""How the budget of one question becomes noise: shares, mechanisms, and the event of it all."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.events import Event, compose
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
+from unacorda.query.noise import Noise, Share
+from unacorda.query.plan import Query
+from unacorda.query.private_keys import KeyRule, hits_of, key_rule
+from unacorda.query.stretching import common_factor
+from unacorda.query.units import Reach
+
+__all__ = ["Allocation", "allocate", "allocate_together", "event_of"]
+
+_WORTH = Fraction(101, 100)  # the least factor for which more is spent than the plain split
+_LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """The noise of every aggregate in a question, and what it all does to privacy.
+
+    request: what the caller allowed, for all questions that are asked together; spends: the part
+    of it that this question splits (for ApproxDP the better of Laplace noise under PureDP and
+    normal noise under GDP, and more than the part where all together still keep the request);
+    noises: by name; rule: how private keys are found, None where all are public.
+    """
+
+    request: Guarantee
+    spends: Share
+    reach: Reach
+    noises: Mapping[str, Noise]
+    rule: KeyRule | None = None
+
+    @property
+    def event(self) -> Event:
+        """What a release costs, to be priced by an accountant."""
+        found = [] if self.rule is None else [self.rule.event]
+        return compose([*found, *(noise.event for noise in self.noises.values())])
+
+
+def allocate(query: Query, request: Guarantee) -> Allocation:
+    """Split a request over the aggregates of a question.
+
+    Raises InvalidParameter for a request of zero, or one so small that no noise can keep it, and
+    for one without a delta where keys are private.
+    """
+    (found,) = allocate_together([query], request, weights=[Fraction(1)])
+    return found
+
+
+def allocate_together(
+    queries: Sequence[Query], request: Guarantee, *, weights: Sequence[Fraction]
+) -> tuple[Allocation, ...]:
+    """Split a request over questions by these weights, and over each one's aggregates by theirs.
+
+    All together keep the request. Raises as `allocate` does.
+    """
+    _spendable(request)
+    whole = sum(weights, Fraction(0))
+    parts = [weight / whole for weight in weights]
+    shares = _shares(queries, request, parts)
+    for query in queries:
+        if query.private is not None:
+            hits_of(query.reach)  # refuses too many
+    try:
+        options = []
+        for share, deltas in shares:
+            plain = _split(queries, share, deltas, request, parts)
+            options += [plain, *_stretched(plain, queries, share, request, parts)]
+        return min(options, key=_loudness)
+    except (InvalidParameter, OverflowError, ValueError):
+        pass  # a scale that no mechanism takes
+    raise InvalidParameter(
+        "budget",
+        request,
+        expected="a budget that is neither so small nor so large, beside the bounds, max_rows and "
+        "weights of this question, that its noise leaves the range of numbers",
+    )
+
+
+def event_of(allocations: Sequence[Allocation]) -> Event:
+    """What the releases of several questions cost together."""
+    return compose([allocation.event for allocation in allocations])
+
+
+_Deltas = tuple[Fraction, ...]
+"""Of each question what it may spend to find private keys; 0 where it has none."""
+
+
+def _shares(
+    queries: Sequence[Query], request: Guarantee, parts: Sequence[Fraction]
+) -> list[tuple[Share, _Deltas]]:
+    """The guarantees that may be split in place of the request, each beside deltas for keys.
+
+    A guarantee and its deltas together imply the request.
+    """
+    whole = Fraction(0) if isinstance(request, PureDP | RenyiDP) else request.delta
+    deltas = _deltas(queries, request, whole, parts)
+    match request:
+        case PureDP():
+            return [(request, deltas)]
+        case ZCDP(rho=rho):
+            return [(ZCDP(rho), deltas)]
+        case GDP():
+            return [(GDP.from_squared(request.mu_squared), deltas)]
+        case RenyiDP(alpha=alpha, epsilon=epsilon):
+            return [(ZCDP(epsilon / alpha), deltas)]
+        case ApproxDP(epsilon=epsilon):
+            options: list[tuple[Share, _Deltas]] = [(PureDP(epsilon), deltas)] if epsilon else []
+            # Normal noise needs a delta as well: half of what nobody asked for.
+            given = sum((_asked(query) or Fraction(0) for query in queries), Fraction(0))
+            deltas = _deltas(queries, request, (whole + given) / 2, parts)
+            if 0 < whole < 1 and (rest := whole - sum(deltas)) > 0:
+                options.append((GDP.within(ApproxDP(epsilon, rest)), deltas))
+            return options
+
+
+def _deltas(
+    queries: Sequence[Query], request: Guarantee, whole: Fraction, parts: Sequence[Fraction]
+) -> _Deltas:
+    """What each question asks for, and the rest by the parts of those that do not say."""
+    private = [query.private is not None for query in queries]
+    given = [_asked(query) for query in queries]
+    rest = whole - sum((delta for delta in given if delta is not None), Fraction(0))
+    open_parts = sum(
+        (
+            part
+            for part, mine, delta in zip(parts, private, given, strict=True)
+            if mine and delta is None
+        ),
+        Fraction(0),
+    )
+    if any(private) and whole == 0:
+        raise InvalidParameter(
+            "budget",
+            request,
+            expected="one with a delta, such as unacorda.ApproxDP(1, 1e-6) or unacorda.ZCDP(0.05, "
+            "delta=1e-8): private keys spend it. Or list the keys, which are then public",
+        )
+    if rest < 0 or (open_parts and rest == 0):
+        raise InvalidParameter(
+            "delta",
+            float(whole - rest),
+            expected=f"deltas of private_keys within the budget's, {request}",
+        )
+    return tuple(
+        Fraction(0) if not mine else rest * part / open_parts if delta is None else delta
+        for part, mine, delta in zip(parts, private, given, strict=True)
+    )
+
+
+def _asked(query: Query) -> Fraction | None:
+    return None if query.private is None else query.private.delta
+
+
+def _split(
+    queries: Sequence[Query],
+    share: Share,
+    deltas: _Deltas,
+    request: Guarantee,
+    parts: Sequence[Fraction],
+) -> tuple[Allocation, ...]:
+    return tuple(
+        _allotted(query, share * part, delta, request)
+        for query, delta, part in zip(queries, deltas, parts, strict=True)
+    )
+
+
+def _stretched(
+    plain: tuple[Allocation, ...],
+    queries: Sequence[Query],
+    share: Share,
+    request: Guarantee,
+    parts: Sequence[Fraction],
+) -> list[tuple[Allocation, ...]]:
+    """The split of more than the share, where all together keep the request and much is gained."""
+    if not isinstance(request, ApproxDP) or any(query.private is not None for query in queries):
+        return []
+    none = (Fraction(0),) * len(queries)
+    splits: dict[Fraction, tuple[Allocation, ...]] = {Fraction(1): plain}
+
+    def split(factor: Fraction) -> tuple[Allocation, ...]:
+        if factor not in splits:
+            splits[factor] = _split(queries, share * factor, none, request, parts)
+        return splits[factor]
+
+    factor = common_factor(lambda factor: event_of(split(factor)), request)
+    # A pure split spends no delta: it is not given up for next to nothing.
+    return [split(factor)] if factor >= _WORTH else []
+
+
+def _allotted(query: Query, share: Share, delta: Fraction, request: Guarantee) -> Allocation:
+    reach = query.reach
+    noises: dict[str, Noise] = {
+        name: query.aggregates[name].noise(share * part, reach)
+        for name, part in query.parts().items()
+    }
+    rule = None
+    if query.private is not None:
+        part, hits = share * query.keys_part, hits_of(reach)
+        rule = key_rule(part, delta=delta, hits=hits, replaced=reach.replaced)
+    return Allocation(request=request, spends=share, reach=reach, noises=noises, rule=rule)
+
+
+def _loudness(allocations: Sequence[Allocation]) -> float:
+    """The sum of the logarithms of all noise scales: less is better."""
+    rules = (one.rule for one in allocations if one.rule is not None)
+    noises = (noise for one in allocations for noise in one.noises.values())
+    return math.fsum(one.loudness for one in (*rules, *noises))
+
+
+def _spendable(request: Guarantee) -> None:
+    if not isinstance(request, PureDP | ApproxDP | ZCDP | GDP | RenyiDP):
+        raise InvalidParameter(
+            "budget",
+            request,
+            expected="a guarantee such as unacorda.PureDP(0.5) or unacorda.ZCDP(0.05)",
+        )
+    if isinstance(request, ApproxDP) and request.delta >= 1:
+        raise InvalidParameter("budget", request, expected="a delta below 1")
+    main = request.epsilon if isinstance(request, ApproxDP) else request.additive[0]
+    if main <= 0 and not (isinstance(request, ApproxDP) and request.delta > 0):
+        raise InvalidParameter("budget", request, expected="a budget above zero")
+    if main > _LARGEST:
+        raise InvalidParameter(
+            "budget", request, expected=f"at most {_LARGEST:,}: a larger budget protects nobody"
+        )

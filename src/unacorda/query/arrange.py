@@ -1,0 +1,202 @@
+"""What a SELECT does with the released table: computed columns, HAVING, ORDER BY, LIMIT, OFFSET.
+
+All of it is post-processing of released values and public keys: it reads no data and costs nothing.
+
+**The error of a computed column.** Each aggregate has noise of its own, independent of the rest.
+With f the expression at the released values, and f_i where the i-th of them is moved by a standard
+error up or down, the standard error is the root of the sum of ((f_i+ - f_i-) / 2)^2: the first
+order of the law of propagation of errors, with steps as long as the errors themselves. The ends of
+the interval are f moved by the root of the sum of the squares of what f loses (or gains) when the
+i-th value stands at an end of its own 95% interval: for a sum of independent terms with symmetric
+intervals that is the usual one, and for a ratio it keeps the skewness. Both are approximate, and
+None wherever an input has none or f is undefined at one of these points.
+
+Source: Zou and Donner 2008, Statistics in Medicine 27(10), section 2 (limits of a function from the
+limits of its parts).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unacorda.query.aggregates.answers import Answer
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.margins import MARGIN
+from unacorda.query.plan import Query
+from unacorda.query.release import Release
+from unacorda.query.sql.told import placed
+from unacorda.query.sql.types import Computed, Place, Select
+
+__all__ = ["arranged", "check_arrangement"]
+
+
+def check_arrangement(select: Select, query: Query, text: str) -> None:
+    """Raise InvalidParameter for what could not be done with the release; reads nothing.
+
+    text: of the SELECT, in which the place is shown.
+    """
+    _Plan.of(select, _columns(select, query), text)
+
+
+def arranged(release: Release, select: Select | None) -> Release:
+    """The release in the columns, order, length and names that the SELECT asked for, if any did."""
+    if select is None:
+        return release
+    columns = _columns(select, release.query)
+    plan = _Plan.of(select, columns)
+    table = _Table(columns=columns, release=release)
+    answers = dict(release.answers)
+    for name, expression in plan.computed.items():
+        answers[name] = _computed(expression, table)
+    values = {name: answer.values for name, answer in answers.items()}
+    indices = list(range(len(release.keys)))
+    if plan.having is not None:
+        (kept,) = table.evaluate([plan.having], values)
+        indices = [i for i in indices if kept[i] is True]
+    sorted_by = table.evaluate(plan.order, values)
+    for ordering, keys in reversed(list(zip(select.order_by, sorted_by, strict=True))):
+        # Python's sort is stable, so that earlier orderings win.
+        present = [i for i in indices if keys[i] is not None]
+        absent = [i for i in indices if keys[i] is None]
+        present.sort(key=keys.__getitem__, reverse=ordering.descending)
+        indices = [*absent, *present] if ordering.nulls_first else [*present, *absent]
+    indices = indices[select.offset :]
+    indices = indices if select.limit is None else indices[: select.limit]
+    listed = (name for item in (*select.items, *select.beside) for name in item.columns)
+    order = [name for name in listed if name in answers]
+    return dataclasses.replace(
+        release,
+        groups=_labels(select),
+        keys=tuple(release.keys[i] for i in indices),
+        answers={name: answers[name].picked(indices) for name in order},
+        computed={name: expression.text for name, expression in plan.computed.items()},
+    )
+
+
+def _labels(select: Select) -> tuple[str, ...]:
+    """The columns that say what a line is about."""
+    return select.shown if select.margins is None else (MARGIN, *select.shown)
+
+
+def _columns(select: Select, query: Query) -> dict[str, Column]:
+    """The released columns by name, with the kinds that expressions over them count on."""
+    groups = {
+        shown: Column(shown, group.column.kind)
+        for shown, group in zip(select.shown, query.groups, strict=True)
+    }
+    if select.margins is not None:
+        groups = {MARGIN: Column(MARGIN, Kind.TEXT)} | groups
+    listed = (name for item in (*select.items, *select.beside) for name in item.columns)
+    return groups | {name: Column(name, Kind.NUMBER) for name in listed if name not in groups}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """The expressions of a SELECT over the released table."""
+
+    computed: Mapping[str, Expression]
+    having: Expression | None
+    order: Sequence[Expression]
+
+    @classmethod
+    def of(cls, select: Select, columns: Mapping[str, Column], text: str = "") -> _Plan:
+        """text: of the SELECT, in which the place of what is wrong is shown; else it is not."""
+
+        def read(part: str, clause: str, place: Place, known: Any, kind: Kind | None) -> Expression:
+            with placed(clause, text, place if text else None):
+                return parse(part, columns=known, argument=clause, expect=kind)
+
+        computed = [item for item in select.items if isinstance(item, Computed)]
+        inputs = {n: c for n, c in columns.items() if n not in {item.alias for item in computed}}
+        found = {
+            item.alias: read(item.expression, "SELECT", item.place, inputs, Kind.NUMBER)
+            for item in computed
+        }
+        having: Expression | None = None
+        if select.having is not None:
+            place = select.having_place
+            having = read(select.having, "HAVING", place, columns, Kind.BOOLEAN)
+        order = [
+            read(one.expression, "ORDER BY", one.place, columns, None) for one in select.order_by
+        ]
+        return cls(computed=found, having=having, order=order)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The released values."""
+
+    columns: Mapping[str, Column]
+    release: Release
+
+    def evaluate(
+        self, expressions: Sequence[Expression], values: Mapping[str, Sequence[Any]]
+    ) -> list[list[Any]]:
+        """Expressions over the group columns and these values, which may repeat the lines."""
+        from unacorda.query.engines.released import evaluated
+
+        keys = self.release.keys
+        times = max(len(column) for column in values.values()) // max(len(keys), 1)
+        lines = [key for _ in range(times) for key in keys]
+        groups = list(self.columns)[: len(self.release.groups)]
+        every = {name: [key[i] for key in lines] for i, name in enumerate(groups)} | dict(values)
+        used = {name for expression in expressions for name in expression.columns}
+        first = next(iter(values))  # so that there is a column, also for PI()
+        return evaluated(
+            {n: (self.columns[n], column) for n, column in every.items() if n in used | {first}},
+            expressions,
+        )
+
+
+def _computed(expression: Expression, table: _Table) -> Answer:
+    """The values of a computed column with their errors; see the head of this file."""
+    answers = table.release.answers
+    inputs = [name for name in answers if name in expression.columns]
+    base = {name: list(answers[name].values) for name in answers}
+    variants: list[Mapping[str, Sequence[Any]]] = [base]
+    for name in inputs:
+        answer = answers[name]
+        spread = list(zip(answer.values, answer.standard_errors, strict=True))
+        up = [None if error is None else value + error for value, error in spread]
+        down = [None if error is None else value - error for value, error in spread]
+        variants += [base | {name: ends} for ends in (up, down, answer.lower, answer.upper)]
+    stacked = {name: [v for variant in variants for v in variant[name]] for name in base}
+    (found,) = table.evaluate([expression], stacked)
+    lines = len(table.release.keys)
+    values, *moved = (found[i * lines : (i + 1) * lines] for i in range(len(variants)))
+    points = [[column[line] for column in moved] for line in range(lines)]
+    errors = [_error(value, at) for value, at in zip(values, points, strict=True)]
+    ends = [_ends(value, at) for value, at in zip(values, points, strict=True)]
+    return Answer(
+        values=values,
+        standard_errors=errors,
+        lower=[low for low, _ in ends],
+        upper=[high for _, high in ends],
+    )
+
+
+def _error(value: float | None, points: Sequence[float | None]) -> float | None:
+    """The standard error; points: four for each input, of which the first two are one error off."""
+    near = [point for index, point in enumerate(points) if index % 4 < 2]
+    known = [point for point in near if point is not None and math.isfinite(point)]
+    if value is None or not math.isfinite(value) or len(known) < len(near):
+        return None
+    return math.hypot(*((up - down) / 2 for up, down in zip(known[::2], known[1::2], strict=True)))
+
+
+def _ends(value: float | None, points: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """The interval; points: four for each input, of which the last two are at its ends."""
+    far = [point for index, point in enumerate(points) if index % 4 >= 2]
+    known = [point for point in far if point is not None and math.isfinite(point)]
+    if value is None or not math.isfinite(value) or len(known) < len(far):
+        return None, None
+    pairs = list(zip(known[::2], known[1::2], strict=True))
+    below = math.hypot(*(max(0.0, value - min(pair)) for pair in pairs))
+    above = math.hypot(*(max(0.0, max(pair) - value) for pair in pairs))
+    return value - below, value + above

@@ -1,0 +1,334 @@
+"""SQL that binds every person to her limits: some groups, some rows in each, some rows in all.
+
+**How a person is bound.** In three steps, each of which only takes rows away, so that what one
+has bound stays bound:
+
+1. of her groups (the cells of the question that she has rows in), the first `max_groups` in the
+   order of a salted hash of her id and the cell, and where two are level, of the cell's number;
+2. of her rows in each group, a systematic sample of `max_rows_per_group`;
+3. of all her rows, a systematic sample of `max_rows`.
+
+A step is left out where nothing is given, and where what is left bounds it too: the first where
+there are no more cells, and both of the first where `max_rows` is no larger (r rows lie in r groups
+at most, r in each); the last where groups times rows in each are no more. A person is told apart by
+her id itself, never by a hash of it, and each step looks at her own rows and the salt alone:
+removing another person changes nothing of it, and computing it again gives the same rows. Groups
+and rows are drawn with numbers of their own, made of the salt, so that one choice tells nothing of
+another.
+
+**A systematic sample.** The n rows are put in the order of every column in use; rows that are
+level are identical, so that their order is without effect. The systematic sample of k < n rows is
+kept: of the first p rows of the order f(p) = floor(k (p / n) + u), with u in (0, 1) from a salted
+hash of her id (and the cell), so that row p stays where f(p) > f(p - 1). Every row is kept with the
+same chance k / n (to within 2^-20), also where rows are identical, and the rows kept are spread
+over her groups and values as hers are.
+
+**It keeps exactly k of them.** u = (j + 1/2) / 2^20 is a double, and so is k + u, since k <= 2^20:
+f(0) = floor(u) = 0 and f(n) = floor(k + u) = k. Between them f rises, as rounding does not turn
+p / n around, and by 1 at most: k / n <= 1 - 2^-21, while what is rounded errs by less than 2^-30.
+
+Few people have more rows than stay, and to put rows in an order takes most of the time. So rows
+are counted first, and only where there are more than k they are ordered.
+
+**Wide rows.** To sort many columns takes an engine longer than to sort few and join. Where it is
+said to (`narrow`), wide rows are put in the order of their cell and of a salted hash of every
+column in use, and by all columns where that leaves two rows of a person level. Where none are, the
+cell and the hash decide, and tell her rows apart, so that the rows kept are found by them; the
+others' rows, which are identical but for a chance of 2^-64, are ordered by all columns. It is one
+order for all, and the sample is that of it.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unacorda.query.sqltext import double
+from unacorda.query.units import Person
+
+__all__ = [
+    "Steps",
+    "bound_rows",
+    "drawn_number",
+    "limits_in_words",
+    "salt_for",
+    "salted_hash",
+    "steps_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The steps that bind a person, each with its number, None where it is left out.
+
+    groups: of her groups; each: of her rows in each group; rows: of all her rows.
+    """
+
+    groups: int | None
+    each: int | None
+    rows: int | None
+
+
+def steps_of(unit: Person, *, cells: int) -> Steps:
+    """The steps that a question with so many cells needs.
+
+    >>> steps_of(Person("id", max_groups=3, max_rows_per_group=2), cells=10)
+    Steps(groups=3, each=2, rows=None)
+    >>> steps_of(Person("id", max_rows=5, max_groups=3), cells=2)
+    Steps(groups=None, each=None, rows=5)
+    """
+    rows, groups, each = unit.max_rows, unit.max_groups, unit.max_rows_per_group
+    if rows is not None:
+        groups = None if groups is not None and groups >= rows else groups
+        each = None if each is not None and each >= rows else each
+    if groups is not None and groups >= cells:
+        groups = None
+    touched = cells if groups is None else groups
+    if rows is not None and each is not None and touched * each <= rows:
+        rows = None
+    return Steps(groups=groups, each=each, rows=rows)
+
+
+def bound_rows(
+    rows: str,
+    *,
+    unit: Person,
+    cells: int,
+    cell: Sequence[str],
+    values: Sequence[str],
+    salt: int,
+    narrow: bool = False,
+    once: bool = True,
+) -> str:
+    """SELECT of the rows that stay, out of a SELECT (u0, ..., cell, ...).
+
+    cells: how many there are at most; cell: the columns that tell them apart; values: all else
+    that is used of a row, beside the ids; salt: 128 bits drawn for this question; narrow: whether
+    wide rows are ordered by few columns first; once: whether the engine computes what WITH names a
+    single time.
+    """
+    steps, ids = steps_of(unit, cells=cells), [f"u{index}" for index in range(len(unit.id))]
+    content = ", ".join([*cell, *values, *ids])
+    own = [*ids, *cell]
+    if steps.groups is not None:
+        order = (
+            f"{salted_hash(own, salt=salt_for('groups', salt), by=unit.hash)}, {', '.join(cell)}"
+        )
+        turns = f"dense_rank() OVER (PARTITION BY {', '.join(ids)} ORDER BY {order})"
+        taken = f"SELECT {content}, {turns} AS turn FROM ({rows})"
+        rows = f"SELECT {content} FROM ({taken}) WHERE turn <= {steps.groups}"
+    for most, of, purpose in (
+        (steps.each, own, "rows in a group"),
+        (steps.rows, ids, None),
+    ):
+        if most is not None:
+            drawn = salt if purpose is None else salt_for(purpose, salt)
+            sample = _Sample(
+                most=most,
+                ids=ids,
+                cell=cell,
+                values=values,
+                of=of,
+                start=salted_hash(of, salt=drawn, by=unit.hash),
+                by=unit.hash,
+            )
+            many = len(values) >= _MANY and unit.hash == "engine"
+            if not once:
+                rows = sample.single(rows)
+            elif narrow and many:
+                rows = sample.narrow(rows, salt=drawn)
+            else:
+                rows = sample.plain(rows)
+    return rows
+
+
+def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
+    """What happens to a person's rows, step by step.
+
+    >>> limits_in_words(Person("id", max_rows=2), cells=4)
+    ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
+many rows go is not known',)
+    """
+    steps, person = steps_of(unit, cells=cells), f"each person ({', '.join(unit.id)})"
+    unknown = "chosen at random{}; how many rows go is not known"
+    lines = []
+    if unit.search is not None:
+        lines.append(
+            f"{unit.max_rows:,} rows of a person: a number that was found privately when the "
+            f"session was opened, for {unit.search.budget}"
+        )
+    if steps.groups is not None:
+        lines.append(
+            f"keep at most {_some(steps.groups, 'group')} of {person}, {unknown.format('')}"
+        )
+    if steps.each is not None:
+        where = "" if cells == 1 else " in each group"
+        lines.append(
+            f"keep at most {_some(steps.each, 'row')} of {person}{where}, {unknown.format('')}"
+        )
+    if steps.rows is not None:
+        everywhere = unknown.format(", over all groups together")
+        lines.append(f"keep at most {_some(steps.rows, 'row')} of {person}, {everywhere}")
+    return tuple(lines)
+
+
+def _some(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """The systematic sample of at most so many rows of those that share the columns `of`.
+
+    of: the ids, and for a sample in each group its cell too. start: SQL of a hash of them; by:
+    the kind of hash.
+    """
+
+    most: int
+    ids: Sequence[str]
+    cell: Sequence[str]
+    values: Sequence[str]
+    of: Sequence[str]
+    start: str
+    by: str
+
+    def plain(self, rows: str) -> str:
+        """SQL of the rows that stay, ordered by all columns at once."""
+        content = [*self.cell, *self.values, *self.ids]
+        return (
+            f"WITH everybody AS MATERIALIZED ({rows}), {self._beyond} {self._within} UNION ALL "
+            f"({self._drawn('everybody', content, order=[*self.cell, *self.values])})"
+        )
+
+    def single(self, rows: str) -> str:
+        """The same in one reading: the sample of everybody's rows, few or many."""
+        content, of = [*self.cell, *self.values, *self.ids], ", ".join(self.of)
+        ranked = (
+            f"SELECT {', '.join(content)}, row_number() OVER (PARTITION BY {of} ORDER BY "
+            f"{', '.join([*self.cell, *self.values])}) AS place, count(*) OVER (PARTITION BY {of}) "
+            f"AS n FROM ({rows})"
+        )
+        drawn = f"SELECT *, {self._u} AS u FROM ({ranked})"
+        return f"SELECT {', '.join(content)} FROM ({drawn}) WHERE n <= {self.most} OR {self._kept}"
+
+    def narrow(self, rows: str, *, salt: int) -> str:
+        """The same of wide rows, by the cell and a hash where that is enough."""
+        order = [*self.cell, "h"]
+        content, own = [*self.cell, *self.values, *self.ids], [*self.ids, *order]
+        mixed = salted_hash([*self.cell, *self.values], salt=salt_for("order", salt), by="engine")
+        ranked = self._placed("everybody", own, order=order, beside="rank() OVER rows")
+        level = f"SELECT DISTINCT {', '.join(self.of)} FROM ranked WHERE place > beside"
+        of_level = f"SEMI JOIN level ON {_same('{0}', 'level', self.of)}"
+        listed = ", ".join(own)
+        gone = (
+            f"SELECT {listed} FROM ranked WHERE NOT ({self._kept}) UNION ALL "
+            f"SELECT {listed} FROM ranked {of_level.format('ranked')}"
+        )
+        return (
+            f"WITH everybody AS MATERIALIZED (SELECT *, {mixed} AS h FROM ({rows})), "
+            f"{self._beyond}, ranked AS MATERIALIZED ({ranked}), level AS MATERIALIZED ({level}), "
+            f"gone AS ({gone}), "
+            f"tied AS (SELECT * FROM everybody {of_level.format('everybody')}) "
+            f"SELECT {', '.join(content)} FROM everybody ANTI JOIN gone ON "
+            f"{_same('everybody', 'gone', own)} UNION ALL "
+            f"({self._drawn('tied', content, order=[*order, *self.values])})"
+        )
+
+    @property
+    def _beyond(self) -> str:
+        key = ", ".join(self.of)
+        return (
+            f"beyond AS MATERIALIZED (SELECT {key}, count(*) AS n FROM everybody GROUP BY {key} "
+            f"HAVING count(*) > {self.most})"
+        )
+
+    @property
+    def _within(self) -> str:
+        """The rows of which there are no more than stay."""
+        content = [*self.cell, *self.values, *self.ids]
+        return (
+            f"SELECT {_listed('everybody', content)} FROM everybody LEFT JOIN beyond ON "
+            f"{_same('everybody', 'beyond', self.of)} WHERE beyond.n IS NULL"
+        )
+
+    def _drawn(self, relation: str, content: Sequence[str], *, order: Sequence[str]) -> str:
+        """The sample of the rows of a relation of which there are more."""
+        placed = self._placed(relation, list(dict.fromkeys([*content, *order])), order=order)
+        return f"SELECT {', '.join(content)} FROM ({placed}) WHERE {self._kept}"
+
+    def _placed(
+        self, relation: str, columns: Sequence[str], *, order: Sequence[str], beside: str = ""
+    ) -> str:
+        """Rows of which there are more than stay, with n, their place in an order, and u."""
+        many = (
+            f"SELECT {_listed(relation, columns)}, beyond.n AS n FROM {relation} JOIN beyond ON "
+            f"{_same(relation, 'beyond', self.of)}"
+        )
+        more = f", {beside} AS beside" if beside else ""
+        ranked = (
+            f"SELECT *, row_number() OVER rows AS place{more} FROM ({many}) "
+            f"WINDOW rows AS (PARTITION BY {', '.join(self.of)} ORDER BY {', '.join(order)})"
+        )
+        return f"SELECT *, {self._u} AS u FROM ({ranked})"
+
+    @property
+    def _u(self) -> str:
+        """SQL of a number in (0, 1), of the first 20 bits of the hash."""
+        return _number(self.start, self.by)
+
+    @property
+    def _kept(self) -> str:
+        """SQL: whether the row at a place stays."""
+        most, all_ = double(self.most), "n::DOUBLE"
+        return (
+            f"floor({most} * (place::DOUBLE / {all_}) + u) > "
+            f"floor({most} * ((place - 1)::DOUBLE / {all_}) + u)"
+        )
+
+
+def _listed(relation: str, columns: Sequence[str]) -> str:
+    return ", ".join(f"{relation}.{name} AS {name}" for name in columns)
+
+
+def _same(one: str, other: str, columns: Sequence[str]) -> str:
+    """SQL: two lines are alike. Keys that are found may be NULL, and ids and cells are not."""
+    return " AND ".join(
+        f"{one}.{name} {'IS NOT DISTINCT FROM' if name.startswith('k') else '='} {other}.{name}"
+        for name in columns
+    )
+
+
+def salted_hash(columns: Sequence[str], *, salt: int, by: str) -> str:
+    """SQL of a hash; by: the engine's own, or the first 60 bits of MD5 of one text."""
+    if by == "md5":
+        parts = "".join(f" || {_plain(f'CAST({column} AS VARCHAR)')}" for column in columns)
+        return f"CAST('0x' || left(md5('{salt:032x}'{parts}), 15) AS BIGINT)"
+    high, low = salt >> 64, salt & (2**64 - 1)
+    return f"hash({', '.join(columns)}, {high}::UBIGINT, {low}::UBIGINT)"
+
+
+def drawn_number(columns: Sequence[str], *, salt: int, by: str) -> str:
+    """SQL of a number in (0, 1), drawn by the first 20 bits of a salted hash."""
+    return _number(salted_hash(columns, salt=salt, by=by), by)
+
+
+def _number(hashed: str, by: str) -> str:
+    return f"(({hashed} >> {_BITS[by] - 20})::DOUBLE + 0.5e0) / 1048576e0"
+
+
+def _plain(text: str) -> str:
+    """A text with its length before it, so that no two lists of texts are written alike."""
+    return f"coalesce(CAST(length({text}) AS VARCHAR) || ':' || {text}, '-')"
+
+
+_BITS = {"engine": 64, "md5": 60}  # of a hash
+_MANY = 8  # columns from which on rows are wide
+
+
+def salt_for(purpose: str, salt: int) -> int:
+    """Another salt of 128 bits, for a choice of its own."""
+    text = salt.to_bytes(16, "big") + purpose.encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")

@@ -1,0 +1,182 @@
+"""Public facts about columns: what the curator declares, and what it fixes."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import unicodedata
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from unacorda import checks
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.query.expressions.types import encodable
+
+__all__ = [
+    "MOST_KEYS",
+    "Bounds",
+    "Categories",
+    "Dates",
+    "Fact",
+    "Key",
+    "Text",
+    "check_keys",
+    "interval",
+    "plain_key",
+]
+
+Key = str | int | bool | dt.date | None
+"""A value that a group may have; None stands for rows where the column is NULL."""
+
+MOST_KEYS = 1_000_000
+"""In one question, all combinations counted."""
+
+_LARGEST = 2.0**500
+_PAST_EXACT = 2**53  # doubles tell all smaller whole numbers apart
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Bounds:
+    """A number column and the range its values are clamped to.
+
+    lower, upper: public numbers, lower < upper. They must not be read off the data.
+    Source of the numbers: the form, the law of nature, the rule book.
+
+    >>> Bounds(0, 120)
+    Bounds(lower=0.0, upper=120.0)
+    """
+
+    lower: float
+    upper: float
+
+    def __init__(self, lower: Number, upper: Number) -> None:
+        low, high = interval(lower, upper)
+        object.__setattr__(self, "lower", float(low))
+        object.__setattr__(self, "upper", float(high))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Categories:
+    """A column with a public list of values: `group_by` then needs no `keys`.
+
+    values: text, whole numbers, booleans or dates, all of one type; None for NULL.
+
+    >>> Categories(["A", "B"]).values
+    ('A', 'B')
+    """
+
+    values: tuple[Key, ...]
+
+    def __init__(self, values: Iterable[Key]) -> None:
+        object.__setattr__(self, "values", check_keys("values", values))
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """A column of dates (in text: YYYY-MM-DD)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A column of text, even where its values look like numbers."""
+
+
+Fact = Bounds | Categories | Dates | Text
+"""What may be declared of a column, each kind fixing its type."""
+
+
+def interval(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
+    """The two ends of a public range, exact, after checking that they are one.
+
+    Raises InvalidParameter for NaN, infinity, lower >= upper, ends beyond 2^500, or ends that are
+    one number in float64, in which values are held.
+    """
+    low, high = checks.exact("lower", lower), checks.exact("upper", upper)
+    if low >= high:
+        raise InvalidParameter("lower", lower, expected=f"a number below upper={upper!r}")
+    if max(abs(low), abs(high)) > _LARGEST or high - low < 1 / Fraction(_LARGEST):
+        raise InvalidParameter("upper", upper, expected="a range between 2^-500 and 2^500 wide")
+    if float(low) == float(high):
+        raise InvalidParameter("upper", upper, expected="a float64 above that of the lower bound")
+    return low, high
+
+
+def check_keys(argument: str, values: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys as a tuple: not empty, no duplicates, one type (None may join any).
+
+    Raises InvalidParameter naming the first key that cannot stand; warns where two texts are the
+    same to the eye (equal after Unicode NFC) but differ in their code points.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidParameter(argument, values, expected="a list of public values")
+    keys = tuple(plain_key(argument, value) for value in itertools.islice(values, MOST_KEYS + 1))
+    if len(keys) > MOST_KEYS:
+        raise InvalidParameter(argument, "a longer list", expected=f"at most {MOST_KEYS:,} values")
+    if not keys:
+        raise InvalidParameter(argument, list(keys), expected="at least one value")
+    kinds = {type(key) for key in keys if key is not None}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidParameter(argument, keys, expected=f"values of one type, not {names}")
+    seen: set[Key] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidParameter(argument, key, expected="no value twice in the list of keys")
+        seen.add(key)
+    _warn_of_twins(argument, keys)
+    return keys
+
+
+def plain_key(argument: str, value: object) -> Key:
+    """A key as a plain Python value, whatever array or enumeration it came from.
+
+    Raises InvalidParameter for what no key can be: floats (NaN too), instants, bytes, lists, text
+    that the engine cannot hold.
+    """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()  # NumPy scalars
+    elif hasattr(value, "as_py"):
+        value = value.as_py()  # Arrow scalars
+    match value:
+        case None | bool():
+            return value
+        case str() if encodable(value):
+            return str.__str__(value)
+        case str():
+            expected = "text in valid Unicode, without U+0000"
+        case int() if abs(value) < _PAST_EXACT:
+            return int(value)
+        case int():
+            expected = "whole numbers below 2^53, or text"
+        case dt.datetime() if _is_day(value):
+            return value.date()  # as pandas' lists of days hold them
+        case dt.datetime():
+            expected = "dates without a time of day as keys"
+        case dt.date():
+            return value
+        case float():
+            expected = "text, whole numbers, booleans or dates; cut numbers into classes"
+        case _:
+            expected = "text, a whole number, a boolean, a date or None"
+    raise InvalidParameter(argument, value, expected=expected)
+
+
+def _is_day(value: dt.datetime) -> bool:
+    """Whether it is midnight by no clock in particular; NaT is not equal to itself."""
+    there = value == value and value.tzinfo is None  # noqa: PLR0124
+    return there and value.time() == dt.time() and not getattr(value, "nanosecond", 0)
+
+
+def _warn_of_twins(argument: str, keys: Sequence[Key]) -> None:
+    texts = [key for key in keys if isinstance(key, str)]
+    if len({unicodedata.normalize("NFC", text) for text in texts}) < len(texts):
+        warnings.warn(
+            f"{argument}: two keys look alike and differ in their code points (Unicode NFC); "
+            "they are counted as two.",
+            stacklevel=4,
+        )

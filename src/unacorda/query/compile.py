@@ -1,0 +1,273 @@
+"""From a query to DuckDB SQL: normalise, filter, key, bound every person, then count.
+
+The order is the guarantee. Row-wise steps come first; then rows without an id or a public key are
+dropped; then each person is bound to her limits, as `bounding` has it; nothing after that
+multiplies a row. What leaves the engine is one line of exact integers a cell (and, for quantiles,
+one a cell and bin).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from unacorda.query.aggregates.counts import CountPeople
+from unacorda.query.bounding import bound_rows
+from unacorda.query.plan import Query
+from unacorda.query.relations import Located, relation
+from unacorda.query.sqltext import identifier
+from unacorda.query.units import Person, Unit
+
+__all__ = ["Found", "KeyTable", "Statement", "compile_chosen", "compile_found", "compile_query"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTable:
+    """The cells: a SELECT of (k0, ..., cell) with lists as parameters. Nothing prints them."""
+
+    sql: str
+    columns: tuple[Sequence[object], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """SQL that finds private keys: the bounded rows, and how many people have each key.
+
+    keys: the cells of public keys, as `keys`, where there are any. held: a SELECT of the bounded
+    rows (u0, ..., cell, k0, ..., v0, ...), with cells of public keys alone. counted: a SELECT of
+    (place, people, k0, ...) over `held`, with the places 0, 1, ... in an order that is a function
+    of the keys.
+    """
+
+    keys: KeyTable | None
+    held: str
+    counted: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """SQL for one question: what is bounded, and what is counted over it.
+
+    keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that
+    count, with the points of those that are ranked. counts: the SELECT of one line of integers a
+    cell, reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of which the k-th
+    is kept as `ranking<k>`; None where it is read off the rows. ranked: what to call the k-th.
+    finer: of each ranking the SELECT that counts within bins, a part of `finer_counts`; None where
+    first counts say everything.
+    ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
+    integers that may pass 64 bits leave as text.
+    """
+
+    keys: KeyTable | None
+    bounded: str
+    counts: str
+    rankings: tuple[str | None, ...]
+    ranked: tuple[str, ...]
+    finer: tuple[str | None, ...]
+    ladders: tuple[str, ...]
+
+
+def compile_query(
+    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
+) -> Statement:
+    """The SQL of a query.
+
+    scan: where each table is; salt: 128 bits drawn for this question; narrow: whether the engine
+    is quicker to order wide rows by few columns, and to join; once: whether it computes what WITH
+    names a single time.
+    """
+    keys = _public_keys(query)
+    bounded = _bounded(query, ["cell"], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once)
+    return _counted(query, unit=unit, keys=keys, bounded=bounded)
+
+
+def compile_found(
+    query: Query, *, unit: Unit, scan: Located, salt: int, narrow: bool = False, once: bool = True
+) -> Found:
+    """The SQL that finds the private keys of a query; arguments as of `compile_query`."""
+    names = _private_names(query)
+    listed = ", ".join(names)
+    people = CountPeople().measures((), unit)[0]
+    return Found(
+        keys=_public_keys(query),
+        held=_bounded(
+            query, ["cell", *names], unit=unit, scan=scan, salt=salt, narrow=narrow, once=once
+        ),
+        counted=f"SELECT row_number() OVER (ORDER BY {listed}) - 1 AS place, * FROM "
+        f"(SELECT {people} AS people, {listed} FROM held GROUP BY {listed})",
+    )
+
+
+def compile_chosen(
+    query: Query, *, unit: Unit, places: Sequence[int], parts: Sequence[int]
+) -> Statement:
+    """The SQL of a query whose private keys have been found, over what `Found` left behind.
+
+    places, parts: of each cell in order the place of its private keys, and the cell of its public
+    ones.
+    """
+    names = _private_names(query)
+    found = ", ".join(f"found.{name}" for name in names)
+    numbers = f"unnest($1::BIGINT[]) AS place, unnest($2::UINTEGER[]) AS part, {_numbers(places)}"
+    same = " AND ".join(f"held.{name} IS NOT DISTINCT FROM keys.{name}" for name in names)
+    values = "".join(f", held.{name}" for name in _others(query, unit))
+    return _counted(
+        query,
+        unit=unit,
+        keys=KeyTable(
+            sql=f"SELECT {found}, part, cell FROM (SELECT {numbers}) AS listed JOIN found "
+            "USING (place)",
+            columns=(places, parts),
+        ),
+        bounded=f"SELECT keys.cell AS cell{values} FROM held JOIN keys ON held.cell = keys.part "
+        f"AND {same}",
+    )
+
+
+def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -> Statement:
+    counts = "".join(f", {sql}::VARCHAR AS a{index}" for index, sql in enumerate(query.measures))
+    rankings = tuple(
+        ranking if ranking.of_people(unit) else dataclasses.replace(ranking, place=f"g{number}")
+        for number, ranking in enumerate(query.rankings)
+    )
+    ranked = tuple(
+        f"ranking{number}" if ranking.of_people(unit) else f"({ranking.relation(unit)})"
+        for number, ranking in enumerate(rankings)
+    )
+    return Statement(
+        keys=keys,
+        bounded=_with_points(query, unit, bounded),
+        counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",
+        rankings=tuple(r.relation(unit) if r.of_people(unit) else None for r in rankings),
+        ranked=ranked,
+        finer=tuple(
+            ranking.finer(number, relation) if ranking.shift else None
+            for number, (ranking, relation) in enumerate(zip(rankings, ranked, strict=True))
+        ),
+        ladders=tuple(ladder.sql(unit) for ladder in query.ladders),
+    )
+
+
+def _with_points(query: Query, unit: Unit, bounded: str) -> str:
+    """SELECT of bounded rows with the points of those that are ranked."""
+    points = [
+        f"{ranking.place} AS g{number}"
+        for number, ranking in enumerate(query.rankings)
+        if not ranking.of_people(unit)
+    ]
+    if not points:
+        return bounded
+    values = [f"v{index}" for index in range(len(query.inputs))]
+    ids = [name for name in _others(query, unit) if name not in values]
+    return f"SELECT {', '.join(['cell', *values, *points, *ids])} FROM ({bounded}) AS kept"
+
+
+def _bounded(
+    query: Query,
+    cell: Sequence[str],
+    *,
+    unit: Unit,
+    scan: Located,
+    salt: int,
+    narrow: bool,
+    once: bool,
+) -> str:
+    """SELECT of the rows that count; cell: the columns that tell cells apart."""
+    if not isinstance(unit, Person):
+        return _rows(query, query.inputs, unit=unit, scan=scan, salt=salt, once=once)
+    carried = _carried(query)
+    bounded = bound_rows(
+        _rows(query, carried, unit=unit, scan=scan, salt=salt, once=once),
+        unit=unit,
+        cells=query.cells,
+        cell=cell,
+        values=[f"v{index}" for index in range(len(carried))],
+        salt=salt,
+        narrow=narrow,
+        once=once,
+    )
+    if carried == query.inputs:
+        return bounded
+    ids = [f"u{index}" for index in range(len(unit.id))]
+    columns = [f"v{index} AS {column}" for index, column in enumerate(carried)]
+    values = [f"{sql} AS v{index}" for index, sql in enumerate(query.inputs)]
+    return (
+        f"SELECT {', '.join([*cell, *values, *ids])} FROM "
+        f"(SELECT {', '.join([*cell, *columns, *ids])} FROM ({bounded}) AS kept) AS columns"
+    )
+
+
+def _carried(query: Query) -> tuple[str, ...]:
+    """SQL of what a row is bound with: fewer values are sooner put in order.
+
+    Its columns, where they are fewer than the aggregated expressions, which are then computed of
+    the rows that stay.
+    """
+    names = {name for a in query.aggregates.values() for x in a.expressions for name in x.columns}
+    inputs = query.inputs
+    return tuple(map(identifier, sorted(names))) if 0 < len(names) < len(inputs) else inputs
+
+
+def _rows(
+    query: Query, values: Sequence[str], *, unit: Unit, scan: Located, salt: int, once: bool
+) -> str:
+    """SELECT (u0, ..., cell, k0, ..., v0, ...): the rows before anyone is bound, with values."""
+    text = relation(
+        query.rows,
+        query.names,
+        scan=scan,
+        salt=salt,
+        by=unit.hash if isinstance(unit, Person) else "engine",
+        once=once,
+    )
+    ids = [identity.sql for identity in query.rows.identities]
+    parts = [f"{sql} AS u{index}" for index, sql in enumerate(ids)]
+    parts += ["keys.cell AS cell" if query.public_groups else "0::UTINYINT AS cell"]
+    private = zip(query.private_groups, _private_names(query), strict=True)
+    parts += [f"{group.found} AS {name}" for group, name in private]
+    parts += [f"{sql} AS v{index}" for index, sql in enumerate(values)]
+    text = f"SELECT {', '.join(parts)} FROM ({text}) AS steps{_join_keys(query)}"
+    if isinstance(unit, Person):
+        present = " AND ".join(f"{sql} IS NOT NULL" for sql in ids)
+        text += f" WHERE {present}"
+    return text
+
+
+def _public_keys(query: Query) -> KeyTable | None:
+    """The public keys and the numbers of their cells."""
+    groups = query.public_groups
+    if not groups:
+        return None
+    lists = [f"unnest(${n}::{group.type}[]) AS k{n - 1}" for n, group in enumerate(groups, 1)]
+    return KeyTable(
+        sql=f"SELECT {', '.join(lists)}, {_numbers(query.keys)}",
+        columns=tuple(list(column) for column in zip(*query.keys, strict=True)),
+    )
+
+
+def _numbers(cells: Sequence[object]) -> str:
+    width = "UTINYINT" if len(cells) < 256 else "UINTEGER"
+    return f"unnest(range({len(cells)}))::{width} AS cell"
+
+
+def _join_keys(query: Query) -> str:
+    """Join with the public keys: every row gets the number of its cell, or goes."""
+    conditions = []
+    for index, group in enumerate(query.public_groups):
+        nullable = any(key[index] is None for key in query.keys)
+        same = "IS NOT DISTINCT FROM" if nullable else "="
+        conditions.append(f"steps.{identifier(group.name)} {same} keys.k{index}")
+    return f" JOIN keys ON {' AND '.join(conditions)}" if conditions else ""
+
+
+def _private_names(query: Query) -> list[str]:
+    return [f"k{index}" for index, group in enumerate(query.groups) if group.private]
+
+
+def _others(query: Query, unit: Unit) -> list[str]:
+    """The columns of bounded rows beside their cells."""
+    ids = [f"u{index}" for index in range(len(unit.id))] if isinstance(unit, Person) else []
+    return [*ids, *(f"v{index}" for index in range(len(query.inputs)))]

@@ -1,0 +1,393 @@
+r"""The questions of a first look, one after another, all within one budget.
+
+What a column holds is public where it is declared or the table's own types say it. A column of
+untyped text (CSV) is put to a private vote first: how many people have a value that converts to a
+number, a date, a boolean? Where no bounds are declared they are found privately, on round numbers.
+Then come counts, means and quantiles of all columns in one question, and a histogram of each. Later
+questions are chosen by the answers to earlier ones; the charges add up (adaptive composition).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.answers import Answer
+from unacorda.query.aggregates.counts import count, count_people
+from unacorda.query.aggregates.found import find_bounds
+from unacorda.query.aggregates.moments import mean
+from unacorda.query.aggregates.several import quantiles
+from unacorda.query.columns import Bounds, Categories, Dates, Fact, Key, Text
+from unacorda.query.describing.description import Bar, ColumnLook, Description, Kind, Told
+from unacorda.query.describing.pictured import Bins, shown
+from unacorda.query.expressions.types import Kind as Read
+from unacorda.query.plan import Query, answer_columns
+from unacorda.query.private_keys import GivenKeys, private_keys
+from unacorda.query.release import Release
+from unacorda.query.scope import Leaf, Scope
+
+if TYPE_CHECKING:
+    from unacorda.query.session import Session
+
+__all__ = ["Progress", "describe"]
+
+Progress = Callable[[int, int], None]
+"""Told (questions asked, questions in all): both functions of released numbers."""
+
+QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))
+CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
+_VOTES, _RANGES, _NUMBERS, _PICTURES = (Fraction(part, 10) for part in (1, 2, 4, 3))
+_NOTHING = Fraction(0)
+_CANDIDATES: Mapping[Kind, str] = {"number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
+_READ: Mapping[Read, Kind] = {
+    Read.NUMBER: "number",
+    Read.INTEGER: "number",
+    Read.TEXT: "text",
+    Read.BOOLEAN: "boolean",
+    Read.DATE: "date",
+    Read.TIMESTAMP: "date",
+}
+_DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
+_MOST_CATEGORIES = 200
+_MOST_SHOWN = 15  # values of a column of text
+_NO_KEYS = (
+    "its values are not public: declare unacorda.Categories([...]) to count them, or give a budget "
+    "with a delta, for which values that many people share are found"
+)
+_FOUND = "values that enough people share, the commonest first; rarer ones are missing"
+_NO_TYPE = "a column of a type that is not described"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """A column as it is asked about. sql: its expression as a number, a boolean or text.
+
+    whole: whether its type holds whole numbers alone.
+    """
+
+    name: str
+    kind: Kind | None  # None: to be voted on
+    source: str
+    fact: Fact | None
+    whole: bool = False
+
+    @property
+    def quoted(self) -> str:
+        return '"' + self.name.replace('"', '""') + '"'
+
+    @property
+    def sql(self) -> str:
+        """The column as what it is described as; a date as days since 1970."""
+        match self.kind:
+            case "number" if self.source == "vote":
+                return f"TRY_CAST({self.quoted} AS DOUBLE)"
+            case "date":
+                return f"DATE_DIFF('day', DATE '1970-01-01', TRY_CAST({self.quoted} AS DATE))"
+            case "boolean" if self.source == "vote":
+                return f"TRY_CAST({self.quoted} AS BOOLEAN)"
+            case _:
+                return self.quoted
+
+
+def describe(
+    session: Session, table: str, *, budget: Guarantee, progress: Progress | None = None
+) -> Description:
+    """Look at a table within a budget; raises as `Session.evaluate` does."""
+    start = session.table(table)
+    columns = [_column(name, start.scope) for name in start.scope.leaves if _told(name, session)]
+    if not columns:
+        raise InvalidParameter("table", table, expected="a table with columns beside the person's")
+    look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
+    description = look.whole()
+    # Not by what the account holds less: others may spend from it meanwhile.
+    first, *others = (release.charge for release in look.releases.values())
+    return dataclasses.replace(
+        description, spent=sum(others, start=first), searches=dict(session.searches)
+    )
+
+
+def _told(name: str, session: Session) -> bool:
+    """Whether a column is described: the one that names a person is not."""
+    return name not in getattr(session.unit, "id", ())
+
+
+def _column(name: str, scope: Scope) -> _Column:
+    fact, leaves = scope.facts.get(name), scope.leaves[name]
+    match fact:
+        case Bounds():
+            whole = _whole(leaves)
+            return _Column(name=name, kind="number", source="declared", fact=fact, whole=whole)
+        case Categories():
+            return _Column(name=name, kind="category", source="declared", fact=fact)
+        case Dates():
+            return _Column(name=name, kind="date", source="declared", fact=fact)
+        case Text():
+            return _Column(name=name, kind="text", source="declared", fact=fact)
+        case None if not leaves:
+            return _Column(name=name, kind="other", source="type", fact=None)
+        case None if len(leaves) > 1:
+            return _Column(name=name, kind=None, source="vote", fact=None)
+        case None:
+            kind = _READ[leaves[0].column.kind]
+            return _Column(name=name, kind=kind, source="type", fact=None, whole=_whole(leaves))
+
+
+def _whole(leaves: Sequence[Leaf]) -> bool:
+    return len(leaves) == 1 and leaves[0].column.kind is Read.INTEGER
+
+
+class _Look:
+    """One look, question by question."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        start: Query,
+        budget: Guarantee,
+        progress: Progress | None,
+        columns: list[_Column],
+    ) -> None:
+        self.session, self.start, self.budget, self.progress = session, start, budget, progress
+        self.columns = columns
+        self.deltas = getattr(budget, "delta", 0) > 0
+        self.asked = 0
+        self.questions = 2 + len(columns)
+        self.rest = Fraction(1)  # of the budget
+        self.remaining = session.remaining
+        self.reproducible = False
+        self.releases: dict[str, Release] = {}
+
+    def whole(self) -> Description:
+        """Votes, ranges, numbers, pictures."""
+        if any(column.kind is None for column in self.columns):
+            self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
+        # From here on it is known what there will be: what nothing needs goes to the others.
+        ranged = {column.name for column in self.columns if _has_range(column)}
+        pictures = any(self._bars_wanted(column, ranged) for column in self.columns) * _PICTURES
+        found = any(map(_needs_range, self.columns))
+        ranges = self._ranges(self._share(_RANGES, later=_NUMBERS + pictures) if found else None)
+        numbers = self._numbers(self._share(_NUMBERS, later=pictures), ranges)
+        whole = self._share(pictures) if pictures else None
+        pictured = [column for column in self.columns if self._bars_wanted(column, ranges)]
+        bars = {
+            column.name: self._bars(column, ranges, whole * Fraction(1, len(pictured)))
+            for column in pictured
+            if whole is not None
+        }
+        self._say(self.questions)
+        return Description(
+            table=self.start.table,
+            unit=str(self.session.unit),
+            people=_first(numbers.answers["people"]),
+            rows=_first(numbers.answers["rows"]),
+            columns=tuple(
+                self._look(place, column, ranges, numbers, bars)
+                for place, column in enumerate(self.columns)
+            ),
+            request=self.budget,
+            spent=self.budget,
+            remaining=self.remaining,
+            reproducible=self.reproducible,
+            releases=self.releases,
+        )
+
+    def _share(self, part: Fraction, *, later: Fraction = _NOTHING) -> Guarantee:
+        """What is left, split by the parts of this step and of the later ones."""
+        share = self.rest * part / (part + later)
+        self.rest -= share
+        return self.budget * share
+
+    def _ask(self, about: str, query: Query, budget: Guarantee) -> Release:
+        release = self.session.evaluate(query, budget=budget)
+        self.remaining, self.reproducible = release.remaining, release.reproducible
+        self.releases[about] = release
+        self._say(self.asked + 1)
+        return release
+
+    def _say(self, asked: int) -> None:
+        self.asked = min(asked, self.questions)
+        if self.progress is not None:
+            self.progress(self.asked, self.questions)
+
+    def _vote(self, budget: Guarantee) -> None:
+        """Decide by people what the undeclared columns of text hold."""
+        asked: dict[str, Aggregate] = {}
+        for place, column in enumerate(self.columns):
+            if column.kind is None:
+                asked[f"present{place}"] = count_people(column.quoted)
+                for kind, sql in _CANDIDATES.items():
+                    text = f"TRY_CAST({column.quoted} AS {sql})"
+                    asked[f"{kind}{place}"] = count_people(text)
+        answers = self._ask("votes", self.start.agg(**asked), budget).answers
+        decided = []
+        for place, column in enumerate(self.columns):
+            if column.kind is None:
+                votes = {kind: answers[f"{kind}{place}"].values[0] for kind in _CANDIDATES}
+                enough = max(CONVERTS * answers[f"present{place}"].values[0], 1)
+                # Numbers first: 0 and 1 convert to booleans too.
+                winners = [kind for kind in _CANDIDATES if votes[kind] >= enough]
+                kind = winners[0] if winners else "text"
+                decided.append(dataclasses.replace(column, kind=kind))
+            else:
+                decided.append(column)
+        self.columns = decided
+
+    def _ranges(self, budget: Guarantee | None) -> dict[str, tuple[float, float, bool]]:
+        """By column its bounds, and whether they were found."""
+        known = {}
+        asked: dict[str, Aggregate] = {}
+        for place, column in enumerate(self.columns):
+            if isinstance(column.fact, Bounds):
+                known[column.name] = (column.fact.lower, column.fact.upper, False)
+            elif _needs_range(column):
+                asked[f"range{place}"] = find_bounds(column.sql)
+        if asked and budget is not None:
+            answers = self._ask("ranges", self.start.agg(**asked), budget).answers
+            for place, column in enumerate(self.columns):
+                if f"range{place}" in asked:
+                    ((low, high),) = answers[f"range{place}"].intervals
+                    if column.kind == "date":
+                        low, high = max(low, _DAY_RANGE[0]), min(high, _DAY_RANGE[1])
+                        low, high = (low, high) if low < high else _DAY_RANGE
+                    known[column.name] = (low, high, True)
+        return known
+
+    def _numbers(
+        self, budget: Guarantee, ranges: Mapping[str, tuple[float, float, bool]]
+    ) -> Release:
+        asked: dict[str, Aggregate] = {"people": count_people(weight=2), "rows": count()}
+        for place, column in enumerate(self.columns):
+            if column.kind == "other":
+                continue
+            asked[f"present{place}"] = count_people(column.sql)
+            if column.name in ranges:
+                low, high, _ = ranges[column.name]
+                asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
+                asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
+        return self._ask("numbers", self.start.agg(**asked), budget)
+
+    def _bars_wanted(self, column: _Column, ranges: Container[str]) -> bool:
+        if isinstance(column.fact, Categories):
+            return len(column.fact.values) <= _MOST_CATEGORIES
+        if column.kind == "text":
+            return self.deltas
+        return column.name in ranges or column.kind == "boolean"
+
+    def _bars(
+        self,
+        column: _Column,
+        ranges: Mapping[str, tuple[float, float, bool]],
+        budget: Guarantee,
+    ) -> tuple[Bar, ...]:
+        query, name = self.start, column.name
+        if column.kind == "text":
+            return self._values(column, budget)
+        keys: Sequence[Key]
+        labels: Sequence[str]
+        if isinstance(column.fact, Categories):
+            keys, labels = column.fact.values, [_label(key) for key in column.fact.values]
+        else:
+            value, name = column.sql, self._new_name()
+            keys, labels = [False, True], ["false", "true"]
+            if column.name in ranges:
+                low, high, _ = ranges[column.name]
+                bins = Bins.of(low, high, whole=column.whole, date=column.kind == "date")
+                keys, labels, value = range(len(bins.labels)), bins.labels, bins.place(value)
+            query = query.derive(**{name: value})
+        release = self._people_by(query, name, keys, about=column.name, budget=budget)
+        (answer,) = release.answers.values()
+        return _bars_of(labels, answer)
+
+    def _values(self, column: _Column, budget: Guarantee) -> tuple[Bar, ...]:
+        """The commonest values of a column of text, themselves found privately."""
+        name, how = column.name, private_keys()
+        release = self._people_by(self.start, name, how, about=name, budget=budget)
+        (answer,) = release.answers.values()
+        bars = _bars_of([_label(key) for (key,) in release.keys], answer)
+        return tuple(sorted(bars, key=lambda bar: -bar.count.value)[:_MOST_SHOWN])
+
+    def _people_by(
+        self, query: Query, group: str, keys: GivenKeys, *, about: str, budget: Guarantee
+    ) -> Release:
+        """People by a column, counted under a name whose columns are not called as that one."""
+        name = "n"
+        while group in answer_columns(name):
+            name += "_"
+        query = query.group_by(group, keys=keys).agg(**{name: count_people()})
+        return self._ask(f"picture of {about}", query, budget)
+
+    def _new_name(self) -> str:
+        """A name that no column has, the person's own included."""
+        name = "value"
+        while any(column.casefold() == name for column in self.start.scope.names):
+            name += "_"
+        return name
+
+    def _look(
+        self,
+        place: int,
+        column: _Column,
+        ranges: Mapping[str, tuple[float, float, bool]],
+        numbers: Release,
+        bars: Mapping[str, tuple[Bar, ...]],
+    ) -> ColumnLook:
+        answers, date = numbers.answers, column.kind == "date"
+        look = ColumnLook(
+            name=column.name,
+            kind=column.kind or "text",
+            source=column.source,  # type: ignore[arg-type]  # one of three words
+            bars=bars.get(column.name, ()),
+        )
+        if column.kind == "other":
+            return dataclasses.replace(look, note=_NO_TYPE)
+        look = dataclasses.replace(look, present=_first(answers[f"present{place}"]))
+        if column.kind == "text":
+            return dataclasses.replace(look, note=_FOUND if self.deltas else _NO_KEYS)
+        if column.name not in ranges:
+            return look
+        low, high, found = ranges[column.name]
+        middle = _first(answers[f"mean{place}"])
+        percents = [f"{float(100 * q):g}" for q in QUANTILES]
+        drawn = {f"{q}%": answers[f"q{place}_{q}"].values[0] for q in percents}
+        return dataclasses.replace(
+            look,
+            range=(shown(low, date=date), shown(high, date=date)),
+            found=found,
+            mean=None if date else middle,
+            quantiles={
+                share: shown(value, date=date, width=high - low) for share, value in drawn.items()
+            },
+        )
+
+
+def _has_range(column: _Column) -> bool:
+    return isinstance(column.fact, Bounds) or _needs_range(column)
+
+
+def _needs_range(column: _Column) -> bool:
+    return column.kind in {"number", "date"} and not isinstance(column.fact, Bounds)
+
+
+def _first(answer: Answer) -> Told:
+    return Told(value=answer.values[0], low=answer.lower[0], high=answer.upper[0])
+
+
+def _bars_of(labels: Sequence[str], answer: Answer) -> tuple[Bar, ...]:
+    ends = zip(labels, answer.values, answer.lower, answer.upper, strict=True)
+    return tuple(
+        Bar(label=label, count=Told(value=value, low=low, high=high))
+        for label, value, low, high in ends
+    )
+
+
+def _label(key: Key) -> str:
+    return "NULL" if key is None else str(key).lower() if isinstance(key, bool) else str(key)

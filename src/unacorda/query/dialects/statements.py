@@ -1,0 +1,317 @@
+"""Questions in another engine's SQL: the statements that `compile` writes for DuckDB, translated.
+
+The statement is read by sqlglot's parser and written again, node by node, from a closed table of
+what has an equal there: the same value for every input, NULL, NaN, infinities and all. What stands
+in no table is refused by its name; nothing is handed on as it stands.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sqlglot
+from sqlglot import exp
+
+from unacorda.query.dialects.typed import Typed, Untranslatable, given
+from unacorda.query.dialects.values import TYPES, Sources, Values, Words, window
+
+__all__ = ["LAYER", "Dialect", "Table", "Translated", "translate"]
+
+LAYER = "layer"
+"""The name of a SELECT in FROM whose values are to be computed once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A relation that is there already. view: its name there; columns: their types.
+
+    body: a SELECT that is read in its place, where it has no name.
+    """
+
+    view: str
+    columns: Mapping[str, str]
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translated:
+    """A statement of the other engine. columns: what it gives; parameters: types of its lists."""
+
+    sql: str
+    columns: Mapping[str, str]
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How an engine's statements differ from another's.
+
+    words: how values are written. lists: the relation whose columns p1, p2, ... are the lists of
+    these types and whose column `row` counts from 0, by the name that it is given. semi_joins:
+    whether SEMI and ANTI are joins; else they are conditions. nameless: whether a SELECT in FROM
+    needs no name. by_place: whether what is selected is grouped by its place. layer: what ends a
+    SELECT in FROM that is named `layer`, so that its values are computed once, and not written out
+    wherever they are used.
+    """
+
+    words: Words
+    lists: Callable[[str, tuple[str, ...]], str]
+    semi_joins: bool
+    nameless: bool
+    by_place: bool
+    layer: str = ""
+
+
+def translate(
+    sql: str,
+    dialect: Dialect,
+    *,
+    tables: Mapping[str, Table],
+    parameters: str = "",
+    public: bool = False,
+) -> Translated:
+    """A statement over these tables; parameters: the name of its lists.
+
+    public: it reads public tables alone, and so may have DISTINCT and LIMIT. Raises Untranslatable,
+    naming what has no equal.
+    """
+    found: list[str] = []
+    reading = _Reading(
+        dialect=dialect, tables=tables, parameters=parameters, found=found, public=public
+    )
+    text, columns = reading.query(sqlglot.parse_one(sql, read="duckdb"), {})
+    types = {name: value.type for name, value in columns.items()}
+    return Translated(sql=text, columns=types, parameters=tuple(found))
+
+
+_Columns = Mapping[str, Typed]
+_Relation = tuple[str | None, _Columns]
+_SAID: Mapping[type, set[str]] = {
+    exp.Select: {
+        *("expressions", "from_", "joins", "where", "group", "having", "windows", "with_"),
+    },
+    exp.Union: {"this", "expression", "with_", "distinct"},
+    exp.Subquery: {"this", "alias"},
+    exp.CTE: {"this", "alias", "materialized"},
+    exp.Table: {"this", "db", "alias"},
+    exp.Join: {"this", "on", "using", "kind", "side"},
+}
+_JOINS = {
+    ("", ""): " JOIN ",
+    ("", "LEFT"): " LEFT JOIN ",
+    ("SEMI", ""): " LEFT SEMI JOIN ",
+    ("ANTI", ""): " LEFT ANTI JOIN ",
+}
+_CONDITIONS = {"SEMI": "EXISTS", "ANTI": "NOT EXISTS"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    dialect: Dialect
+    tables: Mapping[str, Table]
+    parameters: str
+    found: list[str]
+    public: bool
+
+    def query(self, node: object, known: Mapping[str, _Columns]) -> tuple[str, _Columns]:
+        """A SELECT or a UNION ALL; known: what WITH has named so far."""
+        self._check(node)
+        match node:
+            case exp.Subquery():
+                return self.query(node.this, known)
+            case exp.Union() | exp.Select():
+                head, known = self._named(node, known)
+            case _:
+                raise Untranslatable(type(node).__name__.upper())
+        if isinstance(node, exp.Select):
+            text, columns = self._select(node, known)
+            return head + text, columns
+        if node.args.get("distinct"):
+            raise Untranslatable("UNION")
+        first, columns = self.query(node.this, known)
+        second, _ = self.query(node.args["expression"], known)
+        unknown = {name: replace(value, span=None) for name, value in columns.items()}
+        return f"{head}({first}) UNION ALL ({second})", unknown
+
+    def _check(self, node: object) -> None:
+        """Raise Untranslatable for what is not a part of a statement, or says more than is read."""
+        if not isinstance(node, exp.Expression) or type(node) not in _SAID:
+            raise Untranslatable(type(node).__name__.upper())
+        more = {"distinct", "limit"} if self.public and isinstance(node, exp.Select) else set()
+        beyond = given(node) - _SAID[type(node)] - more
+        if beyond:
+            raise Untranslatable(", ".join(sorted(name.upper() for name in beyond)))
+
+    def _named(
+        self, node: exp.Expression, known: Mapping[str, _Columns]
+    ) -> tuple[str, Mapping[str, _Columns]]:
+        named = node.args.get("with_")
+        if named is None:
+            return "", known
+        parts, known = [], dict(known)
+        for one in named.expressions:
+            self._check(one)
+            text, columns = self.query(one.this, known)
+            known[one.alias] = columns
+            parts.append(f"{self._quoted(one.alias)} AS ({text})")
+        return f"WITH {', '.join(parts)} ", known
+
+    def _select(self, node: exp.Select, known: Mapping[str, _Columns]) -> tuple[str, _Columns]:
+        source = node.args.get("from_")
+        if source is None:
+            return self._lists(node)
+        text, name, columns = self._relation(source.this, known, 0)
+        relations, conditions = [(name, columns)], []
+        for number, join in enumerate(node.args.get("joins") or (), start=1):
+            joined, name, columns = self._relation(join.this, known, number)
+            self._check(join)
+            kind, side = (str(join.args.get(part) or "").upper() for part in ("kind", "side"))
+            if (kind, side) not in _JOINS or join.args.get("method"):
+                raise Untranslatable("this JOIN")
+            if kind and not self.dialect.semi_joins:
+                conditions.append(self._condition(join, kind, joined, relations, (name, columns)))
+                continue
+            if not kind:
+                relations.append((name, columns))
+            text += _JOINS[kind, side] + joined
+            if join.args.get("using"):
+                text += f" USING ({', '.join(self._quoted(c.name) for c in join.args['using'])})"
+            else:
+                text += f" ON {self._values(relations).value(join.args['on']).sql}"
+        writer = self._values(relations)
+        items = self._items(node, writer)
+        listed = ", ".join(f"{value.sql} AS {self._quoted(name)}" for name, value in items)
+        first = "SELECT DISTINCT" if self.public and node.args.get("distinct") else "SELECT"
+        query = f"{first} {listed} FROM {text}"
+        if node.args.get("where"):
+            conditions.append(writer.value(node.args["where"].this).sql)
+        if conditions:
+            query += f" WHERE {' AND '.join(conditions)}"
+        if node.args.get("group"):
+            query += f" GROUP BY {self._groups(node, writer, items)}"
+        if node.args.get("having"):
+            query += f" HAVING {writer.value(node.args['having'].this).sql}"
+        if node.args.get("windows"):
+            windows = node.args["windows"]
+            listed = ", ".join(f"{self._quoted(w.name)} AS ({window(writer, w)})" for w in windows)
+            query += f" WINDOW {listed}"
+        if self.public and node.args.get("limit"):
+            query += f" LIMIT {int(node.args['limit'].expression.name)}"
+        return query, {
+            name: Typed(self._quoted(name), value.type, span=value.span) for name, value in items
+        }
+
+    def _quoted(self, name: str) -> str:
+        return self.dialect.words.quoted(name)
+
+    def _values(self, relations: Sequence[_Relation]) -> Values:
+        return Values(Sources(tuple(relations), self.dialect.words), self.dialect.words)
+
+    def _condition(
+        self,
+        join: exp.Expression,
+        kind: str,
+        joined: str,
+        relations: Sequence[_Relation],
+        other: _Relation,
+    ) -> str:
+        """That there is a row beside which is level in columns of the same names, or none."""
+        if not join.args.get("using"):
+            raise Untranslatable("this JOIN")
+        here, there = self._values(relations).sources, self._values([other]).sources
+        same = " AND ".join(
+            f"{here.column(column.name, None).sql} = {there.column(column.name, None).sql}"
+            for column in join.args["using"]
+        )
+        return f"{_CONDITIONS[kind]} (SELECT 1 FROM {joined} WHERE {same})"
+
+    def _items(self, node: exp.Select, writer: Values) -> list[tuple[str, Typed]]:
+        items: list[tuple[str, Typed]] = []
+        for item in node.expressions:
+            match item:
+                case exp.Star() | exp.Column(this=exp.Star()):
+                    wanted = item.args.get("table") if isinstance(item, exp.Column) else None
+                    for relation, columns in writer.sources.relations:
+                        if wanted is None or wanted.name == relation:
+                            items += [
+                                (name, replace(value, sql=self._qualified(relation, name)))
+                                for name, value in columns.items()
+                            ]
+                case exp.Alias():
+                    items.append((item.alias, writer.value(item.this)))
+                case exp.Column():
+                    items.append((item.name, writer.value(item)))
+                case _:
+                    items.append((f"item {len(items)}", writer.value(item)))
+        return items
+
+    def _groups(self, node: exp.Select, writer: Values, items: list[tuple[str, Typed]]) -> str:
+        """By columns, or by what has been named in this SELECT."""
+        named = dict(items)
+        places = {value.sql: place for place, (_, value) in enumerate(items, start=1)}
+        parts = []
+        for part in node.args["group"].expressions:
+            try:
+                sql = writer.value(part).sql
+            except Untranslatable:
+                if not isinstance(part, exp.Column) or part.name not in named:
+                    raise
+                sql = named[part.name].sql
+            parts.append(str(places[sql]) if self.dialect.by_place and sql in places else sql)
+        return ", ".join(parts)
+
+    def _relation(
+        self, node: exp.Expression, known: Mapping[str, _Columns], number: int
+    ) -> tuple[str, str | None, _Columns]:
+        """A relation, its name, and its columns; number: its place among those of a SELECT."""
+        self._check(node)
+        alias = node.alias or None
+        if alias is not None and given(node.args["alias"]) != {"this"}:
+            raise Untranslatable("names of columns beside that of a table")
+        as_alias = f" AS {self._quoted(alias)}" if alias else ""
+        if isinstance(node, exp.Table):
+            name = node.name
+            if name in known:
+                return self._quoted(name) + as_alias, alias or name, known[name]
+            if name not in self.tables:
+                raise Untranslatable(f"the table {name}")
+            table = self.tables[name]
+            columns = {c: Typed(self._quoted(c), kind) for c, kind in table.columns.items()}
+            body = f"({table.body})" if table.body else self._quoted(table.view)
+            return f"{body} AS {self._quoted(alias or name)}", alias or name, columns
+        text, selected = self.query(node, known)
+        if alias is None and not self.dialect.nameless:
+            alias = f"rows{number}"
+            as_alias = f" AS {self._quoted(alias)}"
+        end = self.dialect.layer if alias == LAYER else ""
+        return f"({text}{end}){as_alias}", alias, selected
+
+    def _lists(self, node: exp.Select) -> tuple[str, _Columns]:
+        """SELECT unnest($1::BIGINT[]) AS a, ...: lists of one length, side by side."""
+        items: list[str] = []
+        columns: dict[str, Typed] = {}
+        for item in node.expressions:
+            name, value = item.alias, item.this
+            if isinstance(value, exp.Explode):  # unnest($1::TYPE[])
+                number, to = int(value.this.this.name), value.this.args["to"].expressions[0]
+                kind = TYPES.get(to.this.name, "")
+                kind = "BIGINT" if kind in ("INTEGER", "SMALLINT", "TINYINT") else kind
+                if number != len(self.found) + 1 or not kind:
+                    raise Untranslatable("this list")
+                self.found.append(kind)
+                column = f"p{number}"
+            elif isinstance(value, exp.Cast) and isinstance(value.this, exp.Explode):  # a range
+                kind, column = "BIGINT", "row"
+            else:
+                raise Untranslatable("SELECT without FROM")
+            items.append(f"{self._quoted(column)} AS {self._quoted(name)}")
+            columns[name] = Typed(self._quoted(name), kind)
+        lists = self.dialect.lists(self.parameters, tuple(self.found))
+        return f"SELECT {', '.join(items)} FROM {lists}", columns
+
+    def _qualified(self, relation: str | None, name: str) -> str:
+        prefix = "" if relation is None else f"{self._quoted(relation)}."
+        return prefix + self._quoted(name)

@@ -1,0 +1,306 @@
+"""How a question is asked of an engine by names: its relations, read one after the other.
+
+Some of them are read twice, so that all that is read of a question must be of the same rows: a
+bounded row is a function of the table and the salt alone.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda.errors import UnsupportedConstruct
+from unacorda.query.columns import Key
+from unacorda.query.compile import Found, KeyTable, Statement, compile_chosen
+from unacorda.query.dialects.statements import Table, Translated
+from unacorda.query.dialects.typed import Untranslatable
+from unacorda.query.dialects.unequal import UNEQUAL
+from unacorda.query.engines.protocol import Climbed, Tallies
+from unacorda.query.plan import Query
+from unacorda.query.ranking import (
+    Asked,
+    Lines,
+    Refined,
+    finer_counts,
+    first_counts,
+    first_lines,
+    listed,
+    refined,
+)
+
+__all__ = [
+    "Asking",
+    "HeldRows",
+    "KeyedRows",
+    "check_question",
+    "check_statement",
+    "tallied",
+]
+
+T = TypeVar("T")
+
+
+class Asking(Protocol):
+    """The relations of one question in an engine."""
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """What the work gives; whatever it raises leaves as EngineFailed."""
+        ...
+
+    def name(
+        self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
+    ) -> None:
+        """Give what a statement selects a name for others; keep: it is read several times."""
+        ...
+
+    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
+        """What a statement selects, as lists by column."""
+        ...
+
+    def columns(self, name: str) -> Mapping[str, str]:
+        """The columns of a named relation, with their types."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """Drop a relation, of which nothing that is read is made any more."""
+        ...
+
+    def close(self) -> None:
+        """Forget all relations; a second call does nothing."""
+        ...
+
+
+def tallied(asking: Asking, statement: Statement, measures: int) -> Tallies:
+    """The exact integers of a statement; all is forgotten unless something may still be asked."""
+    kept = False
+    try:
+        tallies = _tally(asking, statement, measures)
+        kept = tallies.deeper is not None
+        return tallies
+    finally:
+        if not kept:
+            asking.close()
+
+
+def _tally(asking: Asking, statement: Statement, measures: int) -> Tallies:
+    """The exact integers of a statement, over rows that are bounded once."""
+    _list_keys(asking, statement.keys)
+    several = bool(statement.ranked or statement.ladders)
+    asking.name("bounded", statement.bounded, keep=several)
+    counted = _counted(asking, statement.counts, measures)
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            asking.name(f"ranking{number}", relation, keep=True)
+    ladders: list[Climbed] = []
+    for query in statement.ladders:
+        found = asking.fetch(query)
+        cell, rung, people = (_integers(found[name]) for name in ("cell", "bin", "n"))
+        ladders.append((cell, rung, people, _wholes(found["s"])))
+    return Tallies(
+        cells=counted.cells,
+        sums=counted.sums,
+        ladders=tuple(ladders),
+        deeper=_DeeperRows(asking, statement) if statement.ranked else None,
+    )
+
+
+def _counted(asking: Asking, counts: str, measures: int) -> Tallies:
+    columns = asking.fetch(counts)
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    return Tallies(cells=_integers(columns["cell"]), sums=sums)
+
+
+def _list_keys(asking: Asking, keys: KeyTable | None) -> None:
+    """Hold the listed keys of a question as the relation `keys`."""
+    if keys is not None:
+        asking.name("keys", keys.sql, lists=keys.columns)
+
+
+class _DeeperRows:
+    """The kept rows of one question."""
+
+    def __init__(self, asking: Asking, statement: Statement) -> None:
+        self._asking, self._statement = asking, statement
+
+    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
+        """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
+        query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
+        return self._asking.guarded(lambda: self._lines(query, rankings))
+
+    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
+        parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
+        return self._asking.guarded(lambda: self._refined(finer_counts(parts), asked))
+
+    def _lines(self, query: str, rankings: Sequence[int]) -> list[Lines]:
+        found = self._asking.fetch(query)
+        columns = (_integers(found[name]) for name in ("r", "cell", "bin", "n"))
+        return first_lines(rankings, *columns)
+
+    def _refined(self, query: str, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        found = self._asking.fetch(query, listed(asked))
+        return refined(asked, {name: _integers(column) for name, column in found.items()})
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._asking.close()
+
+
+class HeldRows:
+    """The bounded rows of a fit."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    @classmethod
+    def of(cls, asking: Asking, bounded: str, *, keep: bool) -> HeldRows:
+        """Name the rows; nothing is left behind where that fails."""
+        done = False
+        try:
+            asking.name("bounded", bounded, keep=keep)
+            done = True
+            return cls(asking)
+        finally:
+            if not done:
+                asking.close()
+
+    def keep(self, name: str, sql: str) -> None:
+        """Hold what is selected under a name; EngineFailed, of constant text, if anything fails."""
+        self._asking.guarded(lambda: self._kept(name, sql))
+
+    def _kept(self, name: str, sql: str) -> None:
+        self._asking.name(name, sql, keep=True)
+        # Computed now, so that what it is made of can be forgotten.
+        self._asking.fetch(f"SELECT count(*) AS n FROM {name}")
+
+    def forget(self, name: str) -> None:
+        """Hold these rows no longer; EngineFailed, of constant text, if anything fails."""
+        self._asking.guarded(lambda: self._asking.forget(name))
+
+    def run(self, counts: str, *, measures: int) -> Tallies:
+        """The exact integers of one scan; EngineFailed, of constant text, if anything fails."""
+        return self._asking.guarded(lambda: _counted(self._asking, counts, measures))
+
+    def close(self) -> None:
+        """Forget all rows; a second call does nothing."""
+        self._asking.close()
+
+
+class KeyedRows:
+    """The bounded rows of a question with private keys, and the people behind each key."""
+
+    def __init__(self, asking: Asking, people: NDArray[np.int64]) -> None:
+        self._asking, self.people = asking, people
+
+    @classmethod
+    def of(cls, asking: Asking, found: Found) -> KeyedRows:
+        """Bind the rows and count people; nothing is left behind where that fails."""
+        done = False
+        try:
+            _list_keys(asking, found.keys)
+            asking.name("held", found.held, keep=True)
+            asking.name("found", found.counted, keep=True)
+            counted = asking.fetch("SELECT place, people FROM found")
+            order = np.argsort(_integers(counted["place"]))
+            keyed = cls(asking, _integers(counted["people"])[order])
+            done = True
+            return keyed
+        finally:
+            if not done:
+                asking.close()
+
+    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        """The keys at rising places, in their order; EngineFailed, as `run`."""
+        return self._asking.guarded(lambda: self._listed(places))
+
+    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        names = [name for name in self._asking.columns("found") if name.startswith("k")]
+        listed = ", ".join(f"found.{name}" for name in names)
+        query = (
+            f"SELECT found.place AS place, {listed} FROM found "
+            "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked ON found.place = asked.place"
+        )
+        found = self._asking.fetch(query, [list(places)])
+        rows = zip(*(found[name] for name in ("place", *names)), strict=True)
+        return [tuple(key) for _, *key in sorted(rows, key=lambda row: row[0])]
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of the question; EngineFailed, as `Engine.run`."""
+        return self._asking.guarded(lambda: _tally(self._asking, statement, measures))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._asking.close()
+
+
+def check_question(
+    query: Query,
+    first: Statement | Found,
+    tables: Mapping[str, Table],
+    translate: Callable[..., Translated],
+    *,
+    engine: str,
+) -> None:
+    """Raise UnsupportedConstruct for a question that this engine would answer otherwise."""
+    name = None
+    try:
+        held = check_statement(first, tables, translate)
+        if isinstance(first, Found):
+            chosen = compile_chosen(query, unit=query.limited, places=[0], parts=[0])
+            check_statement(chosen, held, translate)
+    except Untranslatable as error:
+        name = error.name
+    if name is not None:
+        why, instead = UNEQUAL.get(name, ("", "it otherwise"))
+        raise UnsupportedConstruct(name, engine=engine, why=why, instead=instead)
+
+
+def check_statement(
+    statement: Statement | Found,
+    tables: Mapping[str, Table],
+    translate: Callable[..., Translated],
+) -> dict[str, Table]:
+    """Translate all of a question without running it; gives the relations that it would name.
+
+    Raises Untranslatable.
+    """
+    known = dict(tables)
+
+    def named(name: str, sql: str) -> None:
+        known[name] = Table(view=name, columns=translate(sql, tables=known).columns)
+
+    if statement.keys is not None:
+        named("keys", statement.keys.sql)
+    if isinstance(statement, Found):
+        named("held", statement.held)
+        named("found", statement.counted)
+        known.pop("keys", None)
+        return known
+    named("bounded", statement.bounded)
+    translate(statement.counts, tables=known)
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            named(f"ranking{number}", relation)
+    further = list(statement.ladders)
+    if statement.ranked:
+        further.append(first_counts(dict(enumerate(statement.ranked)), cells=(0, 1)))
+    parts = [part for part in statement.finer if part is not None]
+    if parts:
+        further.append(finer_counts(parts))
+    for query in further:
+        translate(query, tables=known)
+    return known
+
+
+def _integers(column: Sequence[Any]) -> NDArray[np.int64]:
+    return np.array(column, dtype=np.int64)
+
+
+def _wholes(column: Sequence[Any]) -> list[int]:
+    """Integers of any size; NULL, the sum of nothing, is 0."""
+    return [0 if value is None else int(value) for value in column]

@@ -1,0 +1,394 @@
+"""The embedded engine: DuckDB, closed to the outside before the first question.
+
+Everything the engine raises while it answers leaves as one `EngineFailed` of constant text, since
+its own text may show a row. Counts and sums leave as integers; rows never do.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from unacorda import checks
+from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
+from unacorda.query.compile import Found, Statement
+from unacorda.query.engines.frames import columns_of
+from unacorda.query.engines.protocol import Held, Keyed, Tallies
+from unacorda.query.engines.reading import (
+    HeldRows,
+    KeyedRows,
+    guarded,
+    integers,
+    keep_keys,
+    tally,
+)
+from unacorda.query.engines.sources import (
+    CsvFile,
+    DatabaseTable,
+    Fingerprint,
+    Frame,
+    Opened,
+    Parquet,
+    locate,
+)
+from unacorda.query.plan import Query
+from unacorda.query.sqltext import identifier, literal
+
+__all__ = ["DuckDB", "size"]
+
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
+_UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
+_LEAST_MEMORY = 10  # megabytes; the engine does not start with much less
+_KEPT = 3
+"""Of the memory, one part of so many is for kept rows, and one for those that are made of them."""
+
+
+class DuckDB:
+    """Tables in DuckDB, in this process.
+
+    tables: names to sources. memory_limit: of the engine, as DuckDB writes it (with the default
+    the process stays below 2 GB); beyond it the engine spills, encrypted, into a private folder
+    that is removed at the end. threads: None for all cores.
+
+    Raises InvalidParameter, SourceUnreadable; reads schemas only, but copies frames.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Any],
+        *,
+        memory_limit: str = "1.5GB",
+        threads: int | None = None,
+    ) -> None:
+        sources = {name: locate(name, source) for name, source in tables.items()}
+        self._folder = tempfile.mkdtemp(prefix="unacorda-")  # mode 0700
+        self._process = os.getpid()
+        self._remove = weakref.finalize(self, _remove, self._folder, self._process)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._room = 0.0
+        self._connection = duckdb.connect(":memory:")
+        self._scans: dict[str, str] = {}
+        self._schema: dict[str, dict[str, str]] = {}
+        self._files: list[Fingerprint] = []
+        self._sources = [repr(one) for one in sources.values() if not isinstance(one, Frame)]
+        try:
+            self._configure(memory_limit=memory_limit, threads=threads)
+            for number, (name, source) in enumerate(sources.items()):
+                self._open(name, source, number)
+            self._lock_down()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table, the engine's type of each column: public."""
+        return self._schema
+
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        return True
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The software, and what tells its files from others without reading them: public."""
+        return f"duckdb {duckdb.__version__}", *self._sources
+
+    @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        return True
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        return self._scans[table]
+
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
+        if self._closed:
+            raise EngineFailed(asked=False)
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a file is not the one that was opened. Reads no data."""
+        for file in self._files:
+            file.check()
+
+    def check(self, query: Query, first: Statement | Found) -> None:
+        """Nothing is refused: statements are written for this engine."""
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: self._tallied(statement, measures))
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        return guarded(lambda: self._keyed(found))
+
+    @property
+    def room(self) -> float:
+        """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
+        return self._room
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans; EngineFailed, as `run`."""
+        return guarded(lambda: self._held(bounded, keep))
+
+    def _held(self, bounded: str, keep: bool) -> Held:  # noqa: FBT001
+        with self._lock:
+            cursor = self._connection.cursor()
+        done = False
+        try:
+            held = HeldRows(cursor, bounded, keep=keep)
+            done = True
+            return held
+        finally:
+            if not done:
+                cursor.close()
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+        return guarded(lambda: self._looked(sql))
+
+    def _looked(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._lock:
+            cursor = self._connection.cursor()
+        try:
+            return cursor.execute(sql).fetchall()
+        finally:
+            cursor.close()
+
+    def _keyed(self, found: Found) -> Keyed:
+        with self._lock:
+            cursor = self._connection.cursor()
+        done = False
+        try:
+            keep_keys(cursor, found.keys)
+            cursor.execute(f"CREATE TEMP TABLE held AS {found.held}")
+            cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
+            cursor.execute("DROP TABLE IF EXISTS temp.keys")
+            people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
+            keyed = KeyedRows(cursor, integers(people["people"]))
+            done = True
+            return keyed
+        finally:
+            if not done:
+                cursor.close()
+
+    def _tallied(self, statement: Statement, measures: int) -> Tallies:
+        with self._lock:
+            cursor = self._connection.cursor()
+        kept = False
+        try:
+            tallies = tally(cursor, statement, measures)
+            kept = tallies.deeper is not None
+            return tallies
+        finally:
+            if not kept:
+                cursor.close()
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if os.getpid() == self._process:  # its threads did not follow into a forked child
+                self._connection.close()
+            self._remove()
+
+    def _configure(self, *, memory_limit: str, threads: int | None) -> None:
+        options = {
+            "TimeZone": "'UTC'",
+            "temp_directory": literal(self._folder),
+            "temp_file_encryption": "true",
+            # Without the extension httpfs, which is not in the package, the engine refuses to
+            # encrypt (and so to spill), because it does not vouch for its generator of keys. The
+            # folder is private in any case.
+            "force_mbedtls_unsafe": "'true'",
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "preserve_insertion_order": "false",
+            # It lets a reader of CSV convert, which leaves lines out where a value does not.
+            "disabled_optimizers": "'type_pushdown'",
+            "memory_limit": literal(size(memory_limit)),
+        }
+        if threads is not None:
+            options["threads"] = str(checks.positive_integer(threads=threads))
+        self._room = _bytes(size(memory_limit)) / _KEPT / 8
+        for name, value in options.items():
+            # A cursor inherits what is set globally, and nothing else.
+            self._connection.execute(f"SET GLOBAL {name} = {value}")
+
+    def _lock_down(self) -> None:
+        # The engine asks about a pattern before it asks about the file that matches it.
+        names = dict.fromkeys(name for file in self._files for name in _names(file.path))
+        paths = ", ".join(map(literal, names))
+        for setting in (
+            f"allowed_paths = [{paths}]",
+            f"allowed_directories = [{literal(self._folder + os.sep)}]",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            self._connection.execute(f"SET {setting}")
+
+    def _open(self, name: str, source: Opened, number: int) -> None:
+        match source:
+            case CsvFile(file=file, columns=columns):
+                self._files.append(file)
+                self._scans[name] = _csv_scan(source)
+                self._schema[name] = dict.fromkeys(columns, "VARCHAR")
+            case Parquet(files=files):
+                self._files += files
+                self._open_parquet(name, files)
+            case DatabaseTable(file=file, table=table):
+                self._files.append(file)
+                self._attach(name, file.path, table, number)
+            case Frame(value=value):
+                self._copy(name, value, number)
+
+    def _open_parquet(self, name: str, files: tuple[Fingerprint, ...]) -> None:
+        schemas = []
+        for file in files:
+            try:
+                schemas.append(self._describe(f"read_parquet({_pattern(file.path)})"))
+            except duckdb.Error:
+                schemas.append({})
+            if not schemas[-1]:
+                break
+        if not schemas[-1]:
+            path = files[len(schemas) - 1].path
+            raise SourceUnreadable(f"The file {path!r} has no readable Parquet footer.")
+        if any(schema != schemas[0] for schema in schemas):
+            raise SourceUnreadable(
+                f"The Parquet files of table {name!r} differ in their columns or types."
+            )
+        listed = ", ".join(_pattern(file.path) for file in files)
+        self._scans[name] = f"read_parquet([{listed}], hive_partitioning=false)"
+        self._schema[name] = schemas[0]
+
+    def _attach(self, name: str, path: str, table: str, number: int) -> None:
+        catalog = f"file{number}"
+        try:
+            self._connection.execute(f"ATTACH {literal(path)} AS {catalog} (READ_ONLY)")
+            opened = True
+        except duckdb.Error:
+            opened = False
+        if not opened:
+            raise SourceUnreadable(f"The file {path!r} is no DuckDB database that can be opened.")
+        schema, _, bare = table.rpartition(".")
+        query = "SELECT schema_name, {0}_name FROM duckdb_{0}s() WHERE database_name = $1"
+        wanted = (schema or "main", bare)
+        if wanted in self._connection.execute(query.format("view"), [catalog]).fetchall():
+            raise InvalidParameter(
+                f"tables[{name!r}]",
+                f"{path}::{table}",
+                expected="a base table. A view can hide random() or another table: materialise it "
+                "first (CREATE TABLE ... AS SELECT * FROM the_view)",
+            )
+        known = self._connection.execute(query.format("table"), [catalog]).fetchall()
+        if wanted not in known:
+            names = ", ".join(f"{s}.{t}" if s != "main" else t for s, t in known) or "none"
+            raise InvalidParameter(
+                f"tables[{name!r}]", f"{path}::{table}", expected=f"a table of that file: {names}"
+            )
+        written = (
+            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = $1"
+        )
+        if any(
+            (schema, table) == wanted and "GENERATED ALWAYS AS" in sql
+            for schema, table, sql in self._connection.execute(written, [catalog]).fetchall()
+        ):
+            raise InvalidParameter(
+                f"tables[{name!r}]",
+                f"{path}::{table}",
+                expected="a table without generated columns, which can hide random(): materialise "
+                "it first (CREATE TABLE ... AS SELECT * FROM the_table)",
+            )
+        self._scans[name] = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
+        self._schema[name] = self._describe(self._scans[name])
+
+    def _copy(self, name: str, value: Any, number: int) -> None:
+        """Copy a frame into the engine, so that what the caller changes later has no effect."""
+        view, table = f"frame{number}", f"copy{number}"
+        copied = False
+        try:
+            frame, renamed = columns_of(name, value)
+            columns = ", ".join(
+                f"{identifier(old)} AS {identifier(new)}" for old, new in renamed.items()
+            )
+            self._connection.register(view, frame)
+            self._connection.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {view}")
+            self._connection.unregister(view)
+            copied = True
+        except UnacordaError:
+            raise
+        except Exception:  # noqa: BLE001  # its text may show a value
+            copied = False
+        if not copied:
+            raise SourceUnreadable(
+                f"The frame given for table {name!r} could not be copied into the engine: it is "
+                "beyond memory_limit, or a column has a type that the engine does not know (cast "
+                "it, or leave the column out)."
+            )
+        self._scans[name] = f"main.{table}"
+        self._schema[name] = self._describe(self._scans[name])
+
+    def _describe(self, scan: str) -> dict[str, str]:
+        rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+        return {row[0]: row[1] for row in rows}
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # a forked child leaves its parent's folder alone
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _names(path: str) -> tuple[str, str]:
+    """A path, and the pattern that only this file matches."""
+    return path, glob.escape(path)
+
+
+def _pattern(path: str) -> str:
+    return literal(_names(path)[1])
+
+
+def size(memory_limit: object) -> str:
+    """A memory limit that the engine can read and open with."""
+    found = isinstance(memory_limit, str) and _SIZE.fullmatch(memory_limit.strip())
+    if not found or float(found[1]) * _UNITS[found[2].upper()] < _LEAST_MEMORY:
+        raise InvalidParameter(
+            "memory_limit", memory_limit, expected="a size such as '2GB', at least '10MB'"
+        )
+    return found[0]
+
+
+def _bytes(memory_limit: str) -> float:
+    found = _SIZE.fullmatch(memory_limit.strip())
+    assert found
+    return float(found[1]) * _UNITS[found[2].upper()] * 1e6
+
+
+def _csv_scan(source: CsvFile) -> str:
+    """Read every column as text and never stop: a line that is not readable is left out."""
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.columns)
+    quote = literal(source.quote)
+    return (
+        f"read_csv({_pattern(source.file.path)}, auto_detect=false, header=true, "
+        f"columns={{{columns}}}, delim={literal(source.delimiter)}, quote={quote}, "
+        f"escape={quote}, ignore_errors=true, strict_mode=false)"
+    )

@@ -1,0 +1,48 @@
+"""The engine by its name: DuckDB in this process, or others, imported only where they are used."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unacorda.errors import InvalidParameter
+from unacorda.query.engines.protocol import Engine
+
+__all__ = ["open_engine"]
+
+_POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+def open_engine(
+    engine: object, tables: Mapping[str, Any], memory_limit: str, threads: int | None
+) -> Engine:
+    """The opened engine.
+
+    engine: "duckdb", "spark", a SparkSession, the address of a PostgreSQL server, or a SQLAlchemy
+    Engine of one. Raises InvalidParameter, SourceUnreadable, and MissingExtra for one that is not
+    installed.
+    """
+    text = engine if isinstance(engine, str) else ""
+    scheme, there, _ = text.partition("://")
+    package = type(engine).__module__.partition(".")[0]
+    if text == "duckdb":
+        from unacorda.query.engines.duckdb import DuckDB
+
+        return DuckDB(tables, memory_limit=memory_limit, threads=threads)
+    if text == "spark" or package == "pyspark":
+        from unacorda.query.engines.spark import Spark
+
+        session = None if text else engine
+        return Spark(tables, spark=session, memory_limit=memory_limit, threads=threads)
+    if (there and scheme in _POSTGRES) or package == "sqlalchemy":
+        from unacorda.query.engines.postgres import Postgres
+
+        return Postgres(tables, server=engine)
+    raise InvalidParameter(
+        "engine",
+        f"{scheme}://..." if there else engine,  # an address may hold a password
+        expected="'duckdb', 'spark', a SparkSession, 'postgresql://user@host/database' or a "
+        "SQLAlchemy Engine of such a database",
+    )

@@ -1,0 +1,219 @@
+"""PostgreSQL: the same questions over tables of a server, which are only read.
+
+The statements are those that DuckDB runs, translated construct by construct; what has no equal in
+PostgreSQL is refused before anything is spent. Counts and sums leave as integers; rows never do.
+Everything the server raises while it answers leaves as one `EngineFailed` of constant text.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy
+
+from unacorda.errors import (
+    EngineFailed,
+    InvalidParameter,
+    SourceChanged,
+    SourceUnreadable,
+)
+from unacorda.extras import require
+from unacorda.query.compile import Found, Statement
+from unacorda.query.dialects.postgres import translate
+from unacorda.query.dialects.statements import Table
+from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
+from unacorda.query.engines.postgres_asking import Asking, Connect, connected, reading
+from unacorda.query.engines.postgres_sources import OpenedTable, named, opened
+from unacorda.query.engines.protocol import Held, Keyed, Tallies
+from unacorda.query.engines.reading import guarded
+from unacorda.query.plan import Query
+
+__all__ = ["Postgres"]
+
+_LEAST_VERSION = 160000
+_ADDRESS = "an address such as 'postgresql://user@host/database'"
+
+
+class Postgres:
+    """Tables of a PostgreSQL server.
+
+    server: its address, a URL as libpq reads it, which may hold a password; or a SQLAlchemy Engine,
+    of which the way to connect is taken, and none of its connections. tables: names to
+    'schema.table'. Every question has a connection and a transaction of its own, which sees one
+    state of all tables and can write nothing.
+
+    Raises InvalidParameter, SourceUnreadable, MissingExtra; reads the catalogue only.
+    """
+
+    def __init__(self, tables: Mapping[str, Any], *, server: object) -> None:
+        require("psycopg", extra="postgres")
+        self._connect, self._closed = _door(server), False
+        names = [named(title, source) for title, source in tables.items()]
+        self._opened = {one.named.title: one for one in self._read(names)}
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table the type of each column, by DuckDB's names: public."""
+        return {title: one.schema for title, one in self._opened.items()}
+
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        return False
+
+    @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        return True  # as all that is named and read more than once
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The server's version, and what tells its tables from others without reading them."""
+        return self._server, *(f"{one.named.sql} {one.number}" for one in self._opened.values())
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        return self._opened[table].table.view
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+        return guarded(lambda: self._looked(sql))
+
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
+        if self._closed:
+            raise EngineFailed(asked=False)
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
+        for before in self._opened.values():
+            try:
+                (after,) = self._read([before.named])
+                same = after.found == before.found
+            except InvalidParameter:
+                same = False
+            if not same:
+                raise SourceChanged(
+                    f"The table {before.named.sql} of the server was replaced, or its columns "
+                    "were, after the session opened it: open a new session."
+                )
+
+    def check(self, query: Query, first: Statement | Found) -> None:
+        """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
+        check_question(query, first, self._tables, translate, engine="PostgreSQL")
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: tallied(self._asking(), statement, measures))
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        return guarded(lambda: KeyedRows.of(self._asking(), found))
+
+    @property
+    def room(self) -> float:
+        """0: nothing is kept on the server between scans."""
+        return 0.0
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans of one state of the tables; EngineFailed, as `run`."""
+        return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
+
+    def close(self) -> None:
+        """Nothing stays open between questions; a second call does nothing."""
+        self._closed = True
+
+    @property
+    def _tables(self) -> dict[str, Table]:
+        return {one.table.view: one.table for one in self._opened.values()}
+
+    def _asking(self) -> Asking:
+        return Asking(self._connect, list(self._opened.values()))
+
+    def _looked(self, sql: str) -> list[tuple[Any, ...]]:
+        asking = self._asking()
+        try:
+            return asking.look(sql)
+        finally:
+            asking.close()
+
+    def _read(self, names: list[Any]) -> list[OpenedTable]:
+        """What the catalogue says of tables."""
+        from psycopg import Error
+
+        reason = None
+        try:
+            with connected(self._connect) as connection:
+                self._server = _server(connection)
+                ask = reading(connection)
+                return [opened(n, ask, view=f"source{i}") for i, n in enumerate(names)]
+        except (Error, sqlalchemy.exc.SQLAlchemyError) as error:
+            origin = getattr(error, "orig", None) or error
+            reason = str(origin).partition("\n")[0]  # of a catalogue, not of a table
+        raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")
+
+
+def _server(connection: Any) -> str:
+    """The version and the database; InvalidParameter for a server whose words are others."""
+    version = connection.info.server_version
+    encoding = connection.info.parameter_status("server_encoding")
+    if version < _LEAST_VERSION:
+        found, expected = f"PostgreSQL {version // 10000}", "PostgreSQL 16 or later"
+    elif encoding != "UTF8":
+        found, expected = f"a database in {encoding}", "a database in UTF8"
+    else:
+        return f"postgresql {version // 10000} {connection.info.dbname}"
+    raise InvalidParameter("engine", found, expected=expected)
+
+
+def _door(server: object) -> Connect:
+    """What connects to a server; InvalidParameter for what names none."""
+    if isinstance(server, str):
+        address = _plain(server)
+        return lambda: _from_address(address)
+    if not isinstance(server, sqlalchemy.Engine):
+        raise InvalidParameter("engine", server, expected=f"{_ADDRESS}, or a SQLAlchemy Engine")
+    known: sqlalchemy.Engine = server
+    if (known.dialect.name, known.dialect.driver) != ("postgresql", "psycopg"):
+        raise InvalidParameter(
+            "engine",
+            f"an Engine of {known.dialect.name}+{known.dialect.driver}",
+            expected="one made with sqlalchemy.create_engine('postgresql+psycopg://...')",
+        )
+    return lambda: _from_engine(known)
+
+
+def _from_address(address: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(address, autocommit=True)
+
+
+def _from_engine(engine: sqlalchemy.Engine) -> Any:
+    """A new connection: one from its pool could have another role, or be another process's too."""
+    taken = engine.pool.recreate().connect()
+    connection: Any = taken.driver_connection
+    taken.detach()
+    connection.rollback()  # what a listener began
+    connection.autocommit = True
+    return connection
+
+
+def _plain(address: str) -> str:
+    """The address as libpq reads it; InvalidParameter, without a password, for another text."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    scheme, _, rest = address.partition("://")
+    plain = f"{scheme.removesuffix('+psycopg')}://{rest}"
+    readable = True
+    try:
+        conninfo_to_dict(plain)
+    except ProgrammingError:
+        readable = False
+    if not readable:
+        raise InvalidParameter("engine", "postgresql://...", expected=_ADDRESS)
+    return plain

@@ -1,0 +1,186 @@
+"""What leaves DuckDB: integers, found keys, and failures without their text."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda.errors import EngineFailed
+from unacorda.query.columns import Key
+from unacorda.query.compile import KeyTable, Statement
+from unacorda.query.engines.protocol import Tallies
+from unacorda.query.ranking import (
+    Asked,
+    Lines,
+    Refined,
+    finer_counts,
+    first_counts,
+    first_lines,
+    listed,
+    refined,
+)
+
+__all__ = ["DeeperRows", "HeldRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
+
+T = TypeVar("T")
+
+
+class KeyedRows:
+    """A cursor with the bounded rows of a question, and the people behind each key."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64]) -> None:
+        self._cursor, self.people = cursor, people
+
+    def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        """The keys at some places, in their order; EngineFailed, as `run`."""
+        return guarded(lambda: self._listed(places))
+
+    def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
+        query = (
+            "SELECT found.* EXCLUDE (place, people) FROM found "
+            "JOIN (SELECT unnest($1::BIGINT[]) AS place) AS asked USING (place) ORDER BY place"
+        )
+        return self._cursor.execute(query, [list(places)]).fetchall()
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of the question; EngineFailed, as `Engine.run`."""
+        return guarded(lambda: tally(self._cursor, statement, measures))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._cursor.close()
+
+
+class HeldRows:
+    """A cursor with the bounded rows of a fit, as tables of its own or to be computed again."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, bounded: str, *, keep: bool) -> None:
+        self._cursor, self._before = cursor, ""
+        if keep:
+            cursor.execute(f"CREATE TEMP TABLE bounded AS {bounded}")
+        else:
+            self._before = f"WITH bounded AS ({bounded}) "
+
+    def keep(self, name: str, sql: str) -> None:
+        """Hold what is selected under a name; EngineFailed if anything fails."""
+        guarded(lambda: self._cursor.execute(f"CREATE TEMP TABLE {name} AS {self._before}{sql}"))
+
+    def forget(self, name: str) -> None:
+        """Hold these rows no longer; EngineFailed if anything fails."""
+        if name == "bounded" and self._before:
+            self._before = ""
+        else:
+            guarded(lambda: self._cursor.execute(f"DROP TABLE temp.{name}"))
+
+    def run(self, counts: str, *, measures: int) -> Tallies:
+        """The exact integers of one scan; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: _counted(self._cursor, self._before + counts, measures))
+
+    def close(self) -> None:
+        """Forget all rows; a second call does nothing."""
+        self._cursor.close()
+
+
+def keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
+    """Hold the listed keys of a question as a table that its statements join."""
+    if keys is not None:
+        cursor.execute(f"CREATE TEMP TABLE keys AS {keys.sql}", list(keys.columns))
+
+
+def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
+    """The exact integers of a statement, over rows that are bounded once."""
+    keep_keys(cursor, statement.keys)
+    if statement.ranked or statement.ladders:
+        # One bounded table, read by several counts.
+        cursor.execute(f"CREATE TEMP TABLE bounded AS {statement.bounded}")
+        first = statement.counts
+    else:
+        first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
+    counted = _counted(cursor, first, measures)
+    ladders = []
+    for number, relation in enumerate(statement.rankings):
+        if relation is not None:
+            cursor.execute(f"CREATE TEMP TABLE ranking{number} AS {relation}")
+    for query in statement.ladders:
+        found = cursor.execute(query).fetchnumpy()
+        cell, rung, people = (integers(found[name]) for name in ("cell", "bin", "n"))
+        ladders.append((cell, rung, people, _wholes(found["s"])))
+    return Tallies(
+        cells=counted.cells,
+        sums=counted.sums,
+        ladders=tuple(ladders),
+        deeper=DeeperRows(cursor, statement) if statement.ranked else None,
+    )
+
+
+def _counted(cursor: duckdb.DuckDBPyConnection, counts: str, measures: int) -> Tallies:
+    columns = cursor.execute(counts).fetchnumpy()
+    sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
+    return Tallies(cells=integers(columns["cell"]), sums=sums)
+
+
+class DeeperRows:
+    """A cursor with the bounded rows of one question."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Statement) -> None:
+        self._cursor, self._statement = cursor, statement
+
+    def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
+        """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
+        query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
+        return guarded(lambda: _lines(self._cursor, query, rankings))
+
+    def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
+        """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
+        parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
+        return guarded(lambda: _refined(self._cursor, finer_counts(parts), asked))
+
+    def close(self) -> None:
+        """Forget the rows; a second call does nothing."""
+        self._cursor.close()
+
+
+def _lines(cursor: duckdb.DuckDBPyConnection, query: str, rankings: Sequence[int]) -> list[Lines]:
+    found = cursor.execute(query).fetchnumpy()
+    return first_lines(rankings, *(integers(found[name]) for name in ("r", "cell", "bin", "n")))
+
+
+def _refined(
+    cursor: duckdb.DuckDBPyConnection, query: str, asked: Mapping[int, Asked]
+) -> dict[int, Refined]:
+    found = cursor.execute(query, listed(asked)).fetchnumpy()
+    return refined(asked, {name: integers(column) for name, column in found.items()})
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """What the work gives; whatever it raises leaves as EngineFailed, or as an interrupt."""
+    interrupted = failed = False
+    try:
+        return work()
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception:  # noqa: BLE001  # whatever it is, it may show a row
+        failed = True
+    # Raised out here so that neither __cause__ nor __context__ holds the engine's error.
+    if interrupted:
+        raise KeyboardInterrupt
+    assert failed
+    raise EngineFailed
+
+
+def integers(column: Any) -> NDArray[np.int64]:
+    """A column of DuckDB as integers."""
+    return np.ma.getdata(column).astype(np.int64)
+
+
+def _wholes(column: Any) -> list[int]:
+    """Integers of any size; NULL, the sum of nothing, is 0."""
+    missing = np.ma.getmaskarray(column)
+    values = np.ma.getdata(column)
+    return [0 if gone else int(value) for value, gone in zip(values, missing, strict=True)]

@@ -1,0 +1,282 @@
+"""Where tables come from: files, database tables and frames, told apart before any row is read."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import glob
+import gzip
+import os
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter, SourceChanged, SourceUnreadable
+
+__all__ = [
+    "Csv",
+    "CsvFile",
+    "DatabaseTable",
+    "Fingerprint",
+    "Frame",
+    "Opened",
+    "Parquet",
+    "is_table",
+    "locate",
+]
+
+_LONGEST_HEADER = 1 << 20
+_FRAMES = {"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table"}
+_ENDINGS = (".csv", ".txt", ".tsv", ".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """A CSV file that is not written with commas and double quotes.
+
+    path: the file; delimiter, quote: one character each.
+
+    >>> Csv("visits.csv", delimiter=";").quote
+    '"'
+    """
+
+    path: str | os.PathLike[str]
+    delimiter: str = ","
+    quote: str = '"'
+
+    def __post_init__(self) -> None:
+        for name, sign in (("delimiter", self.delimiter), ("quote", self.quote)):
+            single = checks.is_text(sign) and len(sign) == 1 and sign.isascii()
+            if not single or sign in "\r\n\0":
+                raise InvalidParameter(name, sign, expected="one ASCII character")
+        if self.delimiter == self.quote:
+            raise InvalidParameter("quote", self.quote, expected="another sign than the delimiter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What tells a file from another without reading it: path, size, time, inode."""
+
+    path: str
+    size: int
+    modified: int
+    inode: int
+
+    @staticmethod
+    def of(path: str) -> Fingerprint:
+        """The fingerprint of a file that is there; SourceUnreadable if it is not."""
+        try:
+            found = os.stat(path)
+            if stat.S_ISREG(found.st_mode):  # opening a pipe would wait for its writer
+                with open(path, "rb"):
+                    return Fingerprint(
+                        path=path,
+                        size=found.st_size,
+                        modified=found.st_mtime_ns,
+                        inode=found.st_ino,
+                    )
+            reason = "it is no regular file"
+        except (OSError, ValueError) as error:  # ValueError: U+0000 in the name
+            reason = getattr(error, "strerror", None) or "it cannot be opened"
+        raise SourceUnreadable(f"The file {path!r} cannot be read: {reason}.")
+
+    def check(self) -> None:
+        """Raise SourceChanged if the file is gone or another one."""
+        try:
+            same = Fingerprint.of(self.path) == self
+        except SourceUnreadable:
+            same = False
+        if not same:
+            raise SourceChanged(
+                f"The file {self.path!r} was changed, replaced or removed after the session opened "
+                "it. A session's data is fixed: open a new session on the new file."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvFile:
+    """A CSV file whose header has been read: every column is text."""
+
+    file: Fingerprint
+    columns: tuple[str, ...]
+    delimiter: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parquet:
+    """One or more Parquet files with one schema, in sorted order."""
+
+    files: tuple[Fingerprint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseTable:
+    """A base table of a DuckDB file."""
+
+    file: Fingerprint
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Frame:
+    """Columns in memory: a pandas or polars data frame, an Arrow table; copied when opened."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return f"Frame({type(self.value).__name__})"
+
+
+Opened = CsvFile | Parquet | DatabaseTable | Frame
+
+
+def is_table(value: object) -> bool:
+    """Whether a value, where lists may stand too, means a whole table: a file or a frame.
+
+    >>> is_table("counties.csv"), is_table(["A", "B"]), is_table("A")
+    (True, False, False)
+    """
+    if isinstance(value, str):
+        return "::" in value or value.lower().removesuffix(".gz").endswith(_ENDINGS)
+    if isinstance(value, Csv | os.PathLike):
+        return True
+    kind = _kind(value)
+    return kind in _FRAMES or (kind.startswith("ibis.") and hasattr(value, "to_pyarrow"))
+
+
+def locate(name: str, source: object) -> Opened:
+    """The source behind what the caller wrote for table `name`.
+
+    Raises InvalidParameter for what is no source, SourceUnreadable for files that are missing or
+    have no usable header.
+    """
+    if isinstance(source, Csv):
+        return _csv(os.fspath(source.path), source.delimiter, source.quote)
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
+    if isinstance(source, str):
+        return _from_text(name, source)
+    if (
+        isinstance(source, list | tuple)
+        and source
+        and all(isinstance(path, str | os.PathLike) for path in source)
+    ):
+        return _parquet([os.fspath(path) for path in source])
+    kind = _kind(source)
+    if kind in _FRAMES - {"polars.LazyFrame"}:
+        return Frame(value=source)
+    if kind == "polars.LazyFrame":
+        return _computed(name, source.collect)  # type: ignore[attr-defined]  # known by its name
+    if kind.startswith("ibis."):
+        return _computed(name, source.to_pyarrow)  # type: ignore[attr-defined]  # executed once
+    raise InvalidParameter(
+        f"tables[{name!r}]",
+        type(source),
+        expected="a path to .csv, .tsv or .parquet (globs too), 'file.duckdb::table', "
+        "unacorda.Csv, or a pandas, polars or Arrow table",
+    )
+
+
+def _kind(source: object) -> str:
+    """The library and the name of its type."""
+    return f"{type(source).__module__.split('.')[0]}.{type(source).__name__}"
+
+
+def _computed(name: str, compute: Callable[[], Any]) -> Frame:
+    value = None
+    with contextlib.suppress(Exception):  # its text may show a value
+        value = compute()
+    if value is None:
+        raise SourceUnreadable(
+            f"The lazy table given for {name!r} failed when it was computed. The cause is not "
+            "shown, because it may depend on the data. Compute it first and give its result."
+        )
+    return Frame(value=value)
+
+
+def _from_text(name: str, text: str) -> Opened:
+    if "::" in text:
+        path, _, table = text.partition("::")
+        if not table:
+            raise InvalidParameter(f"tables[{name!r}]", text, expected="'file.duckdb::table'")
+        return DatabaseTable(file=Fingerprint.of(os.path.abspath(path)), table=table)
+    plain = text.lower().removesuffix(".gz")
+    if plain.endswith((".csv", ".txt", ".tsv")) and _is_pattern(text):
+        raise InvalidParameter(
+            f"tables[{name!r}]", text, expected="one file: a pattern stands for Parquet files alone"
+        )
+    if plain.endswith((".csv", ".txt")):
+        return _csv(text, ",", '"')
+    if plain.endswith(".tsv"):
+        return _csv(text, "\t", '"')
+    if plain.endswith((".parquet", ".pq")):
+        return _parquet([text])
+    raise InvalidParameter(
+        f"tables[{name!r}]",
+        text,
+        expected="a path ending in .csv, .tsv (also .gz) or .parquet, or 'file.duckdb::table'",
+    )
+
+
+def _is_pattern(text: str) -> bool:
+    return glob.has_magic(text) and not os.path.lexists(text)
+
+
+def _parquet(patterns: Iterable[str]) -> Parquet:
+    paths: list[str] = []
+    for pattern in patterns:
+        found = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
+        if not found:
+            raise SourceUnreadable(f"No file matches {pattern!r}.")
+        paths += found
+    files = tuple(Fingerprint.of(os.path.abspath(path)) for path in dict.fromkeys(paths))
+    return Parquet(files=files)
+
+
+def _csv(path: str, delimiter: str, quote: str) -> CsvFile:
+    file = Fingerprint.of(os.path.abspath(path))
+    opener = gzip.open if path.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rb") as stream:
+            start = stream.read(_LONGEST_HEADER)
+    except (OSError, EOFError):
+        start = b""
+    columns, fault = _header(start, delimiter, quote)
+    lowered = [name.casefold() for name in columns]
+    if not fault and "" in lowered:
+        fault = f"column {lowered.index('') + 1} has no name"
+    if not fault and len(set(lowered)) < len(lowered):
+        second = next(n for n, name in enumerate(lowered) if name in lowered[:n])
+        fault = f"columns {lowered.index(lowered[second]) + 1} and {second + 1} have the same name"
+    if fault:  # no name is shown: without a header they would be somebody's data
+        raise SourceUnreadable(
+            f"The file {path!r} has no usable header: {fault}. Its first line must name every "
+            "column, in UTF-8, each name once (capitals do not tell names apart)."
+        )
+    return CsvFile(file=file, columns=columns, delimiter=delimiter, quote=quote)
+
+
+def _header(start: bytes, delimiter: str, quote: str) -> tuple[tuple[str, ...], str]:
+    """The names in the first line, and why it is not readable, where it is not."""
+    line = start.split(b"\n", 1)[0].split(b"\r", 1)[0]
+    if not start:
+        return (), "nothing can be read from it"
+    if len(line) == _LONGEST_HEADER:
+        return (), f"the first line does not end within {_LONGEST_HEADER:,} bytes"
+    try:
+        text = line.decode("utf-8-sig")
+        rows = csv.reader([text], delimiter=delimiter, quotechar=quote, strict=True)
+        names = tuple(name.strip() for name in next(rows, []))
+    except UnicodeDecodeError:
+        return (), "the first line is not in UTF-8"
+    except csv.Error:
+        return (), "a quote in the first line is not closed, or a field of it is too long"
+    if "\0" in text:
+        return (), "the first line holds U+0000"
+    return names, "" if names else "the first line is empty"

@@ -1,0 +1,174 @@
+"""Spark: the same questions over tables that outgrow one machine.
+
+The statements are those that DuckDB runs, translated construct by construct; what has no equal in
+Spark is refused before anything is spent. Counts and sums leave as integers; rows never do.
+Everything Spark raises while it answers leaves as one `EngineFailed` of constant text.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.query.compile import Found, Statement
+from unacorda.query.dialects.spark import translate
+from unacorda.query.dialects.statements import Table
+from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
+from unacorda.query.engines.protocol import Held, Keyed, Tallies
+from unacorda.query.engines.sources import Csv, Fingerprint
+from unacorda.query.engines.spark_asking import Asking, guarded
+from unacorda.query.engines.spark_local import ended, local_spark, quietly
+from unacorda.query.engines.spark_sources import opened
+from unacorda.query.plan import Query
+
+__all__ = ["SETTINGS", "Spark"]
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.csv.parser.columnPruning.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+_MEGABYTES = {"M": 1, "G": 1_000, "T": 1_000_000}
+
+
+class Spark:
+    """Tables in Spark. spark: the caller's session, or None for a local one in this process.
+
+    The caller's own settings, views and cache are left alone: questions are asked in a session of
+    their own beside it. tables, memory_limit, threads: as for DuckDB; the last two are those of a
+    local Spark that starts now, and of no other.
+
+    Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies frames
+    of pandas, polars and Arrow.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Any],
+        *,
+        spark: Any = None,
+        memory_limit: str = "1.5GB",
+        threads: int | None = None,
+    ) -> None:
+        if spark is None:
+            spark = local_spark(memory=_java_size(memory_limit), threads=threads)
+        elif not hasattr(spark, "_jsparkSession"):
+            raise InvalidParameter(
+                "engine", type(spark), expected="a SparkSession that is not a Spark Connect one"
+            )
+        elif ended(spark):
+            raise InvalidParameter(
+                "engine", "a stopped SparkSession", expected="a SparkSession that is running"
+            )
+        with quietly():
+            self._spark = spark.newSession()
+            for name, value in SETTINGS.items():
+                self._spark.conf.set(name, value)
+            for name in ("spark.sql.shuffle.partitions",):
+                self._spark.conf.set(name, spark.conf.get(name))
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._schema: dict[str, dict[str, str]] = {}
+        self._scans: dict[str, str] = {}
+        self._tables: dict[str, Table] = {}
+        self._files: list[Fingerprint] = []
+        self._named = tuple(tables.values())
+        for number, (name, source) in enumerate(tables.items()):
+            found = opened(self._spark, name, source, caller=spark, view=f"source{number}")
+            self._schema[name] = found.schema
+            self._scans[name] = f"source{number}"
+            self._tables[f"source{number}"] = found.table
+            self._files += found.files
+
+    @property
+    def schema(self) -> Mapping[str, Mapping[str, str]]:
+        """For each table the type of each column, by DuckDB's names: public."""
+        return self._schema
+
+    @property
+    def narrow(self) -> bool:
+        """Whether wide rows are ordered sooner by few columns, and joined: see `bounding`."""
+        return False
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The software, and what tells its files from others without reading them: public."""
+        named = [repr(one) for one in self._named if isinstance(one, str | PathLike | Csv)]
+        return f"spark {self._spark.version}", *named, *map(repr, self._files)
+
+    @property
+    def once(self) -> bool:
+        """Whether what WITH names as MATERIALIZED is computed a single time."""
+        return False  # it is written out wherever its name stands
+
+    def scan(self, table: str) -> str:
+        """SQL of the relation that holds a table."""
+        return self._scans[table]
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+        return guarded(lambda: self._asking().look(sql))
+
+    def check_open(self) -> None:
+        """Raise EngineFailed, of a question that was not asked, if Spark ended. Reads no data."""
+        if not self._tables or ended(self._spark):
+            raise EngineFailed(asked=False)
+
+    def check_sources(self) -> None:
+        """Raise SourceChanged if a local file is not the one that was opened. Reads no data."""
+        for file in self._files:
+            file.check()
+
+    def check(self, query: Query, first: Statement | Found) -> None:
+        """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
+        check_question(query, first, self._tables, translate, engine="Spark")
+
+    def run(self, statement: Statement, *, measures: int) -> Tallies:
+        """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
+        return guarded(lambda: tallied(self._asking(), statement, measures))
+
+    def find(self, found: Found) -> Keyed:
+        """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        return guarded(lambda: KeyedRows.of(self._asking(), found))
+
+    @property
+    def room(self) -> float:
+        """No end: what is beyond the memory Spark keeps on its disks."""
+        return math.inf
+
+    def hold(self, bounded: str, *, keep: bool) -> Held:
+        """Bounded rows for several scans; EngineFailed, as `run`."""
+        return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
+
+    def close(self) -> None:
+        """Forget the tables; a second call does nothing. A local Spark stays for the next one."""
+        with self._lock, quietly():
+            tables, self._tables = self._tables, {}
+            for table in tables.values() if not ended(self._spark) else ():
+                self._spark.catalog.dropTempView(table.view)
+
+    def _asking(self) -> Asking:
+        with self._lock:
+            return Asking(self._spark, self._tables, number=next(self._numbers))
+
+
+def _java_size(memory_limit: object) -> str:
+    """A memory limit as DuckDB writes it, in Java's words."""
+    from unacorda.query.engines.duckdb import size
+
+    text = size(memory_limit).upper().replace("I", "").replace(" ", "").rstrip("B")
+    return f"{max(int(float(text[:-1]) * _MEGABYTES[text[-1]]), 512)}m"

@@ -1,0 +1,210 @@
+"""What a question would do, cost and err by, in plain words: functions of the question alone."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.answers import Forecast
+from unacorda.query.answering import Priced
+from unacorda.query.found_keys import FoundKeys
+from unacorda.query.outlook import Outlook, outlooks_of
+from unacorda.query.plan import Query
+from unacorda.query.provenance import rows_in_words
+from unacorda.query.rehearsal import Rehearsal
+from unacorda.query.rehearsing import rehearsed
+from unacorda.query.supposed import Assumed, Supposed, are_tables, numbers_of
+
+__all__ = ["Explanation", "explained"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The plan of a question before it is asked. Printing it gives a page for people.
+
+    rows: what happens to the rows, in order. keys: how private keys are found, and which appear how
+    often, None where all are public. forecasts: by aggregate, what is known of its error.
+    parts: each aggregate's part of the budget. request, cost: what was offered, and what the
+    account would be charged. left: what the account holds now. outlook: what other budgets and
+    limits would do. beside: by aggregate, the noise beside the range of its values, where known.
+    levels: of a question with margins their names, as the release has them in `margin`.
+    rehearsal: what the limits did to public tables, where they were given. warning: that an earlier
+    question of the session differs by very few people, or no text.
+    """
+
+    rows: tuple[str, ...]
+    forecasts: Mapping[str, Forecast]
+    parts: Mapping[str, float]
+    request: Guarantee
+    cost: Guarantee
+    left: Guarantee
+    keys: FoundKeys | None = None
+    outlook: Outlook
+    beside: Mapping[str, str]
+    rehearsal: Rehearsal | None = None
+    levels: tuple[str, ...] = ()
+    warning: str = ""
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the account could pay for the question now."""
+        return all(a <= b for a, b in zip(self.cost.additive, self.left.additive, strict=True))
+
+    def standard_error(self, name: str, level: str | None = None) -> float | None:
+        """The expected error of one aggregate, where it is known (see `Forecast`).
+
+        level: of a question with margins, as the release names it in `margin`, else the finest; the
+        error is the largest there. Raises InvalidParameter for a level that there is not.
+        """
+        if level is not None and level not in self.levels:
+            listed = "; ".join(self.levels) or "none: the question has no margins"
+            raise InvalidParameter("level", level, expected=listed)
+        return self.forecasts[name].errors[-1 if level is None else self.levels.index(level)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return {
+            "steps": list(self.rows),
+            "request": repr(self.request),
+            "cost": repr(self.cost),
+            "left": repr(self.left),
+            "affordable": self.affordable,
+            "keys": None if self.keys is None else self.keys.to_dict(),
+            "outlook": self.outlook.to_dict(),
+            "rehearsal": None if self.rehearsal is None else self.rehearsal.to_dict(),
+            "warning": self.warning,
+            "aggregates": {
+                name: {
+                    "part": self.parts[name],
+                    "noise": forecast.noise,
+                    "sensitivity": forecast.sensitivity,
+                    "standard_error": forecast.standard_error,
+                    "levels": dict(zip(self.levels, forecast.levels, strict=True)),
+                    "half_width": forecast.half_width,
+                    "rank_error": forecast.rank_error,
+                    "people_error": forecast.people_error,
+                    "table": [list(line) for line in forecast.table],
+                    "notes": list(forecast.notes),
+                }
+                for name, forecast in self.forecasts.items()
+            },
+        }
+
+    def __str__(self) -> str:
+        lines = [*self.steps, *self.warned, "", *self.price, *self.aggregates("the budget")]
+        if more := self.outlook.lines:
+            lines += ["", *more]
+        return "\n".join(lines)
+
+    @property
+    def steps(self) -> list[str]:
+        """What happens to the rows, for people."""
+        numbered = [f"  {number}. {text}" for number, text in enumerate(self.rows, start=1)]
+        return ["What happens to the rows", *numbered]
+
+    @property
+    def warned(self) -> list[str]:
+        """What to beware of, for people."""
+        return [f"Warning: {self.warning}"] if self.warning else []
+
+    @property
+    def price(self) -> list[str]:
+        """What it costs and what is left, for people."""
+        lines = [f"What it costs: {self.cost}, of the {self.request} that was offered"]
+        lines += [f"What is left: {self.left}"]
+        if not self.affordable:
+            lines[-1] += ". The question would be refused: it costs more than that"
+        return lines
+
+    def aggregates(self, whole: str) -> list[str]:
+        """What is known of the keys and of every aggregate, for people; whole: what is split."""
+        lines = [] if self.keys is None else ["", *self.keys.lines]
+        for name, forecast in self.forecasts.items():
+            share = f"{100 * self.parts[name]:.3g}% of {whole}"
+            lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
+            lines += [f"  noise: {forecast.noise}"]
+            lines += [f"  {text}" for text in _errors(forecast)]
+            lines += [f"  {self.beside[name]}"] if name in self.beside else []
+            lines += [f"  {note}" for note in forecast.notes]
+        return lines if self.rehearsal is None else [*lines, "", *self.rehearsal.words]
+
+
+def explained(
+    priced: Priced, *, left: Guarantee, assuming: Supposed | None, warnings: Sequence[str]
+) -> list[Explanation]:
+    """The explanations of questions with this noise and price; warnings: one text a question."""
+    queries, found = priced.together.queries, priced.allocations
+    tried: list[Rehearsal | None] = [None for _ in queries]
+    numbers = numbers_of(assuming)
+    assumed: list[Assumed] = [dict.fromkeys(query.aggregates, numbers) for query in queries]
+    if are_tables(assuming):
+        tried = [rehearsed(q, one, assuming) for q, one in zip(queries, found, strict=True)]
+        assumed = [one.assumed for one in tried if one is not None]
+    forecasts = [
+        {
+            name: aggregate.forecast(one.noises[name], one.reach, known[name])
+            for name, aggregate in query.aggregates.items()
+        }
+        for query, one, known in zip(queries, found, assumed, strict=True)
+    ]
+    outlooks = outlooks_of(priced.together, priced.request, forecasts, assumed)
+    return [
+        Explanation(
+            rows=rows_in_words(query),
+            forecasts=forecasts[place],
+            parts={name: float(part) for name, part in query.parts().items()},
+            request=priced.request,
+            cost=priced.charge,
+            left=left,
+            keys=FoundKeys.of(query, found[place]),
+            outlook=outlooks[place],
+            beside=_beside(query, forecasts[place]),
+            rehearsal=tried[place],
+            levels=query.levels,
+            warning=warnings[place],
+        )
+        for place, query in enumerate(queries)
+    ]
+
+
+def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
+    """By aggregate, its noise as a part of the range of one value."""
+    found = {}
+    for name, aggregate in query.aggregates.items():
+        error, bounds = forecasts[name].standard_error, aggregate.bounds
+        if error is not None and bounds is not None and aggregate.in_units:
+            part = error / (bounds[1] - bounds[0])
+            size = f"{100 * part:.3g}% of it" if part < 10 else f"{part:,.0f} times as wide"
+            found[name] = (
+                f"noise beside the range of one value, {bounds[0]:g} to {bounds[1]:g}: {size}"
+            )
+    return found
+
+
+def _errors(forecast: Forecast) -> list[str]:
+    lines = []
+    if forecast.standard_error is not None:
+        when = f", assuming {forecast.assumed_rows:,} rows" if forecast.assumed_rows else ""
+        text = f"expected error{when}: {forecast.standard_error:.4g} (standard deviation)"
+        if forecast.half_width is not None:
+            text += f"; 95% of answers are within {forecast.half_width:.4g} of the exact one"
+        lines.append(text)
+    if forecast.rank_error is not None:
+        lines.append(
+            f"rank error: off by at most {forecast.rank_error:,.0f} ranks (rows) with 95% "
+            "probability; in units of the column only where its law is assumed"
+        )
+    if forecast.people_error is not None:
+        lines.append(
+            f"people beyond what is found: at most {forecast.people_error:,} in a cell with 95% "
+            "probability; how far beyond is not known"
+        )
+    if forecast.table and not forecast.assumed_rows:
+        lines.append("expected error by rows in the cell: ")
+        lines[-1] += ", ".join(f"{rows:,}: {error:.3g}" for rows, error in forecast.table)
+    return lines

@@ -1,0 +1,203 @@
+"""Which numbers of which rows a fit is about: features, a target, and a weight where it has one."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.aggregates.arguments import expression_of
+from unacorda.query.aggregates.vectors import VectorSum
+from unacorda.query.bounding import drawn_number, salt_for
+from unacorda.query.compile import Statement, compile_query
+from unacorda.query.engines.protocol import Engine, Held
+from unacorda.query.expressions.types import Expression
+from unacorda.query.fit_sums import Relation
+from unacorda.query.plan import Query
+from unacorda.query.rows import Table
+from unacorda.query.sqltext import double
+from unacorda.query.units import Person
+
+__all__ = ["Part", "Rows", "rows_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the units: those for whom a number in (0, 1) is below a share, or the others.
+
+    The number is drawn by a hash of the unit's id and the salt, or of a single row's content and
+    its place among rows that are identical: who else there is has no effect on it.
+    """
+
+    share: float
+    below: bool
+    salt: int
+
+    @property
+    def condition(self) -> str:
+        """SQL of whether a number that is drawn is on this side."""
+        return f"{'<' if self.below else '>='} {double(self.share)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a question, each with features and a target, and perhaps a weight.
+
+    query: of all of them together; found: the expressions of the features, and at last that of the
+    target; weight: that of the weight; part: of the units, where it is not all of them; moves: one
+    after the other, the centre and the scale by which each feature is standardised.
+    """
+
+    query: Query
+    features: tuple[str, ...]
+    found: tuple[Expression, ...]
+    weight: Expression | None
+    part: Part | None = None
+    moves: tuple[tuple[tuple[float, float], ...], ...] = ()
+
+    def relation(self, *, gaps: bool = False) -> Relation:
+        """The bounded rows that have all their numbers, or with gaps those that have a target.
+
+        The weight may be missing in either case.
+        """
+        *features, target = [self._held_in(one) for one in self.found]
+        weight = None if self.weight is None else self._held_in(self.weight)
+        return Relation.bounded(
+            features,
+            target,
+            weight=weight,
+            gaps=gaps,
+            source=self._source,
+            where=self._where,
+            moves=self.moves,
+        )
+
+    def chosen(self, places: Sequence[int]) -> Rows:
+        """The rows with these features alone; others may be missing."""
+        return dataclasses.replace(
+            self,
+            features=tuple(self.features[place] for place in places),
+            found=(*(self.found[place] for place in places), self.found[-1]),
+            moves=tuple(tuple(move[place] for place in places) for move in self.moves),
+        )
+
+    def rescaled(self, centre: Sequence[float], scale: Sequence[float]) -> Rows:
+        """The same rows, each feature less a centre, over a scale."""
+        move = tuple(zip(map(float, centre), map(float, scale), strict=True))
+        return dataclasses.replace(self, moves=(*self.moves, move))
+
+    def parts(self, share: float, *, salt: int) -> tuple[Rows, Rows]:
+        """The rows of about this share of the units, drawn blindly, and those of all others.
+
+        InvalidParameter for single rows that do not stay single: each is to be in one part.
+        """
+        alone = isinstance(self.query.rows.source, Table) and self.query.reach.rows == 1
+        if not (isinstance(self.query.limited, Person) or alone):
+            raise InvalidParameter(
+                "table",
+                self.query,
+                expected="rows of one table as they are, not joined and not exploded, to deal them "
+                "out to two parts; or a session that protects people, unit=unacorda.Person(...)",
+            )
+        first, second = (Part(share=share, below=below, salt=salt) for below in (True, False))
+        return dataclasses.replace(self, part=first), dataclasses.replace(self, part=second)
+
+    def statement(self, engine: Engine, *, salt: int) -> Statement:
+        """The SQL of the bounded rows."""
+        return compile_query(
+            self.query,
+            unit=self.query.limited,
+            scan=engine.scan,
+            salt=salt,
+            narrow=engine.narrow,
+            once=engine.once,
+        )
+
+    def held(self, engine: Engine, *, salt: int) -> Held:
+        """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing."""
+        keep = isinstance(self.query.limited, Person) and engine.room > 0
+        return engine.hold(self.statement(engine, salt=salt).bounded, keep=keep)
+
+    def _held_in(self, expression: Expression) -> str:
+        """The column of the bounded rows that holds an expression."""
+        return f"v{self.query.inputs.index(expression.sql)}"
+
+    @property
+    def _source(self) -> str:
+        """The bounded rows, single ones with their places among identical ones."""
+        if self.part is None or isinstance(self.query.limited, Person):
+            return "bounded"
+        values = [f"v{index}" for index in range(len(self.query.inputs))]
+        plain = ", ".join(f"{value} + 0e0 AS {value}" for value in values)  # -0 as 0
+        listed = ", ".join(values)
+        copy = f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS copy"
+        return f"(SELECT *, {copy} FROM (SELECT cell, {plain} FROM bounded) AS plain) AS numbered"
+
+    @property
+    def _where(self) -> list[str]:
+        """SQL of whether a row is of this part."""
+        if self.part is None:
+            return []
+        unit = self.query.limited
+        if isinstance(unit, Person):
+            of, by = [f"u{index}" for index in range(len(unit.id))], unit.hash
+        else:
+            of, by = [*(f"v{index}" for index in range(len(self.query.inputs))), "copy"], "engine"
+        salt = salt_for("parts of a fit", self.part.salt)
+        return [f"{drawn_number(of, salt=salt, by=by)} {self.part.condition}"]
+
+
+def rows_of(
+    query: Query, *, features: Sequence[str], target: str, weight: str | None = None
+) -> Rows:
+    """The rows of a question that has no aggregates yet.
+
+    Raises InvalidParameter for what is no number of its table, and for a weight whose public range
+    says that it is more than 1.
+    """
+    if not query.begun:
+        raise InvalidParameter(
+            "table", query, expected="a table's name, or a question without groups and aggregates"
+        )
+    if isinstance(features, str) or not list(features):
+        raise InvalidParameter("features", features, expected="a list of columns or expressions")
+    found = [_number(one, query, argument="features") for one in features]
+    found.append(_number(target, query, argument="target"))
+    weighed = None if weight is None else _weight(weight, query)
+    numbers = VectorSum(
+        columns=(*features, target, *([] if weight is None else [weight])),
+        norm=Fraction(1),
+        expressions=(*found, *([] if weighed is None else [weighed])),
+    )
+    asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
+    return Rows(query=asked, features=tuple(features), found=tuple(found), weight=weighed)
+
+
+def _weight(weight: str, query: Query) -> Expression:
+    """A weight, of which what is outside [0, 1] counts as its ends."""
+    found = _number(weight, query, argument="weight")
+    if 1 < found.upper < math.inf:
+        raise InvalidParameter(
+            "weight",
+            weight,
+            expected=f"numbers within [0, 1], as more counts as 1: by the bounds of its columns it "
+            f"is up to {found.upper:g}. Divide by that, or write 'least({weight}, 1)'",
+        )
+    return found
+
+
+def _number(column: str, query: Query, *, argument: str) -> Expression:
+    """A column or an expression that is a number, or a condition, which is 1 or 0."""
+    fault: InvalidParameter
+    try:
+        return expression_of(column, query.scope)
+    except UnsafeExpression:
+        raise
+    except InvalidParameter as error:
+        fault = error
+    raise InvalidParameter(argument, column, expected=fault.expected)

@@ -1,0 +1,415 @@
+r"""Sums that a model is fit by: of vectors and of their squares, over bounded rows, in one scan.
+
+A wish is a number v and a vector a of each row, as expressions over the features x0, x1, ... and
+the target y of its bounded rows. v a is cut to a public length, or the matrix v a a^T to a public
+Frobenius norm, put on whole multiples of a public unit and added exactly. So one row is worth that
+length at most, whatever the expressions say. A row without one of its numbers adds nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.selection.top import TopK
+from unacorda.privacy.guarantees import GDP
+from unacorda.privacy.rounding import root_up
+from unacorda.query.dialects.statements import LAYER
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.noise import AdditiveNoise, additive_noise, selection_epsilon
+from unacorda.query.sensitivity import Sensitivity, of_balls, of_counts
+from unacorda.query.sqltext import double
+from unacorda.query.units import Reach
+
+__all__ = [
+    "Counted",
+    "Relation",
+    "Wish",
+    "count_noise",
+    "counts_of",
+    "farthest_of",
+    "noise_of",
+    "size_of",
+    "totals_of",
+]
+
+_UNITS_LOG2 = 40
+"""A length is about 2^40 units: 2^80 rows fit into 128 bits."""
+_FARTHEST = 1e100
+"""Numbers are cut here, so that their squares stay finite."""
+_LEAST, _MOST = Fraction(1, 10**40), Fraction(10**100)
+"""Lengths, and of matrices the square of the former: a square that underflows to 0 leaves a product
+of at most 1e100 and 1e-154, which is nothing beside them."""
+_LARGEST = sys.float_info.max
+_WORD = re.compile(r"\w+")
+
+
+class Wish(Protocol):
+    """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T.
+
+    Of a square matrix its upper triangle is answered, off the diagonal times sqrt 2, so that the
+    l2 norm of the numbers is its Frobenius norm.
+    """
+
+    @property
+    def vector(self) -> Sequence[str]:
+        """Expressions, one a number."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """An expression."""
+        ...
+
+    @property
+    def bound(self) -> Fraction:
+        """To which length, or norm, a row's part is cut."""
+        ...
+
+    @property
+    def budget(self) -> GDP:
+        """What may be spent on it."""
+        ...
+
+    @property
+    def squared(self) -> bool:
+        """Whether it is a matrix."""
+        ...
+
+    @property
+    def signed(self) -> bool:
+        """Whether values of a matrix may be negative; else negative ones count as 0."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """SQL of the exact integers of wishes.
+
+    counts: a SELECT of a line a cell; measures: how many integers it gives, the number of rows
+    first.
+    """
+
+    counts: str
+    measures: int
+
+
+def size_of(wish: Wish) -> int:
+    """How many numbers answer it."""
+    p = len(wish.vector)
+    return p * (p + 1) // 2 if wish.squared else p
+
+
+def noise_of(wish: Wish, reach: Reach, *, parted: bool = False) -> AdditiveNoise:
+    """The least noise within its budget, of each number. parted: of rows of a part of the units."""
+    felt = _felt(lambda one: _sensitivity(wish, one), reach, parted=parted)
+    return additive_noise(wish.budget, felt, unit_log2=_unit_log2(wish), counts=False)
+
+
+def count_noise(budget: GDP, reach: Reach, *, parted: bool = False) -> AdditiveNoise:
+    """The same of the number of rows."""
+    felt = _felt(of_counts, reach, parted=parted)
+    return additive_noise(budget, felt, unit_log2=0, counts=True)
+
+
+def farthest_of(budget: GDP, reach: Reach, *, bound: int, count: int, parted: bool = False) -> TopK:
+    """What tells which of many sums are farthest from 0, of numbers cut to `bound` in size.
+
+    Replaced, a unit may leave a part that another joins: each is felt half as much as a change of
+    rows is, so that half of an epsilon is to be worth no more than half of mu^2.
+    """
+    each = budget / count
+    epsilon = selection_epsilon(each)
+    if reach.replaced and parted:
+        epsilon = min(epsilon, 2 * selection_epsilon(each / 2))
+    moved = bound * reach.rows * (2 if reach.replaced else 1)
+    return TopK(epsilon=epsilon * count, sensitivity=moved, count=count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """Rows that sums are taken over. text: a SELECT of their cell and columns; columns: of numbers.
+
+    What a row's numbers are depends on that row alone.
+    """
+
+    text: str
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def bounded(
+        cls,
+        features: Sequence[str],
+        target: str,
+        *,
+        weight: str | None = None,
+        gaps: bool = False,
+        source: str = "bounded",
+        where: Sequence[str] = (),
+        moves: Sequence[Sequence[tuple[float, float]]] = (),
+    ) -> Relation:
+        """The rows of `bounded` that have all their numbers, none of them infinite.
+
+        features, target: which of its columns are x0, x1, ... and y; weight: which is the weight
+        of rows, cut to [0, 1], and 0 where it is missing. gaps: whether features may be missing, or
+        infinite, which counts as the largest number. source: SQL of the rows; where: of what else
+        is asked of them; moves: what standardises features, each a centre and a scale a feature.
+        """
+        values = [_finite(one) for one in features] if gaps else list(features)
+        for move in moves:
+            values = [
+                _finite(f"(({value}) - {double(centre)}) / {double(scale)}")
+                for value, (centre, scale) in zip(values, move, strict=True)
+            ]
+        held = {f"x{place}": value for place, value in enumerate(values)} | {"y": target}
+        names, needed = list(held), [target] if gaps else [*features, target]
+        renamed = ", ".join(f"{old} AS {new}" for new, old in held.items())
+        finite = " AND ".join([*(f"isfinite({old})" for old in dict.fromkeys(needed)), *where])
+        columns = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names}
+        if weight is not None:
+            cut = f"greatest(least({weight}, {double(1.0)}), {double(0.0)})"
+            renamed += f", CASE WHEN {weight} IS NOT NULL THEN {cut} ELSE {double(0.0)} END"
+            renamed += " AS weight"
+            columns["weight"] = Column("weight", Kind.NUMBER, 0.0, 1.0)
+        return cls(
+            text=f"SELECT cell, {renamed} FROM {source} WHERE {finite}",
+            columns=columns,
+        )
+
+    def beside(self, columns: Mapping[str, str]) -> Relation:
+        """The same rows with more columns: expressions by name. Raises as `expressions.parse`."""
+        found = {name: _parsed(given, self.columns) for name, given in columns.items()}
+        more = {name: Column(name, Kind.NUMBER, x.lower, x.upper) for name, x in found.items()}
+        return Relation(
+            text=_beside(self.text, {name: one.sql for name, one in found.items()}),
+            columns={**self.columns, **more},
+        )
+
+    def only(self, names: Sequence[str]) -> Relation:
+        """The same rows with these columns alone."""
+        return Relation(
+            text=f"SELECT cell, {', '.join(names)} FROM ({self.text}) AS {LAYER}",
+            columns={name: self.columns[name] for name in names},
+        )
+
+    def kept(self, name: str) -> Relation:
+        """The same rows where they have been kept under a name."""
+        return Relation(
+            text=f"SELECT cell, {', '.join(self.columns)} FROM {name}", columns=self.columns
+        )
+
+
+def counts_of(
+    relation: Relation, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+) -> Counted:
+    """The SQL of wishes, in one scan.
+
+    columns: expressions by name, over those of the relation and the names of the mappings before.
+    Raises as `expressions.parse` does, and InvalidParameter for lengths out of reach.
+    """
+    for wish in wishes:
+        _check_bound(wish)
+    for mapping in columns:
+        relation = relation.beside(mapping)
+    known, text = relation.columns, relation.text
+    inputs: dict[str, str] = {}
+    cuts: dict[str, str] = {}
+    products: dict[str, str] = {}
+    for place, wish in enumerate(wishes):
+        own = _Own(wish=wish, place=place)
+        inputs |= own.inputs(known)
+        cuts |= own.cut()
+        products |= own.products()
+    for layer in (inputs, cuts, products) if wishes else ():
+        text = _beside(text, layer)
+    numbers = [
+        number
+        for place, wish in enumerate(wishes)
+        for number in _Own(wish=wish, place=place).numbers()
+    ]
+    return _totals(text, numbers)
+
+
+def _totals(text: str, numbers: Sequence[str]) -> Counted:
+    """How many rows there are, and the sums of numbers, each rounded to a whole one."""
+    sums = [f"sum(CAST(round({number}) AS BIGINT))" for number in numbers]
+    listed = "".join(f", {sql}::VARCHAR AS a{i}" for i, sql in enumerate(["count(*)", *sums]))
+    return Counted(
+        counts=f"SELECT cell{listed} FROM ({text}) AS {LAYER} GROUP BY cell", measures=1 + len(sums)
+    )
+
+
+def totals_of(
+    relation: Relation, columns: Sequence[Mapping[str, str]], terms: Sequence[str], *, bound: int
+) -> Counted:
+    """The SQL of plain sums, in one scan: of numbers that are cut to `bound` in size and rounded.
+
+    columns, and what it raises: as of `counts_of`; bound: at most 2^40.
+    """
+    for mapping in columns:
+        relation = relation.beside(mapping)
+    found = [_parsed(term, relation.columns) for term in terms]
+    cut = {f"d{place}": _held(one, most=float(bound)) for place, one in enumerate(found)}
+    return _totals(_beside(relation.text, cut), list(cut))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """The columns of one wish, under names of its own."""
+
+    wish: Wish
+    place: int
+
+    def inputs(self, known: Mapping[str, Column]) -> dict[str, str]:
+        """Its numbers n and its value v, none beyond what has a finite square."""
+        found = {f"n{self.place}_{i}": text for i, text in enumerate(self.wish.vector)}
+        found[f"n{self.place}_v"] = self.wish.value
+        return {name: _held(_parsed(text, known)) for name, text in found.items()}
+
+    def cut(self) -> dict[str, str]:
+        """What makes units of its numbers: the value, or less of it where that is too much."""
+        vector, value = self._vector, f"n{self.place}_v"
+        square = " + ".join(f"{number} * {number}" for number in vector)
+        present = " AND ".join(f"{number} IS NOT NULL" for number in [*vector, value])
+        length, scale = double(float(self.wish.bound)), double(2.0 ** -_unit_log2(self.wish))
+        if not self.wish.squared:
+            whole = double(float(self.wish.bound) ** 2)
+            within = f"{value} * {value} * ({square}) <= {whole}"
+            least = f"sign({value}) * {length} / sqrt({square})"
+        else:
+            if not self.wish.signed:
+                value = f"greatest({value}, 0e0)"
+            within = f"abs({value}) * ({square}) <= {length}"
+            least = f"sign({value}) * {length} / ({square})"
+        factor = f"(CASE WHEN {within} THEN {value} ELSE {least} END) * {scale}"
+        return {f"f{self.place}": f"CASE WHEN {present} THEN {factor} END"}
+
+    def products(self) -> dict[str, str]:
+        """The vector in units, and of a matrix also sqrt 2 of it."""
+        found = {
+            f"u{self.place}_{i}": f"{number} * f{self.place}"
+            for i, number in enumerate(self._vector)
+        }
+        if self.wish.squared:
+            found |= {
+                f"r{self.place}_{i}": f"{number} * f{self.place} * {double(math.sqrt(2))}"
+                for i, number in enumerate(self._vector)
+            }
+        return found
+
+    def numbers(self) -> Iterator[str]:
+        """What is rounded and added up, in the order of the answers."""
+        size = len(self._vector)
+        if not self.wish.squared:
+            yield from (f"u{self.place}_{i}" for i in range(size))
+            return
+        for i, j in itertools.combinations_with_replacement(range(size), 2):
+            other = "u" if i == j else "r"
+            yield f"{self._vector[i]} * {other}{self.place}_{j}"
+
+    @property
+    def _vector(self) -> list[str]:
+        return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
+
+
+def _felt(told_of: Callable[[Reach], Sensitivity], reach: Reach, *, parted: bool) -> Sensitivity:
+    """How far one unit moves sums; in a part of the units one may also leave, and another join.
+
+    In the part that is left a sum moves as if a unit were removed, in the other as if one were
+    added: where each is at most 1 / sqrt 2 of what is told here, both together lose no more than
+    one that is replaced within its part (docs/proofs/sparse.md, section 7).
+    """
+    told = told_of(reach)
+    if not (parted and reach.replaced):
+        return told
+    alone = told_of(dataclasses.replace(reach, replaced=False))
+    l2_squared = max(told.l2_squared, 2 * alone.l2_squared)
+    return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
+
+
+def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
+    """How far one unit moves the sums, in units.
+
+    Squares, their sum, a root, quotients and products err by less than 2^-40 of the length
+    together; rounding to units by half a unit a number. Matrices v a a^T with v >= 0 have inner
+    products that are not negative, so that the sum of one unit's and that of another's, each of
+    norm r at most, are no farther than sqrt 2 r apart (docs/proofs/regression.md, section 1).
+    """
+    exact = Fraction(float(wish.bound)) * Fraction(2) ** -_unit_log2(wish)
+    size = size_of(wish)
+    rounded = math.isqrt(size) + 1
+    longest = math.ceil(exact * (1 + Fraction(1, 1 << 40)))
+    told = of_balls(reach, radius=longest + rounded, size=size)
+    if not wish.squared or wish.signed or not reach.replaced:
+        return told
+    whole = Fraction(longest) * reach.rows
+    between = whole * Fraction(root_up(Fraction(2))) + 2 * reach.rows * rounded
+    l2_squared = min(told.l2_squared, between**2)
+    return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
+
+
+def _check_bound(wish: Wish) -> None:
+    least = _LEAST**2 if wish.squared else _LEAST
+    if not least <= wish.bound <= _MOST:
+        kind, far = (
+            "matrices" if wish.squared else "vectors",
+            "small" if wish.bound < 1 else "large",
+        )
+        raise InvalidParameter(
+            "model",
+            f"sums of {kind} of too {far} a norm",
+            expected=f"norms from {float(least):g} to {float(_MOST):g}: tell the target, and what "
+            "bounds the loss, in another unit",
+        )
+
+
+def _unit_log2(wish: Wish) -> int:
+    return math.frexp(float(wish.bound))[1] - _UNITS_LOG2
+
+
+def _parsed(text: str, known: Mapping[str, Column]) -> Expression:
+    """A fit says most of its expressions in every scan, over columns that have not changed."""
+    words = {word.casefold() for word in _WORD.findall(text)}
+    used = tuple((name, one) for name, one in known.items() if name.casefold() in words)
+    try:
+        return _read(text, used)
+    except InvalidParameter:
+        return parse(text, columns=known, argument="model", expect=Kind.NUMBER)  # names them all
+
+
+@lru_cache(maxsize=1 << 12)
+def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
+    return parse(text, columns=dict(used), argument="model", expect=Kind.NUMBER)
+
+
+def _finite(value: str) -> str:
+    """SQL of a number that is not infinite; NULL stays NULL."""
+    end = double(_LARGEST)
+    return f"CASE WHEN ({value}) IS NOT NULL THEN greatest(least({value}, {end}), -{end}) END"
+
+
+def _held(found: Expression, *, most: float = _FARTHEST) -> str:
+    """SQL of a number within +-most; NULL, which GREATEST and LEAST leave out, stays NULL."""
+    if found.lower >= -most and found.upper <= most:
+        return found.sql
+    end = double(most)
+    cut = f"greatest(least({found.sql}, {end}), -{end})"
+    return f"CASE WHEN ({found.sql}) IS NOT NULL THEN {cut} END"
+
+
+def _beside(text: str, columns: Mapping[str, str]) -> str:
+    """The same rows with more columns."""
+    listed = "".join(f", {sql} AS {name}" for name, sql in columns.items())
+    return f"SELECT *{listed} FROM ({text}) AS {LAYER}"

@@ -1,0 +1,289 @@
+"""Models fit to the rows of a question: reserved once, asked in scans, each with its own noise.
+
+A model asks for noisy sums, one scan after the other, the next after it has seen the last. What
+all of them may cost is reserved before the engine runs, and nothing is given back: a fit that dies
+stays spent. Before that the whole fit is rehearsed on made-up answers, so that whatever cannot be
+asked is refused for nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar
+
+from unacorda.accounting.charges import charge, request_price
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter
+from unacorda.ledger.entries import Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.mechanisms.additive import Gaussian
+from unacorda.mechanisms.selection.top import TopK
+from unacorda.privacy.guarantees import GDP, Guarantee
+from unacorda.query.compile import Statement
+from unacorda.query.engines.protocol import Engine, Held
+from unacorda.query.fit_asking import Answers, Asking
+from unacorda.query.fit_rows import Rows
+from unacorda.query.fit_steps import Steps
+from unacorda.query.fit_sums import (
+    Counted,
+    Relation,
+    Wish,
+    count_noise,
+    counts_of,
+    noise_of,
+    size_of,
+)
+from unacorda.query.parameters import stated
+from unacorda.query.reserving import check_engine, reserved, salt_from
+
+__all__ = ["Fits", "M", "fitted"]
+
+_MADE_UP = 1e12
+"""How many rows a rehearsal finds."""
+
+_FREE = GDP(10**12)
+"""What it may cost: more than anybody asks for."""
+
+
+class Fits(Protocol):
+    """A model that can be fit to a table.
+
+    budget: what a fit may cost, any guarantee that normal noise keeps.
+    """
+
+    @property
+    def budget(self) -> Guarantee:
+        """What a fit may cost."""
+        ...
+
+    def fit_table(self, table: Any) -> object:
+        """Fit to what is asked of `Asking`, twice: first of a rehearsal, with made-up answers."""
+        ...
+
+
+M = TypeVar("M", bound=Fits)
+
+
+def fitted(
+    model: M,
+    rows: Rows,
+    engine: Engine,
+    ledger: Ledger,
+    dataset: str,
+    *,
+    account: Guarantee,
+    bits: RandomBits,
+    notes: Mapping[str, str | None],
+) -> M:
+    """Fit a model; raises as `Session.fit` does. notes: who asks, and what for."""
+    asks, budgets = _asks(model)
+    check_engine(engine)
+    salt = salt_from(bits)
+    request = functools.reduce(operator.add, budgets)
+    request_price(request, account)  # refuses a budget of another unit
+    rehearsal = _Rehearsal(rows=rows, engine=engine, bounded=rows.statement(engine, salt=salt))
+    copy.copy(asks).fit_table(Asking.of(rows, rehearsal, whole=_FREE, salt=salt))
+    whole = _whole(budgets)
+    event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
+    reservation = reserved(
+        ledger,
+        dataset,
+        engine,
+        charge=charge(event, request, account),
+        event=event,
+        request=request,
+        digest=_digest(model, rows),
+        salt=salt,
+        bits=bits,
+        notes=notes,
+    )
+    scans = _Scans(
+        rows=rows,
+        engine=engine,
+        salt=salt,
+        bits=bits,
+        ledger=ledger,
+        reservation=reservation,
+    )
+    with closing(scans):
+        asks.fit_table(Asking.of(rows, scans, whole=whole, salt=salt))
+    return model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rehearsal:
+    """Answers that are made up, of questions that the engine could be asked. Reads no data."""
+
+    rows: Rows
+    engine: Engine
+    bounded: Statement
+
+    def answers(
+        self,
+        relation: Relation,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+        *,
+        parted: bool,
+    ) -> Answers:
+        """Very many rows, and sums of nothing."""
+        asked = counts_of(relation, columns, wishes)
+        self._check(asked)
+        answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
+        for wish in wishes:
+            noise = noise_of(wish, self.rows.query.reach, parted=parted).standard_deviation
+            answers.append(([0.0] * size_of(wish), noise))
+        return answers
+
+    def best(self, asked: Counted, mechanism: TopK) -> list[int]:
+        """The first ones."""
+        self._check(asked)
+        return list(range(mechanism.count))
+
+    def kept(self, relation: Relation) -> Relation:
+        """As it is: nothing is computed."""
+        return relation
+
+    def _check(self, asked: Counted) -> None:
+        bounded = dataclasses.replace(self.bounded, counts=asked.counts)
+        self.engine.check(self.rows.query, bounded)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Scans:
+    """Answers from the engine.
+
+    Rows are kept where they have room, by the number of rows that was released: never by their
+    number.
+    """
+
+    rows: Rows
+    engine: Engine
+    salt: int
+    bits: RandomBits
+    ledger: Ledger
+    reservation: Reservation
+    _held: Held | None = None
+    _kept: list[str] = field(default_factory=lambda: ["bounded"])
+    _number: float = math.inf
+    _committed: bool = False
+
+    def answers(
+        self,
+        relation: Relation,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+        *,
+        parted: bool,
+    ) -> Answers:
+        """The exact sums of a scan with noise."""
+        reach = self.rows.query.reach
+        noises = [noise_of(wish, reach, parted=parted) for wish in wishes]
+        sums = self._read(counts_of(relation, columns, wishes))
+        answers: Answers = []
+        if counted is not None:
+            noise = count_noise(counted, reach, parted=parted)
+            (number,) = noise.release(sums[:1], bits=self.bits)
+            self._number = float(number)
+            answers.append(([self._number], noise.standard_deviation))
+        start = 1
+        for wish, noise in zip(wishes, noises, strict=True):
+            end = start + size_of(wish)
+            noisy = noise.release(sums[start:end], bits=self.bits)
+            answers.append(([float(one) for one in noisy], noise.standard_deviation))
+            start = end
+        return answers
+
+    def best(self, asked: Counted, mechanism: TopK) -> list[int]:
+        """The places that are chosen by the exact sums of a scan."""
+        _, *sums = self._read(asked)
+        scores = [Fraction(abs(one)) for one in sums]
+        return [int(place) for place in mechanism.release(scores, bits=self.bits)]
+
+    def kept(self, relation: Relation) -> Relation:
+        """The same rows, computed once where there is room, in place of those kept before."""
+        if self._number * len(relation.columns) > self.engine.room:
+            return relation
+        name = f"rows{len(self._kept)}"
+        self._there.keep(name, relation.text)
+        self._there.forget(self._kept[-1])
+        self._kept.append(name)
+        self.engine.check_sources()
+        return relation.kept(name)
+
+    def _read(self, asked: Counted) -> list[int]:
+        """One scan, the first of which commits the charge."""
+        exact = self._there.run(asked.counts, measures=asked.measures).sums
+        self.engine.check_sources()
+        if not self._committed:
+            self.ledger.commit(self.reservation)
+            self._committed = True
+        return [column[0] if column else 0 for column in exact]
+
+    def close(self) -> None:
+        """Forget all rows."""
+        if self._held is not None:
+            self._held.close()
+
+    @property
+    def _there(self) -> Held:
+        if self._held is None:
+            self._held = self.rows.held(self.engine, salt=self.salt)
+        return self._held
+
+
+def _whole(budgets: Sequence[Guarantee]) -> GDP:
+    """The Gaussian DP that budgets are worth, of which all scans take their parts.
+
+    That of several is no more than that of their sum, which each of them adds to as it is spent.
+    """
+    return GDP.from_squared(sum((GDP.within(one).mu_squared for one in budgets), Fraction()))
+
+
+def _asks(model: Any) -> tuple[Any, list[Guarantee]]:
+    """What is fit, and for which budgets: a model, or a pipeline of some steps."""
+    if isinstance(getattr(model, "steps", None), list):
+        steps = Steps.of(model)
+        return steps, steps.budgets
+    if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
+        raise InvalidParameter("model", model, expected=_instead(model))
+    budget = getattr(model, "budget", None)
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter("budget", budget, expected="a guarantee such as unacorda.GDP(1)")
+    return model, [budget]
+
+
+def _instead(model: object) -> str:
+    """What to fit in place of a model that cannot be fit to a table, and why."""
+    if hasattr(model, "estimator"):
+        return (
+            "the estimator inside alone, or SparseRegression around it: what selects parameters "
+            "judges rows one by one, which do not leave the engine. Choose by what is public, or "
+            "fit several and share the budget, or fit to arrays"
+        )
+    return (
+        "a model of unacorda.inference that is fit by sums: LinearRegression, RidgeRegression, "
+        "LogisticRegression, PoissonRegression, QuantileRegression, MEstimator or "
+        "SparseRegression, or a pipeline of RobustScaler and one of them"
+    )
+
+
+def _digest(model: object, rows: Rows) -> str:
+    """Of what is fit to what: a function of the question alone."""
+    weighted = rows.weight is not None
+    asked = {"model": stated(model), "rows": rows.query.to_dict(), "weighted": weighted}
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

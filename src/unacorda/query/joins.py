@@ -1,0 +1,346 @@
+"""Putting rows together: with a public table, with a person's rows elsewhere, one after the other.
+
+A join that is offered keeps what a person has a function of her own rows. Public rows are nobody's,
+so that any columns may be compared with theirs. Of two private tables only rows of one person may
+meet: otherwise one person's rows would decide how often another's count.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.query.columns import Categories, Fact
+from unacorda.query.expressions.types import Column, Kind
+from unacorda.query.public import Public, join_key
+from unacorda.query.rows import MOST_COPIES, How, Lookup, Matched, Pair, Rows, United
+from unacorda.query.scope import INTEGERS, Identity, Leaf, Scope
+from unacorda.query.sqltext import identifier
+
+__all__ = ["Columns", "On", "common_type", "looked_up", "matched", "united"]
+
+On = str | Sequence[str] | Mapping[str, str] | None
+"""Columns to compare: by one name in both tables, or {left: right}."""
+Columns = Iterable[str] | Mapping[str, str] | None
+"""Columns of the other table to take along, also {new name: its name}."""
+
+_MOST_TABLES = 16
+
+
+def looked_up(rows: Rows, table: str, *, on: On, how: How, columns: Columns) -> Rows:
+    """The rows with columns of a public table beside them; see `Query.join`."""
+    public = _public(rows, table)
+    scope = public.scope
+    _check_how(how)
+    named = _named(on, rows.scope, scope)
+    if not named:
+        raise InvalidParameter("on", on, expected=f"columns to compare with those of {table!r}")
+    pairs = tuple(_pair(rows.scope, scope, left, right) for left, right in named.items())
+    names = _names(rows.scope, scope, columns, skip=set(named.values()))
+    leaves = {new: _renamed(new, public.leaves(old)) for new, old in names.items()}
+    facts = {new: _missing(fact, how) for new, old in names.items() if (fact := public.fact(old))}
+    step = Lookup(
+        table=table,
+        public=public,
+        how=how,
+        pairs=pairs,
+        most=public.most([_key_of(scope, pair) for pair in pairs]),
+        names=names,
+        leaves=leaves,
+    )
+    found = dataclasses.replace(
+        rows, steps=(*rows.steps, step), scope=rows.scope.with_columns(leaves, facts)
+    )
+    return found.checked("join", table)
+
+
+def matched(
+    rows: Rows,
+    other: Rows,
+    *,
+    on: On,
+    how: How,
+    columns: Columns,
+    max_rows: int | tuple[int, int] | None,
+) -> Rows:
+    """Rows of one person from two private tables, side by side; see `Query.join`."""
+    left, right = rows.scope, other.scope
+    _check_how(how)
+    if not left.ids:
+        raise InvalidParameter(
+            "join",
+            right.table,
+            expected="a public table (Session(..., public={...})), since unacorda.Row() protects "
+            "single rows and of two private tables many could meet one: protect "
+            "unacorda.Person('id', max_rows=...), and join on the id",
+        )
+    most = _limits(max_rows, left.table, right.table)
+    people = dict(zip(left.ids, right.ids, strict=True))
+    named = people if on is None else _named(on, left, right, people=people)
+    pairs = tuple(
+        _pair(left, right, one, two) for one, two in named.items() if people.get(one) != two
+    )
+    names = _names(left, right, columns, skip={*named.values(), *people.values()})
+    own = {label: label for label in left.names if _readings(left, label)}
+    leaves: dict[str, tuple[Leaf, ...]] = {}
+    moved: dict[str, tuple[str, bool]] = {}
+    for given, scope, of_right in ((own, left, False), (names, right, True)):
+        for new, old in given.items():
+            leaves[new] = tuple(_passed(new, column) for column in _readings(scope, old))
+            for leaf, column in zip(leaves[new], _readings(scope, old), strict=True):
+                moved[leaf.name] = (column.name, of_right)
+    facts = {label: left.facts[label] for label in own if label in left.facts}
+    facts |= {
+        new: _missing(right.facts[old], how) for new, old in names.items() if old in right.facts
+    }
+    source = Matched(
+        left=rows, right=other, how=how, max_rows=most, pairs=pairs, names=names, columns=moved
+    )
+    return _together(source, rows, leaves, facts, f"{left.table} with {right.table}")
+
+
+def united(rows: Rows, other: Rows) -> Rows:
+    """The rows of both, with the columns that both have; see `Query.union`."""
+    left, right = rows.scope, other.scope
+    leaves: dict[str, tuple[Leaf, ...]] = {}
+    facts: dict[str, Fact] = {}
+    moved: dict[str, tuple[str, str]] = {}
+    for label in left.names:
+        if label not in right:
+            continue
+        found: list[Leaf] = []
+        for one in _readings(left, label):
+            for two in _readings(right, label):
+                if one.kind is two.kind or (one.kind.numeric and two.kind.numeric):
+                    leaf = _passed(label, _hull(one, two))
+                    if leaf.name not in moved:
+                        moved[leaf.name] = (one.name, two.name)
+                        found.append(leaf)
+        if found:
+            leaves[label] = tuple(found)
+            if label in left.facts and left.facts[label] == right.facts.get(label):
+                facts[label] = left.facts[label]
+    source = United(left=rows, right=other, columns=moved)
+    return _together(source, rows, leaves, facts, f"{left.table} and {right.table}")
+
+
+def _together(
+    source: Matched | United,
+    rows: Rows,
+    leaves: Mapping[str, tuple[Leaf, ...]],
+    facts: Mapping[str, Fact],
+    table: str,
+) -> Rows:
+    """Rows over both sides; people are told apart by what the two have in common."""
+    ids: dict[str, Identity] = {}
+    tables = source.left.scope.table, source.right.scope.table
+    pairs = zip(source.left.scope.ids.items(), source.right.scope.ids.values(), strict=True)
+    for index, ((name, one), two) in enumerate(pairs):
+        column = Column(f"u{index}", Kind.TEXT)
+        leaf = Leaf(sql=identifier(column.name), column=column, label="")
+        sql = identifier(column.name)
+        ids[name] = Identity(
+            sql=sql, leaves=(leaf,), type=common_type(name, one.type, two.type, tables)
+        )
+    scope = Scope(table=table, types={}, leaves=leaves, ids=ids, derived={}, facts=facts)
+    found = Rows(source=source, scope=scope, public=rows.public)
+    if len(found.tables) > _MOST_TABLES:
+        raise InvalidParameter(
+            "tables", len(found.tables), expected=f"at most {_MOST_TABLES} in one question"
+        )
+    return found.checked("join", table)
+
+
+def common_type(name: str, one: str, two: str, tables: tuple[str, str]) -> str:
+    """The type in which people of two tables are compared; InvalidParameter where there is none."""
+    wide = INTEGERS - {"UHUGEINT"}
+    if one != two and {one, two} <= wide:
+        return "HUGEINT"
+    if one == two != "DECIMAL" or (one == two and tables[0] == tables[1]):
+        return one
+    raise InvalidParameter(
+        "id",
+        name,
+        expected=f"ids of one type: they are {_in_words(one)} in {tables[0]!r} and "
+        f"{_in_words(two)} in {tables[1]!r}. Write the id as an expression that gives the same "
+        f"type, such as unacorda.Person('CAST({name} AS VARCHAR)', max_rows=...)",
+    )
+
+
+def _in_words(kind: str) -> str:
+    known = {"VARCHAR": "text", "UUID": "UUIDs", "DATE": "dates", "DECIMAL": "decimal numbers"}
+    return known.get(kind, "whole numbers")
+
+
+def _public(rows: Rows, table: str) -> Public:
+    if table in rows.public:
+        return rows.public[table]
+    known = ", ".join(map(repr, rows.public)) or "none here"
+    raise InvalidParameter(
+        "join",
+        table,
+        expected=f"a public table, given as Session(..., public={{...}}): {known}; or rows of "
+        "another private table with the same people, session.table(...), and max_rows=",
+    )
+
+
+def _check_how(how: object) -> None:
+    if how not in ("inner", "left"):
+        raise InvalidParameter("how", how, expected="'inner' or 'left'")
+
+
+def _limits(max_rows: object, left: str, right: str) -> tuple[int, int]:
+    """How many rows of a person enter a join from each side."""
+    given = max_rows if isinstance(max_rows, tuple | list) else (max_rows, max_rows)
+    if max_rows is None or len(given) != 2:
+        raise InvalidParameter(
+            "max_rows",
+            max_rows,
+            expected=f"how many rows of a person enter the join from {left!r} and from {right!r}, "
+            "such as max_rows=(3, 5): without bounds one person may make any number of rows",
+        )
+    one, two = (int(checks.positive_integer(max_rows=part)) for part in given)
+    if one * two > MOST_COPIES:
+        raise InvalidParameter(
+            "max_rows", max_rows, expected=f"a product of at most {MOST_COPIES:,} rows"
+        )
+    return one, two
+
+
+def _named(
+    on: On, left: Scope, right: Scope, *, people: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The columns to compare, by the names that the tables have for them."""
+    people = {} if people is None else people
+    given: dict[str, str] = {}
+    match on:
+        case str():
+            given = {on: on}
+        case Mapping():
+            given = dict(on)
+        case list() | tuple():
+            given = {name: name for name in on if isinstance(name, str)}
+        case _:
+            pass
+    if not given or (isinstance(on, list | tuple) and len(given) < len(on)):
+        raise InvalidParameter(
+            "on", on, expected="a column that both have, a list of them, or {left: right}"
+        )
+    if any(given.get(one) != two for one, two in people.items()):
+        wanted = (
+            people
+            if len(people) > 1 or next(iter(people.items()))[0] not in people.values()
+            else None
+        )
+        shown = repr(dict(people)) if wanted else repr(next(iter(people)))
+        raise InvalidParameter(
+            "on",
+            on,
+            expected=f"the person's id among the columns, on={shown}: otherwise rows of different "
+            "people meet, and what one person adds to an answer depends on how many rows others "
+            "have. A table that is not about people is joined as a public one",
+        )
+    found = {one: two for one, two in given.items() if people.get(one) == two}
+    for one, two in given.items():
+        if one not in found:
+            found[left.resolve(one, argument="on")] = right.resolve(two, argument="on")
+    return found
+
+
+def _pair(left: Scope, right: Scope, one: str, two: str) -> Pair:
+    """The readings in which two columns are compared, those nearest to the first ones."""
+    choices = [
+        (x + y, x, mine, theirs)
+        for x, mine in enumerate(left.column(one, argument="on"))
+        for y, theirs in enumerate(right.column(two, argument="on"))
+        if mine.kind is theirs.kind or (mine.kind.numeric and theirs.kind.numeric)
+    ]
+    if choices:
+        _, _, mine, theirs = min(choices, key=lambda choice: choice[:2])
+        return Pair(left=mine, left_label=one, right=theirs, right_label=two)
+    mine, theirs = left.column(one, argument="on")[0], right.column(two, argument="on")[0]
+    raise InvalidParameter(
+        "on",
+        one if one == two else f"{one} = {two}",
+        expected=f"columns of one type: {one!r} of {left.table!r} holds {mine.kind.value}, and "
+        f"{two!r} of {right.table!r} {theirs.kind.value}. Derive one that fits before the join, "
+        f'such as derive({_simple(one)}_text="CAST({_simple(one)} AS VARCHAR)")',
+    )
+
+
+def _simple(name: str) -> str:
+    return name if name.isidentifier() else "x"
+
+
+def _key_of(scope: Scope, pair: Pair) -> str:
+    """SQL over a public table of what is compared."""
+    (leaf,) = (leaf for leaf in scope.leaves[pair.right_label] if leaf.name == pair.right.name)
+    return join_key(pair.right.kind, f"({leaf.sql})")
+
+
+def _names(left: Scope, right: Scope, columns: Columns, *, skip: set[str]) -> dict[str, str]:
+    """The columns to take along, by their new names."""
+    if columns is None:
+        given = {name: name for name in right.names if name not in skip and _readings(right, name)}
+    elif isinstance(columns, Mapping):
+        given = dict(columns)
+    elif isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidParameter("columns", columns, expected="a list of columns, or {new: old}")
+    else:
+        given = {name: name for name in columns}
+    found: dict[str, str] = {}
+    for new, old in given.items():
+        label = right.resolve(old, argument="columns")
+        right.column(label, argument="columns")
+        if not checks.is_text(new) or not new or "\x00" in new:
+            raise InvalidParameter("columns", new, expected="names that are text")
+        if left.taken(new) or any(new.casefold() == known.casefold() for known in found):
+            raise InvalidParameter(
+                "columns",
+                new,
+                expected=f"new names: {left.table!r} has that column too. Choose with columns=[...]"
+                f", or rename with columns={{'other_{label}': {label!r}}}",
+            )
+        found[new] = label
+    return found
+
+
+def _readings(scope: Scope, label: str) -> tuple[Column, ...]:
+    if label in scope.derived:
+        return (scope.derived[label],)
+    return tuple(leaf.column for leaf in scope.leaves[label])
+
+
+def _renamed(label: str, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
+    """The readings of a column of another table, under another name."""
+    return tuple(
+        dataclasses.replace(leaf, column=_column(label, leaf.column), label=label)
+        for leaf in leaves
+    )
+
+
+def _passed(label: str, column: Column) -> Leaf:
+    """A column that was made further down, as a reading."""
+    found = _column(label, column)
+    return Leaf(sql=identifier(found.name), column=found, label=label)
+
+
+def _column(label: str, column: Column) -> Column:
+    return Column(f"{label} as {column.kind.value}", column.kind, column.lower, column.upper)
+
+
+def _hull(one: Column, two: Column) -> Column:
+    """A column that holds the values of both."""
+    kind = one.kind if one.kind is two.kind else Kind.NUMBER
+    return Column(one.name, kind, min(one.lower, two.lower), max(one.upper, two.upper))
+
+
+def _missing(fact: Fact, how: How) -> Fact:
+    """What is known of a column of the other table; without a match it is NULL."""
+    if how == "inner" or not isinstance(fact, Categories) or None in fact.values:
+        return fact
+    return Categories((*fact.values, None))

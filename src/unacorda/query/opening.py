@@ -1,0 +1,288 @@
+"""What a session is opened with, checked; and what the columns of its tables mean."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from unacorda import checks
+from unacorda.bits import source_of
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.answers import Assume
+from unacorda.query.aggregates.found import RowsPerPerson
+from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
+from unacorda.query.engines.protocol import Engine
+from unacorda.query.expressions.types import encodable
+from unacorda.query.identities import identity
+from unacorda.query.plan import Query
+from unacorda.query.public import Looked, Public
+from unacorda.query.rows import Rows, Table
+from unacorda.query.scope import Scope, plain_type, readings
+from unacorda.query.sqltext import identifier
+from unacorda.query.units import Person, Row, Unit
+
+if TYPE_CHECKING:
+    from unacorda.query.release import Release
+    from unacorda.query.session import Session
+
+__all__ = [
+    "account_name",
+    "begin",
+    "check_affordable",
+    "check_alive",
+    "check_assumption",
+    "check_limit",
+    "check_notes",
+    "check_options",
+    "check_question",
+    "check_tables",
+    "found_unit",
+    "public_of",
+    "scope_of",
+    "scopes_of",
+    "starts_of",
+]
+
+
+def check_tables(tables: Mapping[str, Any], public: Mapping[str, Any] | None) -> None:
+    """Raise InvalidParameter unless these are named sources, of which none has two names."""
+    expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
+    if not _is_mapping(tables) or len(tables) == 0:
+        raise InvalidParameter("tables", tables, expected=expected)
+    for name in tables:
+        if not checks.is_text(name) or "\x00" in name:
+            raise InvalidParameter("tables", name, expected=expected)
+    if public is None:
+        return
+    if not _is_mapping(public) or not all(checks.is_text(n) and "\x00" not in n for n in public):
+        expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
+        raise InvalidParameter("public", public, expected=expected)
+    for name in public:
+        if name in tables:
+            expected = "another name than a private table has"
+            raise InvalidParameter("public", name, expected=expected)
+
+
+def check_options(
+    unit: object, budget: object, columns: object, ledger: object, bits: object
+) -> None:
+    """Raise InvalidParameter for options of another type."""
+    if not isinstance(unit, Person | Row):
+        raise InvalidParameter(
+            "unit", unit, expected="unacorda.Person('id column', max_rows=...) or unacorda.Row()"
+        )
+    if budget is not None:
+        check_limit(budget)
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidParameter(
+            "columns",
+            columns,
+            expected="facts by column name, such as {'age': unacorda.Bounds(0, 120)}",
+        )
+    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
+        expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
+        raise InvalidParameter("ledger", ledger, expected=expected)
+    source_of(bits)
+
+
+def check_limit(budget: object) -> None:
+    """Raise InvalidParameter for what limits nothing."""
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter(
+            "budget",
+            budget,
+            expected="a guarantee such as unacorda.PureDP(1) or unacorda.ZCDP(0.5)",
+        )
+
+
+def check_notes(**notes: str | None) -> None:
+    """Raise InvalidParameter for notes that no ledger can keep."""
+    for argument, note in notes.items():
+        if note is not None and not (checks.is_text(note) and encodable(note)):
+            raise InvalidParameter(argument, note, expected="text, or None")
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def check_alive(*, closed: bool, copied: bool) -> None:
+    """Raise unless a session may spend. copied: in a fork, with a budget that lives in memory."""
+    if closed:
+        raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
+    if copied:
+        raise LedgerMismatch(
+            "This process is a copy of the one that opened the session, and the budget lives "
+            "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
+        )
+
+
+def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
+    """Raise BudgetExceeded where what is left does not pay a price of the same kind."""
+    if any(a > b for a, b in zip(price.additive, left.additive, strict=True)):
+        raise BudgetExceeded(asked=price, left=left, account=account)
+
+
+def account_name(dataset: str | None, *, durable: bool) -> str:
+    """The account's name in the ledger; InvalidParameter where there must be one and is none."""
+    if dataset is None and durable:
+        raise InvalidParameter(
+            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
+        )
+    if dataset is not None and not (
+        checks.is_text(dataset) and dataset.strip() and encodable(dataset)
+    ):
+        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
+    return "session" if dataset is None else dataset
+
+
+def found_unit(session: Session, wanted: Person) -> tuple[Person, dict[str, Release]]:
+    """The unit with the rows per person that are found privately; and by table the answers.
+
+    session: one that protects the unit of the search, and pays for it.
+    """
+    assert wanted.search is not None
+    most, found = wanted.searched.max_rows, 1
+    assert most is not None
+    searches: dict[str, Release] = {}
+    for name in session.tables:
+        query = session.table(name).agg(rows=RowsPerPerson(most=most))
+        part = wanted.search.budget * Fraction(1, len(session.tables))
+        release = session.evaluate(query, budget=part)
+        found = max(found, int(release.answers["rows"].values[0]))
+        searches[name] = release
+    return wanted.found(found), searches
+
+
+def scopes_of(
+    engine: Engine, unit: Unit, facts: Mapping[str, Fact], *, public: Collection[str] = ()
+) -> dict[str, Scope]:
+    """By table what its columns mean; InvalidParameter for facts that fit no column.
+
+    public: the names of tables without people in them.
+    """
+    every = {name for schema in engine.schema.values() for name in schema}
+    for name, fact in facts.items():
+        if not isinstance(fact, Bounds | Categories | Dates | Text):
+            raise InvalidParameter(
+                f"columns[{name!r}]",
+                fact,
+                expected="unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()",
+            )
+        if name not in every:
+            raise InvalidParameter(
+                "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
+            )
+    tables = [table for table in engine.schema if table not in public]
+    return {
+        table: scope_of(
+            table, schema, Row() if table in public else unit.in_table(table, tables), facts
+        )
+        for table, schema in engine.schema.items()
+    }
+
+
+def public_of(
+    engine: Engine, scopes: Mapping[str, Scope], sources: Mapping[str, object]
+) -> dict[str, Public]:
+    """The public tables, by name."""
+    return {
+        name: Looked(
+            scope=scopes[name], source=source, relation=engine.scan(name), look=engine.look
+        )
+        for name, source in sources.items()
+    }
+
+
+def starts_of(
+    engine: Engine, scopes: Mapping[str, Scope], public: Mapping[str, object]
+) -> dict[str, Rows]:
+    """By name the rows of every private table, with all public tables beside them.
+
+    public: their sources, by name.
+    """
+    beside = public_of(engine, scopes, public)
+    return {
+        name: Rows(source=Table(name=name, scope=scope), scope=scope, public=beside)
+        for name, scope in scopes.items()
+        if name not in beside
+    }
+
+
+def begin(name: str, starts: Mapping[str, Rows], *, unit: Unit) -> Query:
+    """A question about one table; InvalidParameter where there is none of that name."""
+    if not checks.is_text(name) or name not in starts:
+        known = ", ".join(starts)
+        raise InvalidParameter("table", name, expected=f"one of the session's tables: {known}")
+    return Query(rows=starts[name], unit=unit.in_table(name))
+
+
+def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
+    """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
+
+    schema: the engine's type of each column.
+    """
+    scope = Scope(
+        table=table,
+        types={name: plain_type(kind) for name, kind in schema.items()},
+        leaves={
+            name: readings(name, kind, facts.get(name), sql=identifier(name))
+            for name, kind in schema.items()
+        },
+        ids={},
+        derived={},
+        facts={name: fact for name, fact in facts.items() if name in schema},
+    )
+    names = unit.id if isinstance(unit, Person) else ()
+    return replace(scope, ids={name: identity(name, schema, scope) for name in names})
+
+
+def check_assumption(assuming: object, *queries: Query) -> None:
+    """InvalidParameter for what is no assumption, or about a column that nobody asks about."""
+    if assuming is None:
+        return
+    if not isinstance(assuming, Assume):
+        raise InvalidParameter(
+            "assuming",
+            assuming,
+            expected="unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or a "
+            "public table with the columns of the question, for several tables {name: table}",
+        )
+    known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
+    for name in assuming.values:
+        if name not in known:
+            listed = ", ".join(dict.fromkeys(known)) or "none here"
+            raise InvalidParameter(
+                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
+            )
+
+
+def check_question(query: object, starts: Mapping[str, Rows], unit: Unit) -> Query:
+    """A question that was begun with a session of these tables, and ended with `agg`."""
+    if not isinstance(query, Query) or not query.aggregates:
+        raise InvalidParameter(
+            "query", query, expected="session.table(...)....agg(n=unacorda.count(), ...)"
+        )
+    first = query.rows.tables[0].name
+    if not _begun_here(query.rows, starts) or query.unit != unit.in_table(first):
+        raise InvalidParameter(
+            "query", query.table, expected="a question begun with this session's table(...)"
+        )
+    return query
+
+
+def _begun_here(rows: Rows, starts: Mapping[str, Rows]) -> bool:
+    """Whether all tables are these, each after the steps that it begins with."""
+    for table, base in zip(rows.tables, rows.bases, strict=True):
+        start = starts.get(table.name)
+        if start is None or table.scope is not start.tables[0].scope:
+            return False
+        if base.steps[: len(start.steps)] != start.steps:
+            return False
+    public = next(iter(starts.values())).public
+    return all(step.public is public.get(step.table) for step in rows.lookups)

@@ -1,0 +1,378 @@
+"""A question as a value: row-wise steps, groups, aggregates. Nothing here reads data."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, TypeVar
+
+from unacorda.errors import InvalidParameter
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.answers import ENDINGS
+from unacorda.query.aggregates.consistent import Consistent, consistent
+from unacorda.query.codec import encode
+from unacorda.query.columns import Key
+from unacorda.query.groups import Group, grouped
+from unacorda.query.ladders import Ladder
+from unacorda.query.margins import (
+    MARGIN,
+    GivenLevelWeights,
+    LevelWeights,
+    Margins,
+    check_level_weights,
+    check_margins,
+)
+from unacorda.query.private_keys import GivenKeys, PrivateKeys
+from unacorda.query.ranking import Ranking
+from unacorda.query.row_steps import RowSteps, check_copies
+from unacorda.query.rows_in_words import shown
+from unacorda.query.stated import stated_rows
+from unacorda.query.units import Person, Reach, Row, Unit
+
+__all__ = ["Query", "answer_columns"]
+
+_T = TypeVar("_T")
+_MOST_BINS = 100_000_000  # of one aggregate whose counts are held at once
+_ANY_CELLS = 1 << 62  # as many as there may be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What one aggregate reads of the bounded rows: see `Aggregate`."""
+
+    measures: tuple[str, ...]
+    rankings: tuple[Ranking, ...]
+    ladders: tuple[Ladder, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Query(RowSteps):
+    """A question about rows, built step by step; every step returns a new value.
+
+    Made by `session.table(...)`. `where`, `derive`, `join`, `union`, `explode` and `group_by` may
+    stand in any sensible order; `agg` ends it. Nothing private is read and nothing is spent until
+    `session.evaluate`.
+    keys: of the groups whose keys are public; private: how those of the other groups are found;
+    margins: which sums over groups are answered too, so that all add up; level_weights: parts of
+    the budget for each level of these, where the caller chose them.
+    """
+
+    groups: tuple[Group, ...] = ()
+    keys: tuple[tuple[Key, ...], ...] = ((),)
+    private: PrivateKeys | None = None
+    margins: Literal["rollup", "cube"] | None = None
+    level_weights: LevelWeights = None
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    asked: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        parts = [shown(self.rows)]
+        if self.groups:
+            names = ", ".join(repr(group.label) for group in self.groups)
+            levels = "" if self.margins is None else f"; {self.margins}"
+            parts.append(f"group_by({names}; {self._keys_in_words()}{levels})")
+        if self.aggregates:
+            parts.append(f"agg({', '.join(self.aggregates)})")
+        return ".".join(parts)
+
+    def group_by(
+        self,
+        *columns: str,
+        keys: GivenKeys = None,
+        margins: Literal["rollup", "cube"] | None = None,
+        level_weights: GivenLevelWeights = None,
+    ) -> Query:
+        """Answer once for each public key; every key is answered, also where it has no rows.
+
+        keys: for one column a list of values; for several a mapping of lists (all combinations)
+        or a list of tuples. A public table does as well, in place of a list or of them all: a data
+        frame, an Arrow table, `Csv` or a path of a CSV or Parquet file, each of whose lines is one
+        key, in columns called as those of the group. Columns declared as `Categories`, and boolean
+        columns, need no keys. Rows with other values are left out of the question. With
+        `unacorda.private_keys()` in place of a list, or of them all, the keys that enough people
+        have are found, and answered.
+
+        margins: answer sums over columns too, from noise at every level, fitted so that all tables
+        add up. "rollup": a total, and by the first column, the first two, ...; keys may be any
+        tuples. "cube": by every subset of the columns, of which the keys are all combinations.
+        Counts and sums can be asked, which add up; people too, where each has rows in one group at
+        most. Private keys are found of the combinations, and the sums are those over what is found.
+        The release has the columns of each line in `margin`, and NULL in the others.
+
+        level_weights: beside margins, each level's part of the budget relative to the others', in
+        the order of the release: of a rollup coarse to fine; of a cube the total, each column, each
+        pair, ... Left out, no level errs more than one asked by itself with an equal part, and all
+        numbers together err as little as can then be. With "overall" they err as little as can be
+        at all, coarse levels more and the finest less.
+        """
+        self._open("group_by")
+        if self.groups:
+            raise InvalidParameter("group_by", columns, expected="one group_by with all columns")
+        if not columns or not all(isinstance(name, str) for name in columns):
+            raise InvalidParameter("group_by", columns, expected="column names")
+        if len(set(columns)) < len(columns):
+            raise InvalidParameter("group_by", columns, expected="column names that differ")
+        groups, listed, private = grouped(self.scope, columns, keys)
+        sought = sum(group.private for group in groups)
+        check_margins(margins, listed, found=sought)
+        parts = check_level_weights(level_weights, margins, len(columns), found=sought)
+        return dataclasses.replace(
+            self,
+            groups=groups,
+            keys=listed,
+            private=private,
+            margins=margins,
+            level_weights=parts,
+        )
+
+    def agg(self, **aggregates: Aggregate) -> Query:
+        """The aggregates to answer, by the names their columns get in the release.
+
+        The budget of the question is split over them by their weights.
+        """
+        self._open("agg")
+        if not aggregates:
+            raise InvalidParameter("agg", aggregates, expected="name=unacorda.count(), ...")
+        taken = set(self.released_groups)
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise InvalidParameter(
+                    name,
+                    aggregate,
+                    expected="what unacorda.count(), sum(), mean(), variance() or another makes",
+                )
+            columns = answer_columns(name, aggregate.parts)
+            if columns & taken:
+                raise InvalidParameter(
+                    name,
+                    sorted(columns & taken),
+                    expected="a name whose columns (name, name_se, name_low, ...) no group "
+                    "and no other aggregate has",
+                )
+            taken |= columns
+        bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
+        check_copies(self.rows, self.unit, bound, private=self.private is not None)
+        if self.margins is not None:
+            keys = self.keys if self.private is None else ()
+            levels = Margins(
+                kind=self.margins, keys=keys, weights=self.level_weights, width=len(self.groups)
+            )
+            bound = {name: consistent(name, one, levels, self.reach) for name, one in bound.items()}
+        for name, aggregate in bound.items():
+            if aggregate.lines != 1 and len(bound) > 1:
+                raise InvalidParameter(
+                    name,
+                    f"{aggregate.lines:,} lines for each key",
+                    expected="it alone in its agg(): ask the others in a question of their own",
+                )
+        return dataclasses.replace(self, aggregates=bound, asked=dict(aggregates)).checked()
+
+    @property
+    def begun(self) -> bool:
+        """Whether there are neither groups nor aggregates yet."""
+        return not self.groups and not self.aggregates
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The identifiers of the columns that groups and aggregates use."""
+        used = {group.name for group in self.groups}
+        for aggregate in self.aggregates.values():
+            used = used.union(*(expression.columns for expression in aggregate.expressions))
+        return frozenset(used)
+
+    @property
+    def reach(self) -> Reach:
+        """How far one unit reaches into the question."""
+        return Reach.of(self.limited, cells=self.cells, most=self.rows.most)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """SQL of the aggregated expressions, each once."""
+        found = [x.sql for a in self.aggregates.values() for x in a.expressions]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """SQL of the exact sums and counts over the bounded rows, each once."""
+        return _once(reads.measures for reads in self.reads.values())
+
+    @property
+    def rankings(self) -> tuple[Ranking, ...]:
+        """What is counted by place on a grid, each once."""
+        return _once(reads.rankings for reads in self.reads.values())
+
+    @property
+    def ladders(self) -> tuple[Ladder, ...]:
+        """The ladders that people climb, each once."""
+        return _once(reads.ladders for reads in self.reads.values())
+
+    @property
+    def reads(self) -> dict[str, Reads]:
+        """What each aggregate reads, by its name."""
+        names = {sql: f"v{index}" for index, sql in enumerate(self.inputs)}
+        found = {}
+        for name, aggregate in self.aggregates.items():
+            values = tuple(names[x.sql] for x in aggregate.expressions)
+            found[name] = Reads(
+                measures=aggregate.measures(values, self.unit),
+                rankings=aggregate.rankings(values),
+                ladders=aggregate.ladders(values, self.unit),
+            )
+        return found
+
+    @property
+    def lines(self) -> int:
+        """How many lines of the release a cell has."""
+        return max((a.lines for a in self.aggregates.values()), default=1)
+
+    @property
+    def public_groups(self) -> tuple[Group, ...]:
+        """The groups that `keys` are of."""
+        return tuple(group for group in self.groups if not group.private)
+
+    @property
+    def private_groups(self) -> tuple[Group, ...]:
+        """The groups whose keys are found."""
+        return tuple(group for group in self.groups if group.private)
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are, or more than any unit reaches where keys are private."""
+        return len(self.keys) if self.private is None else _ANY_CELLS
+
+    @property
+    def limited(self) -> Unit:
+        """The unit with the limit on groups that private keys set for this question."""
+        if self.private is None or self.private.max_groups is None or isinstance(self.unit, Row):
+            return self.unit
+        return self.unit.with_groups(self.private.max_groups)
+
+    @property
+    def released_groups(self) -> tuple[str, ...]:
+        """The columns of a release that say what a line is about."""
+        labels = tuple(group.label for group in self.groups)
+        return labels if self.margins is None else (MARGIN, *labels)
+
+    @property
+    def released_keys(self) -> tuple[tuple[Key, ...], ...]:
+        """What each line of a release is about; `lines` of them have the same."""
+        if self.margins is None:
+            return self.keys
+        labels = [group.label for group in self.groups]
+        return Margins(kind=self.margins, keys=self.keys, width=len(labels)).lines(labels)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of a release with margins, as it names them; empty for other questions."""
+        if self.margins is None:
+            return ()
+        labels = [group.label for group in self.groups]
+        return Margins(kind=self.margins, keys=(), width=len(labels)).names(labels)
+
+    @property
+    def most_found(self) -> int:
+        """How many combinations of private keys can be answered; a function of the question."""
+        integers = max((a.integers for a in self.aggregates.values()), default=0)
+        return max(_MOST_BINS // ((integers + 1) * len(self.keys)), 1)
+
+    def with_keys(self, keys: tuple[tuple[Key, ...], ...]) -> Query:
+        """The question whose private keys have been found: these are all its keys."""
+        groups = tuple(dataclasses.replace(group, private=False) for group in self.groups)
+        aggregates = {
+            name: one.over(keys) if isinstance(one, Consistent) else one
+            for name, one in self.aggregates.items()
+        }
+        return dataclasses.replace(
+            self, groups=groups, keys=keys, private=None, aggregates=aggregates
+        )
+
+    def checked(self) -> Query:
+        """The same, if all its integers can be held at once."""
+        for name, aggregate in self.aggregates.items():
+            if len(self.keys) * (aggregate.integers + 1) > _MOST_BINS:
+                raise InvalidParameter(
+                    name,
+                    f"{aggregate.integers:,} integers for each of {len(self.keys):,} keys",
+                    expected=f"at most {_MOST_BINS:,} of them together: fewer keys, or fewer bins "
+                    "or values",
+                )
+        return self
+
+    def weighted(self, weights: Mapping[str, Fraction]) -> Query:
+        """The same question with these weights of its aggregates, by name."""
+        aggregates, asked = (
+            {name: dataclasses.replace(a, weight=weights[name]) for name, a in given.items()}
+            for given in (self.aggregates, self.asked)
+        )
+        return dataclasses.replace(self, aggregates=aggregates, asked=asked)
+
+    def parts(self) -> dict[str, Fraction]:
+        """Each aggregate's part of the budget; with that of private keys they add up to 1."""
+        return {name: a.weight / self._weight for name, a in self.aggregates.items()}
+
+    @property
+    def keys_part(self) -> Fraction:
+        """The part of the budget that finds keys: 0 where all are public."""
+        return Fraction(0) if self.private is None else self.private.weight / self._weight
+
+    @property
+    def _weight(self) -> Fraction:
+        found = Fraction(0) if self.private is None else self.private.weight
+        return sum((a.weight for a in self.aggregates.values()), found)
+
+    def _keys_in_words(self) -> str:
+        if self.private is None:
+            return f"{len(self.keys):,} keys"
+        beside = f", beside {len(self.keys):,} public ones" if self.public_groups else ""
+        return f"private keys{beside}"
+
+    def digest(self) -> str:
+        """SHA-256 of what is asked, a function of the question alone."""
+        return hashlib.sha256(json.dumps(self.to_dict()).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The question in plain values, all that it can be put together from again.
+
+        What the digest is made of. Of the table it holds the columns that are used, with their
+        types and what was declared of them.
+        """
+        rows = stated_rows(self.rows, self.names)
+        steps = rows.pop("steps")
+        found: dict[str, Any] = {
+            **rows,
+            "unit": encode(self.unit),
+            "steps": steps,
+            "groups": [group.label for group in self.groups],
+            "keys": encode(self.keys),
+            "aggregates": encode(self.asked),
+        }
+        if isinstance(self.unit, Person) and self.unit.search is not None:
+            found["search"] = encode(self.unit.search)
+        if self.margins is not None:
+            found["margins"] = self.margins
+        if self.level_weights is not None:
+            found["level_weights"] = encode(self.level_weights)
+        if self.private is not None:
+            names = [group.label for group in self.private_groups]
+            found["private"] = {"groups": names, "keys": encode(self.private)}
+        return found
+
+    def _open(self, step: str) -> None:
+        if self.aggregates:
+            raise InvalidParameter(step, step, expected="it before agg(), which ends a question")
+
+
+def answer_columns(name: str, parts: Sequence[str] = ("",)) -> set[str]:
+    """The columns of a release that belong to the aggregate of this name."""
+    return {f"{name}{part}{ending}" for part in parts for ending in ENDINGS}
+
+
+def _once(found: Iterable[Sequence[_T]]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))

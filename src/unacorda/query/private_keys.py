@@ -1,0 +1,203 @@
+"""Keys that are private themselves: how they are asked for, and which rule chooses them.
+
+Every person is bound first, so that she has rows under a bounded number of keys; then different
+people are counted under each key that anybody has; then a rule names the keys that enough people
+share. That is a release of its own, charged beside the aggregates, and it spends a delta: the
+chance that a key shows which one person alone has.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.mechanisms.keys.partitions import PartitionSelection
+from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from unacorda.query.engines.sources import Csv
+from unacorda.query.noise import Share
+from unacorda.query.sensitivity import of_people
+from unacorda.query.units import Reach
+
+__all__ = ["CHANCES", "GivenKeys", "KeyRule", "PrivateKeys", "hits_of", "key_rule", "private_keys"]
+
+CHANCES: Final = (Fraction(1, 2), Fraction(95, 100), Fraction(999, 1000))
+"""For which probabilities a release says from how many people on a key appears with them."""
+
+_MOST_GROUPS: Final = 1_000
+_COMPARED: Final = CHANCES[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateKeys:
+    """That the keys of a column are found privately; see `private_keys`."""
+
+    weight: Fraction = Fraction(1)
+    delta: Fraction | None = None
+    max_groups: int | None = None
+
+
+GivenKeys = Iterable[Any] | Mapping[str, Any] | Csv | os.PathLike[str] | PrivateKeys | None
+"""What may be said of keys: lists or tables, by column or of all, or that they are found."""
+
+
+def private_keys(
+    *, weight: Number = 1, delta: Number | None = None, max_groups: int | None = None
+) -> PrivateKeys:
+    """Let a question find the keys of a column: `group_by("county", keys=unacorda.private_keys())`.
+
+    A key is answered where enough different people have it; below, it may be missing, which
+    `explain` and the release put in numbers. Text, whole numbers, dates and booleans can be keys,
+    and NULL is a key like any other. Several columns that are private in one question are chosen
+    together, by their combinations. The question must be asked with a delta.
+
+    weight: the part of the budget that finding keys takes, relative to the aggregates' weights.
+    delta: how much of the question's delta it takes; by default all, or half where an `ApproxDP`
+    spends the rest on normal noise. max_groups: under how many keys a person counts in this
+    question, at most 1,000: fewer show rarer keys, and leave out more rows of people with many.
+
+    >>> private_keys(max_groups=2).max_groups
+    2
+    """
+    part, share = checks.exact("weight", weight), None
+    if part <= 0:
+        raise InvalidParameter("weight", weight, expected="a number above 0")
+    if delta is not None:
+        share = checks.exact("delta", delta)
+        if not 0 < share < 1:
+            raise InvalidParameter("delta", delta, expected="a number between 0 and 1, or None")
+    if max_groups is not None and checks.positive_integer(max_groups=max_groups) > _MOST_GROUPS:
+        raise InvalidParameter("max_groups", max_groups, expected=f"at most {_MOST_GROUPS:,}")
+    return PrivateKeys(weight=part, delta=share, max_groups=max_groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRule:
+    """How keys are chosen by the people who have them, and what it costs.
+
+    delta: what it may spend of the question's.
+    """
+
+    mechanism: PartitionSelection | ThresholdedGaussian
+    delta: Fraction
+
+    @property
+    def event(self) -> Event:
+        """What the choice costs."""
+        return self.mechanism.event
+
+    @property
+    def loudness(self) -> float:
+        """The logarithm of how many people a key needs, to compare ways to spend one budget."""
+        return math.log(self.people_for(_COMPARED))
+
+    @property
+    def chances(self) -> tuple[tuple[Fraction, int], ...]:
+        """For each of `CHANCES` the least number of people whose key appears so often."""
+        return tuple((chance, self.people_for(chance)) for chance in CHANCES)
+
+    def people_for(self, chance: Fraction) -> int:
+        """From how many people on a key appears with at least this probability."""
+        return _least(lambda people: self.mechanism.probability(people) >= chance)
+
+    def kept(self, people: NDArray[np.int64], *, bits: RandomBits) -> NDArray[np.bool_]:
+        """Which keys are named, by how many people have each."""
+        match self.mechanism:
+            case PartitionSelection():
+                return self.mechanism.release_array(people, bits=bits)
+            case ThresholdedGaussian():
+                return self.mechanism.release_array(people, bits=bits)[0]
+
+    def __str__(self) -> str:
+        match self.mechanism:
+            case PartitionSelection():
+                return "a coin for each key, the likeliest that its people allow"
+            case ThresholdedGaussian(sigma=sigma, threshold=threshold):
+                return (
+                    f"people with normal noise of standard deviation {float(sigma):.6g}, "
+                    f"{threshold:,} or more"
+                )
+
+    def words(self) -> str:
+        """Which keys appear how often, in a sentence for people."""
+        (first, few), *others = ((_percent(chance), people) for chance, people in self.chances)
+        more = ", ".join(f"of {people:,} {chance}" for chance, people in others)
+        return f"a key of {few:,} people appears {first} of the time, {more}"
+
+
+def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> KeyRule:
+    """The rule within a share and a delta that names the most keys.
+
+    hits: under how many keys one unit's change is felt. replaced: whether some of them lose a
+    person while others gain one; the exact delta of `ThresholdedGaussian` at an epsilon is proved
+    for keys that all gain or all lose one, while what composes, key by key, holds for both.
+
+    Under zCDP and GDP the threshold is the better rule for all but the coarsest budgets: it adds
+    up as the square root of the number of keys. Raises InvalidParameter for a share or delta that
+    no rule can keep.
+    """
+    rules = list(_rules(share, delta, hits, replaced=replaced))
+    if not rules:
+        raise InvalidParameter("budget", share, expected="a larger one, to find private keys with")
+    return min(rules, key=lambda rule: rule.loudness)
+
+
+def hits_of(reach: Reach) -> int:
+    """Under how many private keys one unit's change is felt; InvalidParameter where too many."""
+    hits = int(of_people(reach).l1)
+    if hits > _MOST_GROUPS:
+        raise InvalidParameter(
+            "max_groups",
+            f"{hits:,} keys that one unit may have",
+            expected=f"private_keys(max_groups=...) with at most {_MOST_GROUPS:,} of them",
+        )
+    return hits
+
+
+def _rules(share: Share, delta: Fraction, hits: int, *, replaced: bool) -> Iterator[KeyRule]:
+    target: ApproxDP | ZCDP | GDP
+    match share:
+        case PureDP(epsilon=epsilon):
+            target = ApproxDP(epsilon, delta)
+            with suppress(InvalidParameter):  # a key would need over a million people
+                coins = PartitionSelection(epsilon=epsilon, delta=delta, l0_sensitivity=hits)
+                yield KeyRule(mechanism=coins, delta=delta)
+            if replaced:
+                return
+        case ZCDP(rho=rho):
+            target = ZCDP(rho, delta=delta)
+        case GDP(mu_squared=mu_squared):
+            target = GDP.from_squared(mu_squared, delta)
+    noisy = ThresholdedGaussian.for_guarantee(target, l0_sensitivity=hits)
+    yield KeyRule(mechanism=noisy, delta=delta)
+
+
+def _least(holds: Callable[[int], bool]) -> int:
+    """The least whole number from 1 on for which a rising condition holds."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2 + 1 if high > 1 else 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _percent(chance: Fraction) -> str:
+    return f"{float(100 * chance):g}%"

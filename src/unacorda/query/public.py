@@ -1,0 +1,132 @@
+"""Public tables: joined to, never protected; what is in them may be read and told.
+
+From a public table a question may take the range of a number, the values of a column as keys, and
+how many rows share a key. None of it depends on anybody whom a session protects.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from unacorda.errors import InvalidParameter
+from unacorda.query.columns import Categories, Fact
+from unacorda.query.expressions.types import Column, Kind
+from unacorda.query.scope import Leaf, Scope
+from unacorda.query.sqltext import double
+
+__all__ = ["Looked", "Public", "join_key", "ranged"]
+
+_MOST_VALUES = 10_000  # that are read off a column as keys
+_KEYS = {Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN}
+
+
+class Public(Protocol):
+    """A public table, as a question sees it."""
+
+    @property
+    def scope(self) -> Scope:
+        """What its columns mean, before anything is read off it."""
+        ...
+
+    def leaves(self, label: str) -> tuple[Leaf, ...]:
+        """The readings of a column, numbers with the range that they have there."""
+        ...
+
+    def fact(self, label: str) -> Fact | None:
+        """What was declared of a column, or the values that it has."""
+        ...
+
+    def most(self, keys: Sequence[str]) -> int:
+        """The largest number of rows that share a key; keys: SQL, of which none may be NULL."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A public table that an engine holds.
+
+    source: as the session was given it; relation: SQL of it; look: runs a SELECT over public
+    tables alone. What is found is kept.
+    """
+
+    scope: Scope
+    source: object = dataclasses.field(repr=False, compare=False)
+    relation: str
+    look: Callable[[str], Sequence[tuple[Any, ...]]]
+    known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    def leaves(self, label: str) -> tuple[Leaf, ...]:
+        """The readings of a column, numbers with the range that they have there."""
+        return tuple(self._ranged(leaf) for leaf in self.scope.leaves[label])
+
+    def fact(self, label: str) -> Fact | None:
+        """What was declared of a column, or the values that it has, where they are keys and few."""
+        declared, found = self.scope.facts.get(label), self.scope.leaves[label]
+        if declared is not None or not found or found[0].column.kind not in _KEYS:
+            return declared
+        listed = self._asked(f"SELECT DISTINCT {found[0].sql} AS x", f" LIMIT {_MOST_VALUES + 2}")
+        values: list[Any] = [value for (value,) in listed if value is not None]
+        if found[0].column.kind is Kind.INTEGER:
+            values = [int(value) for value in values if math.isfinite(value)]
+        if not 0 < len(values) <= _MOST_VALUES:
+            return None
+        with suppress(InvalidParameter), warnings.catch_warnings():  # what no key can be
+            warnings.simplefilter("ignore")
+            return Categories(sorted(values))
+        return None
+
+    def most(self, keys: Sequence[str]) -> int:
+        """The largest number of rows that share a key; keys: SQL, of which none may be NULL."""
+        names = [f"j{index}" for index in range(len(keys))]
+        selected = ", ".join(f"{sql} AS {name}" for sql, name in zip(keys, names, strict=True))
+        present = " AND ".join(f"{name} IS NOT NULL" for name in names)
+        ((found,),) = self._asked(
+            f"SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM (SELECT {selected}",
+            f") WHERE {present} GROUP BY {', '.join(names)})",
+        )
+        return int(found)
+
+    def _ranged(self, leaf: Leaf) -> Leaf:
+        column = leaf.column
+        if not column.kind.numeric or math.isfinite(column.lower):
+            return leaf
+        inner = f"SELECT min(x), max(x) FROM (SELECT {leaf.sql} AS x"
+        ((low, high),) = self._asked(inner, ") WHERE isfinite(x)")
+        if low is None:
+            return leaf
+        if low == high:  # a range has two ends
+            low, high = min(low, 0.0), max(high, 0.0) or float(low == 0)
+        return ranged(leaf, low, high)
+
+    def _asked(self, head: str, tail: str) -> Sequence[tuple[Any, ...]]:
+        sql = f"{head} FROM {self.relation}{tail}"
+        if sql not in self.known:
+            self.known[sql] = self.look(sql)
+        found: Sequence[tuple[Any, ...]] = self.known[sql]
+        return found
+
+
+def ranged(leaf: Leaf, lower: float, upper: float) -> Leaf:
+    """The reading of a number, clamped to a range that is known of its column."""
+    present, clamped = f"{leaf.sql} IS NOT NULL", f"least({leaf.sql}, {double(upper)})"
+    sql = f"CASE WHEN {present} THEN greatest({clamped}, {double(lower)}) END"  # NULL is ignored
+    column = leaf.column
+    found = Column(column.name, column.kind, lower, upper)
+    return dataclasses.replace(leaf, sql=sql, column=found)
+
+
+def join_key(kind: Kind, sql: str) -> str:
+    """SQL of what is compared in a join; NULL meets nothing.
+
+    Numbers are compared as doubles, of which those of 2^53 and more stand for several whole ones:
+    they meet nothing.
+    """
+    return f"CASE WHEN abs({sql}) < 9007199254740992e0 THEN {sql} END" if kind.numeric else sql

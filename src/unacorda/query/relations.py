@@ -1,0 +1,218 @@
+"""SQL of the rows of a question, before anybody is bound."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from unacorda.query.bounding import bound_rows, salt_for, salted_hash
+from unacorda.query.columns import Key
+from unacorda.query.public import join_key
+from unacorda.query.rows import (
+    Derive,
+    Explode,
+    Filter,
+    Lookup,
+    Matched,
+    Pair,
+    Part,
+    Rows,
+    Table,
+    United,
+)
+from unacorda.query.sqltext import identifier, literal
+from unacorda.query.units import Hash, Person
+
+__all__ = ["Located", "relation"]
+
+Located = Callable[[str], str]
+"""From the name of a table to SQL of it."""
+
+
+def relation(
+    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash, once: bool = True
+) -> str:
+    """SELECT of at least the columns with these identifiers, and of what ids are made of.
+
+    scan: from a table's name to SQL of it; salt, by: for what is drawn of a person's rows; once:
+    whether the engine computes what WITH names a single time.
+    """
+    wanted = rows.wanted(names)
+    leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
+    source = _source(rows, names, scan=scan, salt=salt, by=by, once=once)
+    text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
+    for step in rows.steps:
+        match step:
+            case Filter(expression=expression):
+                text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
+            case Derive(name=name, expression=expression):
+                text = f"SELECT *, {expression.sql} AS {identifier(name)} FROM ({text})"
+            case Explode(name=name, expression=expression):
+                parts = f"string_split({expression.sql}, {literal(step.separator)})"
+                parts = f"unnest(list_slice({parts}, 1, {step.most}))"
+                text = f"SELECT *, {parts} AS {identifier(name)} FROM ({text})"
+            case Part():
+                text = _parted(text, rows, step, scan=scan, by=by)
+            case Lookup():
+                text = _looked_up(text, step, wanted, scan)
+    return text
+
+
+def _source(
+    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash, once: bool
+) -> str:
+    if isinstance(rows.source, Table):
+        return scan(rows.source.name)
+    sides = [
+        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), by=by, once=once)
+        for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
+    ]
+    needed_here = {leaf.name for leaf in rows.leaves(names)}
+    if isinstance(rows.source, Matched):
+        return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by, once=once)
+    return _united(rows, rows.source, sides, needed_here)
+
+
+def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> str:
+    """The rows with this key of the people who are bound to it.
+
+    Whom is decided from all tables that are parted, with the salt of the split alone.
+    """
+    inside = f"FROM ({text}) WHERE {_one_of(step.column.name, [step.key])}"
+    if not rows.identities:
+        return f"SELECT * {inside}"
+    prefix = f"p{rows.steps.index(step)}_"  # there may be parts of parts
+    ids = [f"{prefix}{index}" for index in range(len(rows.identities))]
+    named, present = ", ".join(ids), " AND ".join(f"{name} IS NOT NULL" for name in ids)
+    parts = []
+    for member, column in step.members:
+        own = relation(member, {column.name}, scan=scan, salt=step.salt, by=by)
+        listed = _typed(member, step.types, prefix)
+        parts.append(
+            f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
+            f"WHERE {_one_of(column.name, step.keys)}"
+        )
+    # A whole number has one text on every engine, a double has not.
+    drawn = "TRY_CAST(part AS BIGINT)" if step.column.kind.numeric else "part"
+    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt), by=by)
+    turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
+    bound = (
+        f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT {named}, part FROM "
+        f"({' UNION ALL '.join(parts)}) WHERE {present} GROUP BY {named}, part)) "
+        f"WHERE turn <= {step.max_parts} AND {_one_of('part', [step.key])}"
+    )
+    own_ids = ", ".join(_typed(rows, step.types, prefix))
+    here = f"(SELECT *, {own_ids} {inside}) AS here"
+    return f"SELECT * FROM {here} SEMI JOIN ({bound}) AS bound USING ({named})"
+
+
+def _one_of(name: str, keys: Sequence[Key]) -> str:
+    """SQL: whether a column has one of these keys."""
+    listed = ", ".join(literal(key) for key in keys if key is not None)
+    parts = [f"{identifier(name)} IN ({listed})"] if listed else []
+    return f"({' OR '.join([*parts, *[f'{identifier(name)} IS NULL'] * (None in keys)])})"
+
+
+def _typed(rows: Rows, types: Sequence[str], prefix: str) -> list[str]:
+    """What names a person, in these types."""
+    return [
+        f"{one.sql if one.type == kind else f'{one.sql}::{kind}'} AS {prefix}{index}"
+        for index, (one, kind) in enumerate(zip(rows.identities, types, strict=True))
+    ]
+
+
+def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -> str:
+    """Each row beside the public rows that it meets, of which there are at most `step.most`.
+
+    That number was counted when the question was put, and the noise rests on it. The statement
+    keeps to it by itself, also where the public table has got more rows since.
+    """
+    taken = [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
+    readings = {
+        leaf.name: leaf.sql
+        for pair in step.pairs
+        for leaf in step.public.scope.leaves[pair.right_label]
+    }
+    selected = [f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in taken]
+    selected += [
+        f"{join_key(pair.right.kind, f'({readings[pair.right.name]})')} AS j{index}"
+        for index, pair in enumerate(step.pairs)
+    ]
+    same = " AND ".join(
+        f"{join_key(pair.left.kind, f'here.{identifier(pair.left.name)}')} = there.j{index}"
+        for index, pair in enumerate(step.pairs)
+    )
+    keys = ", ".join(f"j{index}" for index in range(len(step.pairs)))
+    order = ", ".join([identifier(leaf.name) for leaf in taken] or [keys])
+    turns = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS turn"
+    there = f"SELECT *, {turns} FROM (SELECT {', '.join(selected)} FROM {scan(step.table)})"
+    there = f"SELECT * FROM ({there}) WHERE turn <= {max(1, step.most)}"
+    beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
+    join = "LEFT JOIN" if step.how == "left" else "JOIN"
+    return f"SELECT here.*{beside} FROM ({text}) AS here {join} ({there}) AS there ON {same}"
+
+
+def _matched(
+    rows: Rows,
+    source: Matched,
+    sides: Sequence[str],
+    needed: set[str],
+    *,
+    salt: int,
+    by: Hash,
+    once: bool,
+) -> str:
+    """Each side bound by itself, then joined on the person, and on the further columns."""
+    columns = {new: source.columns[new] for new in source.columns if new in needed}
+    kept = []
+    for number, (text, purpose) in enumerate(zip(sides, ("left rows", "right rows"), strict=True)):
+        own = [old for old, of_right in columns.values() if of_right == bool(number)]
+        own += [(pair.right if number else pair.left).name for pair in source.pairs]
+        values = {name: f"c{index}" for index, name in enumerate(dict.fromkeys(own))}
+        ids = _ids(rows, rows.sides[number])
+        listed = [*ids, "0::UTINYINT AS cell"]
+        listed += [f"{identifier(name)} AS {short}" for name, short in values.items()]
+        present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
+        bound = bound_rows(
+            f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
+            unit=Person(tuple(rows.scope.ids), max_rows=source.max_rows[number], hash=by),
+            cells=1,
+            cell=["cell"],
+            values=list(values.values()),
+            salt=salt_for(purpose, salt),
+            once=once,
+        )
+        kept.append((bound, values))
+    (left, of_left), (right, of_right) = kept
+    selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
+    for new, (old, is_right) in columns.items():
+        short = f"r.{of_right[old]}" if is_right else f"l.{of_left[old]}"
+        selected.append(f"{short} AS {identifier(new)}")
+    same = [f"l.u{index} = r.u{index}" for index in range(len(rows.scope.ids))]
+    same += [_same(pair, of_left, of_right) for pair in source.pairs]
+    join = "LEFT JOIN" if source.how == "left" else "JOIN"
+    return (
+        f"(SELECT {', '.join(selected)} FROM ({left}) AS l {join} ({right}) AS r "
+        f"ON {' AND '.join(same)})"
+    )
+
+
+def _same(pair: Pair, left: dict[str, str], right: dict[str, str]) -> str:
+    one = join_key(pair.left.kind, f"l.{left[pair.left.name]}")
+    return f"{one} = {join_key(pair.right.kind, f'r.{right[pair.right.name]}')}"
+
+
+def _united(rows: Rows, source: United, sides: Sequence[str], needed: set[str]) -> str:
+    columns = {new: source.columns[new] for new in source.columns if new in needed}
+    parts = []
+    for number, text in enumerate(sides):
+        listed = _ids(rows, rows.sides[number])
+        listed += [f"{identifier(old[number])} AS {identifier(n)}" for n, old in columns.items()]
+        parts.append(f"SELECT {', '.join(listed) or '1 AS nothing'} FROM ({text})")
+    return f"({' UNION ALL '.join(parts)})"
+
+
+def _ids(rows: Rows, side: Rows) -> list[str]:
+    """What names a person on one side, in the type in which both are compared."""
+    return _typed(side, [here.type for here in rows.identities], "u")

@@ -1,0 +1,239 @@
+"""The answer: estimates with their errors, what was spent, and how it was made."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from unacorda.extras import require
+from unacorda.ledger.ledger import Ledger
+from unacorda.privacy.events import Event
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.aggregates.answers import Answer
+from unacorda.query.codec import encode
+from unacorda.query.columns import Key
+from unacorda.query.found_keys import FoundKeys
+from unacorda.query.plan import Query
+from unacorda.query.readable import clean
+from unacorda.query.replay import FORMAT, software
+from unacorda.query.several_releases import verify_record
+from unacorda.query.together import Place
+from unacorda.query.verification import Verification
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+__all__ = ["Release"]
+
+_SHOWN_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Release:
+    """A private answer. Everything in it may be published.
+
+    groups: names of the group columns; keys: one tuple a row, in the order they were listed.
+    answers: by name, values with standard errors and 95% intervals, which are functions of the
+    released values and public numbers. computed: those of them that a SELECT makes of others, with
+    their expressions. charge: what the account was debited; event: what was done,
+    for any accountant; remaining: what was left afterwards. provenance: how it was made, sentence
+    by sentence. reproducible: the noise came from a seed and protects nobody. batch: of several
+    questions that were asked together, which one this is; charge and event are then those of all.
+    found: which private keys appear how often, None where all were public.
+    """
+
+    query: Query
+    groups: tuple[str, ...]
+    keys: tuple[tuple[Key, ...], ...]
+    answers: Mapping[str, Answer]
+    request: Guarantee
+    charge: Guarantee
+    remaining: Guarantee
+    event: Event
+    provenance: tuple[str, ...]
+    salt: str
+    reproducible: bool = False
+    computed: Mapping[str, str] = field(default_factory=dict)
+    batch: Place | None = None
+    found: FoundKeys | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the table, errors included."""
+        return tuple(self._table())
+
+    def clamped(self) -> Release:
+        """The same with impossible values mended: counts at least 0, means within their bounds.
+
+        Post-processing: it costs nothing, makes each number likelier to be near the truth, and
+        makes averages of many of them biased, which the values as released are not.
+        """
+        answers = {}
+        for name, answer in self.answers.items():
+            low, high = answer.limits
+            answers[name] = replace(
+                answer,
+                values=[None if v is None else min(max(v, low), high) for v in answer.values],
+                lower=[None if v is None else min(max(v, low), high) for v in answer.lower],
+                upper=[None if v is None else min(max(v, low), high) for v in answer.upper],
+            )
+        return replace(self, answers=answers)
+
+    def labels(self, name: str) -> dict[str, Sequence[Any]]:
+        """What the lines of an answer are of, where their group does not say it: bins, values."""
+        beside = self.answers[name].beside
+        if self.query.lines == 1 and "value" not in beside:
+            return {}
+        return {f"{name}_{end}": list(column) for end, column in beside.items()}
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary a row.
+
+        Group columns, then for each aggregate its value `name`, its standard error `name_se` and
+        interval `name_low`, `name_high` (None where there is none); for a sum without bounds also
+        `name_from` and `name_to`, the found levels at which each person's total was cut.
+        """
+        table = self._table()
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas data frame (extra `frames`)."""
+        frame: pandas.DataFrame = require("pandas", extra="frames").DataFrame(self._table())
+        # Floats also where all are missing.
+        return frame.astype(dict.fromkeys(self._error_columns(), "float64"))
+
+    def to_polars(self) -> polars.DataFrame:
+        """A polars data frame (extra `frames`)."""
+        library = require("polars", extra="frames")
+        floats = dict.fromkeys(self._error_columns(), library.Float64)
+        frame: polars.DataFrame = library.DataFrame(
+            self._table(), strict=False, schema_overrides=floats
+        )
+        return frame
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table (extra `frames`)."""
+        arrow = require("pyarrow", extra="frames")
+        table: pyarrow.Table = arrow.table(self._table())
+        return table
+
+    def to_json(self) -> str:
+        """The rows with everything that describes them, as JSON text.
+
+        Numbers that are not finite, which arithmetic of a SELECT can give, are null, as JSON has
+        none. It holds what the question can be put together from again and its price computed: see
+        `Release.verify`. Nothing of it depends on the data but the rows.
+        """
+        batch = self.batch
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "rows": [{name: _finite(v) for name, v in row.items()} for row in self.to_dicts()],
+                "request": repr(self.request),
+                "spent": repr(self.charge),
+                "remaining": repr(self.remaining),
+                "exact": {"request": encode(self.request), "charge": encode(self.charge)},
+                "event": json.loads(self.event.to_json()),
+                "query": self.query.to_dict(),
+                "digest": self.query.digest() if batch is None else batch.together.digest(),
+                "batch": None if batch is None else batch.to_dict(),
+                "salt": self.salt,
+                "reproducible": self.reproducible,
+                "computed": dict(self.computed),
+                "software": software(),
+                "provenance": list(self.provenance),
+            },
+            default=str,
+            indent=2,
+        )
+
+    @staticmethod
+    def verify(
+        text: str, *, ledger: Ledger | None = None, dataset: str | None = None
+    ) -> Verification:
+        """Compute question, event and price again from what `to_json` wrote, without the data.
+
+        Also what `Batch.to_json` and `Description.to_json` wrote. Gives one line a check, and
+        whether all hold: see `unacorda.query.verification`.
+        """
+        return verify_record(text, ledger=ledger, dataset=dataset)
+
+    def __repr__(self) -> str:
+        return str(self)  # what a notebook shows is the table
+
+    def __str__(self) -> str:
+        others = "" if self.batch is None else f" for {len(self.batch.together.names)} questions"
+        return f"{self.shown()}\nspent {self.charge}{others}, left {self.remaining}"
+
+    def shown(self) -> str:
+        """The table alone, as text."""
+        table = self._table(errors=False)
+        heads = list(map(clean, table))
+        rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
+        cut = len(rows) - _SHOWN_ROWS
+        rows = rows[:_SHOWN_ROWS]
+        widths = [max(map(len, [head, *(row[i] for row in rows)])) for i, head in enumerate(heads)]
+        lines = ["  ".join(head.rjust(width) for head, width in zip(heads, widths, strict=True))]
+        lines += ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
+        lines += [f"... and {cut} more rows"] if cut > 0 else []
+        if self.found is not None:
+            lines.append(self.found.sentence)
+        return "\n".join(lines)
+
+    def _error_columns(self) -> list[str]:
+        return [f"{name}{end}" for name in self.answers for end in ("_se", "_low", "_high")]
+
+    def _table(self, *, errors: bool = True) -> dict[str, Sequence[Any]]:
+        table: dict[str, Sequence[Any]] = {
+            name: [key[index] for key in self.keys] for index, name in enumerate(self.groups)
+        }
+        for name, answer in self.answers.items():
+            if errors:
+                table[name] = list(answer.values)
+                table[f"{name}_se"] = list(answer.standard_errors)
+                table[f"{name}_low"] = list(answer.lower)
+                table[f"{name}_high"] = list(answer.upper)
+                table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
+            else:
+                table |= self.labels(name)
+                table[name] = [
+                    f"{_shown(low)} to {_shown(high)}"
+                    if answer.is_range
+                    else f"{_shown(value)}{_margin(value, low, high)}"
+                    for value, low, high in zip(
+                        answer.values, answer.lower, answer.upper, strict=True
+                    )
+                ]
+        return table
+
+
+def _margin(value: float, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    below, above = value - low, high - value
+    if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
+        return f" ± {_shown(max(below, above))}"
+    return f" ({_shown(low)} to {_shown(high)})"
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
+        if value == round(value) and abs(value) < 1e15:
+            return f"{value:,.0f}"
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    if isinstance(value, bool) or value is None:
+        return "NULL" if value is None else str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else clean(str(value))

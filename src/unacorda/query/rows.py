@@ -1,0 +1,369 @@
+"""The rows that a question is about: tables, how they are put together, and row-wise steps.
+
+Whatever is done here happens before anybody is bound. What a person has in the end is a function of
+her own rows, of public tables and of the salt; so is what becomes of a single row. How many rows
+that can be is worked out step by step (`most_of_person`, `most_of_row`).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.query.columns import Key
+from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.public import Public
+from unacorda.query.scope import Identity, Leaf, Scope
+
+__all__ = [
+    "MOST_COPIES",
+    "MOST_PARTS",
+    "Derive",
+    "Explode",
+    "Filter",
+    "How",
+    "Lookup",
+    "Matched",
+    "Pair",
+    "Part",
+    "Rows",
+    "Source",
+    "Step",
+    "Table",
+    "United",
+]
+
+MOST_COPIES = 1_000_000
+"""Into how many rows one may be turned."""
+
+MOST_PARTS = 1_000
+"""Into how many parts a text may be split, at most."""
+
+_LONGEST_SEPARATOR = 100
+How = Literal["inner", "left"]
+"""What becomes of a row that meets none: it goes, or it stays with NULLs beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Keep the rows for which the expression is true."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derive:
+    """Add a column. name: its SQL identifier; label: as the caller wrote it."""
+
+    name: str
+    label: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explode:
+    """Turn a row into one for each of the first `most` parts of a text; none where it is NULL.
+
+    name, label: of the column of parts, as in `Derive`.
+    """
+
+    name: str
+    label: str
+    expression: Expression
+    separator: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two columns that are compared in a join, with their names as the tables have them."""
+
+    left: Column
+    left_label: str
+    right: Column
+    right_label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """A join with a public table.
+
+    keys: SQL over the public table of what is compared; most: how many of its rows share a key.
+    names: its columns as they are called from here on; leaves: their readings, by these names.
+    """
+
+    table: str
+    public: Public = field(compare=False, repr=False)
+    how: How
+    pairs: tuple[Pair, ...]
+    most: int
+    names: Mapping[str, str]
+    leaves: Mapping[str, tuple[Leaf, ...]] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Keep one part of the people: the rows with this key of those who are bound to it.
+
+    label, column: what tells parts apart, as the caller wrote it and as it is read. keys: of all
+    parts; max_parts: to how many of them a person is bound at most, drawn with the salt of 128 bits
+    among those that she has rows in. members: the rows of all tables that are parted, before this
+    step, and the column there; types: of ids, in which people are one.
+    """
+
+    label: str
+    column: Column
+    key: Key
+    keys: tuple[Key, ...]
+    max_parts: int
+    salt: int
+    members: tuple[tuple[Rows, Column], ...] = field(compare=False, repr=False, default=())
+    types: tuple[str, ...] = field(compare=False, repr=False, default=())
+
+
+Step = Filter | Derive | Explode | Lookup | Part
+"""What is done to rows, one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A private table of the session. scope: what its columns mean, as it was opened."""
+
+    name: str
+    scope: Scope = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """Two sets of rows joined on the person, each cut to at most so many rows of a person first.
+
+    pairs: further columns that are compared. names: the columns of the right side as they are
+    called from here on; columns: by new identifier the old one and whether it is of the right.
+    """
+
+    left: Rows
+    right: Rows
+    how: How
+    max_rows: tuple[int, int]
+    pairs: tuple[Pair, ...]
+    names: Mapping[str, str]
+    columns: Mapping[str, tuple[str, bool]] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class United:
+    """The rows of both. columns: by new identifier those of the two sides."""
+
+    left: Rows
+    right: Rows
+    columns: Mapping[str, tuple[str, str]] = field(compare=False, repr=False)
+
+
+Source = Table | Matched | United
+"""Where rows come from, before any step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows, as a value. scope: what names mean after all steps; public: the public tables."""
+
+    source: Source
+    scope: Scope = field(compare=False, repr=False)
+    steps: tuple[Step, ...] = ()
+    public: Mapping[str, Public] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The private tables, each as often as it is used."""
+        match self.source:
+            case Table() as table:
+                return (table,)
+            case Matched(left=left, right=right) | United(left=left, right=right):
+                return (*left.tables, *right.tables)
+
+    @property
+    def sides(self) -> tuple[Rows, ...]:
+        """The rows that these are put together of; none where they are a table's."""
+        match self.source:
+            case Table():
+                return ()
+            case Matched(left=left, right=right) | United(left=left, right=right):
+                return (left, right)
+
+    @property
+    def bases(self) -> tuple[Rows, ...]:
+        """The rows that begin with a private table, each as often as it is used."""
+        if isinstance(self.source, Table):
+            return (self,)
+        return tuple(base for side in self.sides for base in side.bases)
+
+    @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """All joins with public tables."""
+        inner = (one for side in self.sides for one in side.lookups)
+        return (*inner, *(step for step in self.steps if isinstance(step, Lookup)))
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """What names a person, column by column; nothing where rows are protected."""
+        return tuple(self.scope.ids.values())
+
+    @property
+    def copies(self) -> int:
+        """How many rows the steps make of one at most."""
+        found = 1
+        for step in self.steps:
+            if isinstance(step, Explode | Lookup):
+                found *= max(1, step.most)
+        return found
+
+    @property
+    def most_of_person(self) -> int | None:
+        """How many rows one person has at most; None where nothing says so yet."""
+        match self.source:
+            case Table():
+                return None
+            case Matched(max_rows=(left, right)):
+                return left * right * self.copies
+            case United(left=one, right=other):
+                first, second = one.most_of_person, other.most_of_person
+                return None if first is None or second is None else (first + second) * self.copies
+
+    @property
+    def most_of_row(self) -> Mapping[str, int]:
+        """By table, how many rows one of its rows becomes at most, where rows are protected."""
+        found: Counter[str] = Counter()
+        if isinstance(self.source, Table):
+            found[self.source.name] = 1
+        for side in self.sides:
+            found.update(side.most_of_row)
+        return {name: count * self.copies for name, count in found.items()}
+
+    @property
+    def most(self) -> int | None:
+        """How many rows one unit has at most."""
+        return self.most_of_person if self.scope.ids else max(self.most_of_row.values())
+
+    def where(self, condition: str) -> Rows:
+        """See `Query.where`."""
+        expression = self.scope.parse(condition, argument="where", expect=Kind.BOOLEAN)
+        return dataclasses.replace(self, steps=(*self.steps, Filter(expression=expression)))
+
+    def derive(self, label: str, text: str) -> Rows:
+        """See `Query.derive`, of one column."""
+        if label in self.scope:
+            raise InvalidParameter(label, text, expected="a new name: a column of that name exists")
+        expression = self.scope.parse(text, argument=label)
+        step = Derive(
+            name=f"{label} derived {len(self.scope.derived)}", label=label, expression=expression
+        )
+        return dataclasses.replace(
+            self,
+            steps=(*self.steps, step),
+            scope=self.scope.with_derived(label, expression, identifier=step.name),
+        )
+
+    def explode(self, text: str, *, separator: str, most: int | None, into: str | None) -> Rows:
+        """See `Query.explode`."""
+        expression = self.scope.parse(text, argument="explode", expect=Kind.TEXT)
+        if not checks.is_text(separator) or not 0 < len(separator) <= _LONGEST_SEPARATOR:
+            raise InvalidParameter("separator", separator, expected="text, such as ','")
+        if "\x00" in separator or (not separator.isprintable() and not separator.isspace()):
+            raise InvalidParameter("separator", separator, expected="signs that can be shown")
+        if most is None:
+            expected = (
+                "how many parts of a text count, such as most=5: else a row may become any number"
+            )
+            raise InvalidParameter("most", most, expected=expected)
+        count = int(checks.positive_integer(most=most))
+        if count > MOST_PARTS:
+            raise InvalidParameter("most", most, expected=f"at most {MOST_PARTS:,} parts")
+        label = self._exploded(text) if into is None else into
+        if into is not None and (not checks.is_text(into) or not into or into in self.scope):
+            raise InvalidParameter("into", into, expected="a new name: no column has it")
+        step = Explode(
+            name=f"{label} exploded {len(self.steps)}",
+            label=label,
+            expression=expression,
+            separator=separator,
+            most=count,
+        )
+        found = dataclasses.replace(
+            self,
+            steps=(*self.steps, step),
+            scope=self.scope.with_derived(label, expression, identifier=step.name),
+        )
+        return found.checked("most", most)
+
+    def checked(self, argument: str, value: object) -> Rows:
+        """The same, if no row becomes too many."""
+        most = max(self.most_of_person or 1, *self.most_of_row.values())
+        if most > MOST_COPIES:
+            raise InvalidParameter(
+                argument, value, expected=f"fewer: one row may become {MOST_COPIES:,} at most"
+            )
+        return self
+
+    def wanted(self, names: Iterable[str]) -> frozenset[str]:
+        """The identifiers that are needed to come by these, ids and all steps included."""
+        found = set(names)
+        found |= {leaf.name for identity in self.identities for leaf in identity.leaves}
+        for step in self.steps:
+            if isinstance(step, Lookup):
+                found |= {pair.left.name for pair in step.pairs}
+            elif isinstance(step, Part):
+                found.add(step.column.name)
+            else:
+                found |= step.expression.columns
+        return frozenset(found)
+
+    def leaves(self, names: Iterable[str]) -> tuple[Leaf, ...]:
+        """The readings of columns of the source that are needed for these names."""
+        own = [leaf for identity in self.identities for leaf in identity.leaves]
+        wanted = self.wanted(names) | {leaf.name for leaf in own}
+        joined = {
+            leaf.name
+            for step in self.steps
+            if isinstance(step, Lookup)
+            for choices in step.leaves.values()
+            for leaf in choices
+        }
+        used = [leaf for leaf in self.scope.used(wanted) if leaf.name not in joined]
+        return (*used, *(leaf for leaf in own if leaf not in used))
+
+    def of_sides(self, names: Iterable[str]) -> tuple[tuple[Rows, frozenset[str]], ...]:
+        """The rows that these are put together of, and what is needed of each for these names."""
+        needed = {leaf.name for leaf in self.leaves(names)}
+        left: set[str] = set()
+        right: set[str] = set()
+        match self.source:
+            case Table():
+                return ()
+            case Matched() as source:
+                for new, (old, of_right) in source.columns.items():
+                    if new in needed:
+                        (right if of_right else left).add(old)
+                left |= {pair.left.name for pair in source.pairs}
+                right |= {pair.right.name for pair in source.pairs}
+            case United() as source:
+                for new, (one, other) in source.columns.items():
+                    if new in needed:
+                        left.add(one)
+                        right.add(other)
+        return tuple(zip(self.sides, (frozenset(left), frozenset(right)), strict=True))
+
+    def _exploded(self, text: str) -> str:
+        """The column that is exploded, which its parts then stand for."""
+        known = [name for name in self.scope.names if name.casefold() == text.casefold()]
+        if len(known) == 1 or text in known:
+            return text if text in known else known[0]
+        raise InvalidParameter(
+            "into", None, expected="a name for the column of parts, since no single column is split"
+        )

@@ -1,0 +1,324 @@
+"""What a column name means: the readings of a source column, and the columns derived from them.
+
+The schema is public or it is text. A column of a typed source has one reading, its own. A column
+of a text source (CSV, object columns of frames) has the type that `columns=` declares; without a
+declaration it has as many readings as its use may need: text, number, date, boolean, instant. A
+value that does not convert is NULL, in every reading, and no reading ever raises.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.sqltext import double
+
+__all__ = [
+    "INTEGERS",
+    "TEXTS",
+    "Identity",
+    "Leaf",
+    "Scope",
+    "by_code_point",
+    "plain_type",
+    "readings",
+]
+
+INTEGERS = {
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
+}
+"""The engine's types of whole numbers."""
+TEXTS = {"VARCHAR", "UUID", '"NULL"'}
+"""The engine's types of text, and those that are read as text."""
+
+_MOST_TRIES = 250
+_ENGINE_TYPES = {
+    Kind.NUMBER: "DOUBLE",
+    Kind.INTEGER: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One reading of a source column: `sql` over the source, known further up as `column`.
+
+    label: the source column's own name; converts: untyped text is read as something else.
+    """
+
+    sql: str
+    column: Column
+    label: str
+    converts: bool = False
+
+    @property
+    def name(self) -> str:
+        """The identifier under which the rest of the SQL knows it."""
+        return self.column.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What tells people apart: `sql` over the columns that these leaves are known as.
+
+    type: of what `sql` gives: an engine's type of whole numbers, VARCHAR, UUID, DATE or DECIMAL.
+    """
+
+    sql: str
+    leaves: tuple[Leaf, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """All names that may be used at one point of a query.
+
+    table: the table's name, for messages. types: the engine's type of each source column, without
+    its parameters. leaves: the readings of each source column, best first (empty for a column of a
+    type that has none). ids: the columns that name a person, in the type in which people are told
+    apart. derived: columns made by `derive`.
+    facts: what the curator declared.
+    """
+
+    table: str
+    types: Mapping[str, str]
+    leaves: Mapping[str, tuple[Leaf, ...]]
+    ids: Mapping[str, Identity]
+    derived: Mapping[str, Column]
+    facts: Mapping[str, Fact]
+
+    def parse(self, text: str, *, argument: str, expect: Kind | None = None) -> Expression:
+        """The expression, with each untyped column read as its use needs.
+
+        Raises UnsafeExpression or InvalidParameter as `expressions.parse` does, from the reading
+        that takes untyped columns as text.
+        """
+        if not isinstance(text, str):
+            raise InvalidParameter(argument, text, expected="an expression in SQL, as text")
+        lowered = text.lower()
+        open_names = [
+            name
+            for name, choices in self.leaves.items()
+            if len(choices) > 1
+            and name.lower().replace('"', '""') in lowered  # as it is written in quotes
+            and name not in self.derived
+        ]
+        first: InvalidParameter | None = None
+        for picks in itertools.islice(_picks([self.leaves[n] for n in open_names]), _MOST_TRIES):
+            chosen = dict(zip(open_names, picks, strict=True))
+            try:
+                return parse(text, columns=self._columns(chosen), argument=argument, expect=expect)
+            except UnsafeExpression:
+                raise
+            except InvalidParameter as error:
+                first = first or error
+        for name in self.leaves:
+            if not self.leaves[name] and re.search(rf"\b{re.escape(name)}\b", text):
+                raise self._unknown(name, argument)
+        assert first is not None
+        raise first
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are taken: of the table's columns and of derived ones."""
+        return tuple(dict.fromkeys((*self.leaves, *self.derived)))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.leaves or name in self.derived
+
+    def resolve(self, name: str, *, argument: str) -> str:
+        """The column a name means: exactly, or else without regard to capitals.
+
+        Raises InvalidParameter with the columns there are.
+        """
+        if isinstance(name, str):
+            if name in self:
+                return name
+            alike = [known for known in self.names if known.casefold() == name.casefold()]
+            if len(alike) == 1:
+                return alike[0]
+        raise self._unknown(name, argument)
+
+    def column(self, name: str, *, argument: str) -> tuple[Column, ...]:
+        """The readings of one column by name, best first; raises InvalidParameter if unknown."""
+        found = self.resolve(name, argument=argument)
+        if found in self.derived:
+            return (self.derived[found],)
+        if not self.leaves[found]:
+            raise self._unknown(found, argument)
+        return tuple(leaf.column for leaf in self.leaves[found])
+
+    def with_derived(self, name: str, expression: Expression, *, identifier: str) -> Scope:
+        """The scope after `derive(name=expression)`."""
+        column = Column(identifier, expression.kind, expression.lower, expression.upper)
+        return replace(
+            self,
+            derived={**self.derived, name: column},
+            facts={known: fact for known, fact in self.facts.items() if known != name},
+        )
+
+    def with_columns(
+        self, leaves: Mapping[str, tuple[Leaf, ...]], facts: Mapping[str, Fact]
+    ) -> Scope:
+        """The scope with columns of another table beside its own; their names are new ones."""
+        return replace(self, leaves={**self.leaves, **leaves}, facts={**self.facts, **facts})
+
+    def taken(self, name: str) -> bool:
+        """Whether a new column of this name would be one with another, but for capitals."""
+        return any(known.casefold() == name.casefold() for known in self.names)
+
+    def used(self, names: Iterable[str]) -> tuple[Leaf, ...]:
+        """The leaves behind these SQL identifiers, each once, in a fixed order."""
+        wanted = set(names)
+        every = itertools.chain.from_iterable(self.leaves.values())
+        return tuple(leaf for leaf in every if leaf.name in wanted)
+
+    def _columns(self, chosen: Mapping[str, Leaf]) -> dict[str, Column]:
+        columns = {n: leaves[0].column for n, leaves in self.leaves.items() if leaves}
+        columns |= {name: leaf.column for name, leaf in chosen.items()}
+        return columns | dict(self.derived)
+
+    def _usable(self, name: str) -> bool:
+        return name in self.derived or bool(self.leaves[name])
+
+    def _unknown(self, name: object, argument: str) -> InvalidParameter:
+        known = [n for n in dict.fromkeys((*self.derived, *self.leaves)) if self._usable(n)]
+        if isinstance(name, str) and name in self:
+            return InvalidParameter(
+                argument, name, expected="a column of numbers, text, booleans, dates or instants"
+            )
+        close = difflib.get_close_matches(str(name), known, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        return InvalidParameter(
+            argument, name, expected=f"a column of table {self.table!r}: {', '.join(known)}{hint}"
+        )
+
+
+def readings(name: str, sql_type: str, fact: Fact | None, *, sql: str) -> tuple[Leaf, ...]:
+    """The readings of one source column, best first.
+
+    sql_type: the engine's type; fact: what the curator declared, which then fixes the type;
+    sql: the column as the source knows it. Raises InvalidParameter where the declared type and
+    the column's own can not meet.
+    """
+    base = plain_type(sql_type)
+    text = base in TEXTS or base == "ENUM"
+    kinds: tuple[Kind, ...]
+    match fact:
+        case Bounds():
+            kinds = (Kind.INTEGER if base in INTEGERS else Kind.NUMBER,)
+        case Categories(values=values):
+            kinds = (_kind_of(values),)
+        case Dates():
+            kinds = (Kind.DATE,)
+        case Text():
+            kinds = (Kind.TEXT,)
+        case None if text:
+            kinds = (Kind.TEXT, Kind.NUMBER, Kind.DATE, Kind.BOOLEAN, Kind.TIMESTAMP)
+        case None:
+            kinds = _native(base)
+    if not _native(base) and not text:
+        return ()
+    if not text and kinds and not _convertible(base, kinds[0]):
+        raise InvalidParameter(
+            f"columns[{name!r}]", fact, expected=f"a declaration that fits the type {base}"
+        )
+    return tuple(_leaf(name, kind, base, fact, sql) for kind in kinds)
+
+
+def _leaf(name: str, kind: Kind, base: str, fact: Fact | None, sql: str) -> Leaf:
+    lower, upper = float("-inf"), float("inf")
+    identifier = f"{name} as {kind.value}"
+    converts = fact is None and kind not in _native(base)
+    if base == "TIMESTAMPTZ_NS":
+        sql = f"TRY_CAST({sql} AS TIMESTAMPTZ)"  # the engine knows no direct way
+    if not kind.numeric:
+        value = f"TRY_CAST({sql} AS {_ENGINE_TYPES[kind]})"
+        if kind in (Kind.DATE, Kind.TIMESTAMP):
+            value = f"CASE WHEN isfinite({value}) THEN {value} END"
+        if kind is Kind.TEXT:
+            value = by_code_point(value)
+        return Leaf(sql=value, column=Column(identifier, kind), label=name, converts=converts)
+    number = f"TRY_CAST({sql} AS DOUBLE)"
+    if base not in INTEGERS:
+        number = f"CASE WHEN NOT isnan({number}) THEN {number} END"
+    if isinstance(fact, Bounds):
+        lower, upper = fact.lower, fact.upper
+        present = f"{number} IS NOT NULL"  # LEAST and GREATEST ignore NULL
+        clamped = f"greatest(least({number}, {double(upper)}), {double(lower)})"
+        number = f"CASE WHEN {present} THEN {clamped} END"
+    column = Column(identifier, kind, lower, upper)
+    return Leaf(sql=f"({number} + 0.0e0)", column=column, label=name, converts=converts)
+
+
+def plain_type(sql_type: str) -> str:
+    """The engine's type without its parameters; a list's keeps its brackets and so is no other.
+
+    The parameters of an ENUM are values, which may have been taken from the data.
+
+    >>> plain_type("DECIMAL(18,3)"), plain_type("INTEGER[]"), plain_type("ENUM('Ann', 'Bo')[]")
+    ('DECIMAL', 'INTEGER[]', 'ENUM[]')
+    """
+    bare = sql_type.partition("(")[0].strip().upper()
+    return f"{bare}[]" if sql_type.endswith("]") and not bare.endswith("]") else bare
+
+
+def by_code_point(sql: str) -> str:
+    """Text that compares by code point, whatever collation its column brings along.
+
+    Under a collation two people could share one bound, and one row could fit two keys.
+    """
+    return f"({sql} COLLATE C)"
+
+
+def _kind_of(values: Iterable[object]) -> Kind:
+    sample = next((value for value in values if value is not None), "")
+    if isinstance(sample, bool):
+        return Kind.BOOLEAN
+    if isinstance(sample, str):
+        return Kind.TEXT
+    return Kind.INTEGER if isinstance(sample, int) else Kind.DATE
+
+
+def _native(base: str) -> tuple[Kind, ...]:
+    if base in INTEGERS:
+        return (Kind.INTEGER,)
+    if base in {"DOUBLE", "FLOAT", "REAL", "DECIMAL"}:
+        return (Kind.NUMBER,)
+    if base in TEXTS or base == "ENUM":
+        return (Kind.TEXT,)
+    if base in {"BOOLEAN", "DATE"}:
+        return (Kind[base],)
+    return (Kind.TIMESTAMP,) if base.startswith("TIMESTAMP") and base[-1] != "]" else ()
+
+
+def _convertible(base: str, kind: Kind) -> bool:
+    (native,) = _native(base)
+    if kind is Kind.TEXT or native is kind or (native.numeric and kind.numeric):
+        return True
+    return native is Kind.TIMESTAMP and kind is Kind.DATE
+
+
+def _picks(choices: list[tuple[Leaf, ...]]) -> Iterable[tuple[Leaf, ...]]:
+    """Every way to read the open columns, those nearest to the first readings first."""
+    ranked = [list(enumerate(choice)) for choice in choices]
+    ways = (
+        sorted(itertools.product(*ranked), key=lambda way: sum(index for index, _ in way))
+        if len(choices) <= 4
+        else itertools.product(*ranked)
+    )
+    for way in ways:
+        yield tuple(leaf for _, leaf in way)

@@ -1,0 +1,380 @@
+"""From an analyst's SELECT to the question that it asks."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.associations import correlation, covariance
+from unacorda.query.aggregates.counts import count, count_people
+from unacorda.query.aggregates.distinct import count_distinct
+from unacorda.query.aggregates.extremes import max as greatest
+from unacorda.query.aggregates.extremes import min as least
+from unacorda.query.aggregates.histograms import histogram
+from unacorda.query.aggregates.moments import mean
+from unacorda.query.aggregates.quantiles import quantile
+from unacorda.query.aggregates.several import iqr, quantiles
+from unacorda.query.aggregates.shares import count_if
+from unacorda.query.aggregates.sums import sum as total
+from unacorda.query.aggregates.tops import top
+from unacorda.query.aggregates.variances import stdev, variance
+from unacorda.query.arrange import check_arrangement
+from unacorda.query.columns import Categories
+from unacorda.query.engines.sources import is_table
+from unacorda.query.key_tables import keys_of_table
+from unacorda.query.margins import MARGIN, GivenLevelWeights
+from unacorda.query.plan import Query, answer_columns
+from unacorda.query.private_keys import GivenKeys
+from unacorda.query.scope import Scope
+from unacorda.query.sql.parse import parse_select
+from unacorda.query.sql.told import placed
+from unacorda.query.sql.types import Aggregate as Asked
+from unacorda.query.sql.types import Condition, Derived, Group, Item, Joined, Select, Step, United
+from unacorda.query.units import Person, Unit
+
+__all__ = ["question", "rows"]
+
+_PERSON = "person"
+
+
+def question(
+    text: str,
+    *,
+    start: Callable[[str], Query],
+    keys: GivenKeys,
+    level_weights: GivenLevelWeights = None,
+) -> tuple[Query, Select]:
+    """The question that a SELECT asks, and the SELECT as it was read.
+
+    start: from a table's name to a query without steps; keys: public values by group column, by
+    the name in the SELECT or of the column itself, a table with columns of these names, or a list,
+    for several columns of tuples in the order of GROUP BY. level_weights: of ROLLUP and CUBE, as
+    `group_by` takes them. Raises UnsafeExpression and InvalidParameter.
+    """
+    query, select = rows(text, start=start)
+    if level_weights is not None and select.margins is None:
+        raise InvalidParameter(
+            "level_weights", level_weights, expected="it beside GROUP BY ROLLUP(...) or CUBE(...)"
+        )
+    if select.groups:
+        with _grouping(text, select, made=query.scope.derived):
+            found = _keys(select, keys, query)
+            query = query.group_by(
+                *select.groups, keys=found, margins=select.margins, level_weights=level_weights
+            )
+    elif keys is not None and not (isinstance(keys, Mapping) and not keys):
+        raise InvalidParameter("keys", keys, expected="keys only with a GROUP BY")
+    try:
+        query = query.agg(**{item.alias: _aggregate(item, query) for item in select.aggregates})
+    except InvalidParameter as error:
+        for item in select.aggregates:
+            with placed("SELECT", text, item.place):
+                _check(item, query, alone=len(select.aggregates) == 1)
+                if error.argument == item.alias:  # it does not suit the groups or the rows
+                    raise
+        with _grouping(text, select, made=query.scope.derived):
+            raise
+    check_arrangement(select, query, text)
+    return query, select
+
+
+def _check(item: Item, query: Query, *, alone: bool) -> None:
+    """Raise what is wrong with one aggregate, in the words of SQL; alone: it is the only one."""
+    fault: InvalidParameter | None = None
+    try:
+        lines = _aggregate(item, query).bound_to(query.scope).lines
+        if lines != 1 and not alone:
+            fault = InvalidParameter(
+                "SELECT",
+                item.written,
+                expected="no other aggregate beside one that makes several lines: ask for the "
+                "others in a SELECT of their own",
+            )
+    except UnsafeExpression:
+        raise
+    except MissingBound as error:
+        names = dict.fromkeys(re.findall(r'"((?:[^"]|"")+)"', item.written))
+        lacking = next((part for part in (item.argument, item.second) if part), "")
+        if item.second is not None and repr(_plain(item.second)) in error.expected:
+            lacking = item.second  # of two columns
+            names = {name: None for name in names if f'"{name}"' in lacking}
+        declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
+        mend = (
+            f"public bounds for {_plain(lacking)!r}: declare columns={{{declared}}}, or write "
+            "LEAST(GREATEST(x, 0), 100)"
+            if names
+            else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
+        )
+        fault = MissingBound("SELECT", item.written, expected=mend)
+    except InvalidParameter as error:
+        expected = error.expected
+        if item.aggregate is Asked.TOP and error.argument == "values":
+            expected = (
+                f"a column of public values: declare columns={{{item.second!r}: "
+                "unacorda.Categories([...])}. Where no list of them is public, GROUP BY it with "
+                "unacorda.private_keys()"
+            )
+        fault = InvalidParameter("SELECT", item.written, expected=expected)
+    if fault is not None:
+        raise fault
+
+
+def rows(text: str, *, start: Callable[[str], Query]) -> tuple[Query, Select]:
+    """The rows that a SELECT is about, as a question without groups and aggregates; see above."""
+    tables = _Tables(start)
+    select = parse_select(text, columns_of=tables.names)
+    _check_names(text, select)
+    return tables.rows(text, select.table, select.steps), select
+
+
+class _Tables:
+    """The tables of a session, private ones to begin with, public ones to join."""
+
+    def __init__(self, start: Callable[[str], Query]) -> None:
+        self._start = start
+        self._begun: Query | None = None
+
+    def names(self, table: str) -> tuple[str, ...]:
+        """The columns of a table."""
+        if self._begun is not None and table in self._begun.rows.public:
+            return self._begun.rows.public[table].scope.names
+        self._begun = self._start(table)
+        return self._begun.scope.names
+
+    def rows(self, text: str, table: str, steps: Iterable[Step]) -> Query:
+        """The rows of a table after these steps of a SELECT."""
+        query = self._start(table)
+        for step in steps:
+            match step:
+                case Condition(expression=condition):
+                    with placed("WHERE", text, step.place):
+                        query = query.where(condition)
+                case Derived(name=name, expression=expression):
+                    with placed("SELECT", text, step.place):
+                        query = query.derive(**{name: expression})
+                case Joined():
+                    other = self._right_side(query, text, step)
+                    with placed("JOIN", text, step.place):
+                        query = _joined(query, other, step)
+                case United(table=other, steps=inner):
+                    right = self.rows(text, other, inner)
+                    with placed("UNION ALL", text, step.place):
+                        query = query.union(right)
+        return query
+
+    def _right_side(self, query: Query, text: str, step: Joined) -> Query | None:
+        """The private rows to join; None for a public table."""
+        if step.table not in query.rows.public:
+            return self.rows(text, step.table, step.steps)
+        with placed("JOIN", text, step.place):
+            if step.steps:
+                raise InvalidParameter(
+                    "sql",
+                    step.table,
+                    expected="a public table by its name alone, without a sub-select; a condition "
+                    "on it goes behind WHERE",
+                )
+        return None
+
+
+def _joined(query: Query, other: Query | None, step: Joined) -> Query:
+    """A query with the columns of another table; other: its rows, where it is private."""
+    on = dict(step.on)
+    if other is None:
+        columns = _readable(query.rows.public[step.table].scope, step)
+        return query.join(step.table, on, how=step.how, columns=columns)
+    most = _most_rows(query.unit)
+    people = dict(zip(query.scope.ids, other.scope.ids, strict=True))
+    if any(on.get(one) != two for one, two in people.items()):
+        same = all(one == two for one, two in people.items())
+        pairs = " AND ".join(f"{one} = {two}" for one, two in people.items())
+        written = f"USING ({', '.join(people)})" if same else f"ON {pairs}"
+        raise InvalidParameter(
+            "sql",
+            on,
+            expected=f"the person's id among what is compared, as in {written}: otherwise rows of "
+            "different people meet, and what one person adds to an answer depends on how many rows "
+            "others have. A table that is not about people is joined as a public one",
+        )
+    columns = _readable(other.scope, step)
+    return query.join(other, on, how=step.how, columns=columns, max_rows=most)
+
+
+def _readable(scope: Scope, step: Joined) -> dict[str, str]:
+    """The columns to take along, without those of types that no expression reads."""
+    return {new: old for new, old in step.columns if old in scope.derived or scope.leaves.get(old)}
+
+
+def _most_rows(unit: Unit) -> int | None:
+    """How many rows of a person enter a join from each side, where SQL does not say."""
+    if not isinstance(unit, Person):
+        return None  # such a join is refused
+    if unit.max_rows is not None:
+        return unit.max_rows
+    raise InvalidParameter(
+        "max_rows",
+        None,
+        expected="unacorda.Person(..., max_rows=...): a JOIN of private tables takes as many rows "
+        "of a person from each side as she may bring into a question",
+    )
+
+
+@contextmanager
+def _grouping(text: str, select: Select, *, made: Collection[str]) -> Iterator[None]:
+    """Tell what is wrong with groups and their keys at the place of the group.
+
+    made: the columns that are no table's, which are told by the names that the SELECT shows.
+    """
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except InvalidParameter as error:
+        fault = error
+    if fault is None:
+        return
+    places = [place for place in select.group_places if place is not None]
+    argument = fault.argument.partition("[")[0]
+    if not places or argument not in {"keys", "group_by", "margins"}:
+        raise fault
+    place = min(places)[0], max(places)[1]
+    groups = zip(select.groups, select.shown, select.group_places, strict=True)
+    for name, shown, own in groups:
+        said = (fault.argument, fault.expected, fault.value)
+        if own is not None and any(isinstance(s, str) and repr(name) in s for s in said):
+            called = repr(shown if name in made else name)
+            fault = InvalidParameter(
+                fault.argument.replace(repr(name), called),
+                fault.value,
+                expected=fault.expected.replace(repr(name), called),
+            )
+            place = own
+            break
+    raise fault.placed(text, place)
+
+
+def _check_names(text: str, select: Select) -> None:
+    taken = {*select.shown, *([] if select.margins is None else [MARGIN])}
+    for item in (*select.items, *select.beside):
+        if isinstance(item, Group):
+            continue
+        parts = item.parts if isinstance(item, Item) else ("",)
+        columns = answer_columns(item.alias, parts)
+        if columns & taken:
+            shared = ", ".join(map(repr, sorted(columns & taken)))
+            with placed("SELECT", text, item.place):
+                raise InvalidParameter(
+                    "sql",
+                    item.alias,
+                    expected="output columns that differ, also from the columns that each "
+                    "aggregate gets beside its own (name_se, name_low, name_high), and two would "
+                    f"be named {shared}: name them apart with AS",
+                )
+        taken |= columns
+
+
+def _keys(select: Select, keys: Any, query: Query) -> GivenKeys:
+    """The keys by the names of the columns; tables are read by the names in the SELECT."""
+    if is_table(keys):
+        columns = dict(zip(select.shown, select.groups, strict=True))
+        return keys_of_table(query.scope, columns, keys)
+    if keys is None or not isinstance(keys, Mapping):
+        return keys  # which group_by checks
+    names = select.group_names
+    unknown = [key for key in keys if key not in names]
+    if unknown:
+        raise InvalidParameter(
+            "keys",
+            sorted(map(str, unknown)),
+            expected=f"columns of GROUP BY: {', '.join(select.shown) or 'none'}",
+        )
+    found = {
+        names[key]: keys_of_table(query.scope, {key: names[key]}, values, argument=f"keys[{key!r}]")
+        if is_table(values)
+        else values
+        for key, values in keys.items()
+    }
+    if len(found) < len(keys):
+        raise InvalidParameter("keys", list(keys), expected="each group column once")
+    return found
+
+
+def _aggregate(item: Item, query: Query) -> Aggregate:
+    match item.aggregate:
+        case Asked.COUNT_ROWS:
+            return count()
+        case Asked.COUNT:
+            return count(item.argument)
+        case Asked.COUNT_IF:
+            return count_if(_argument(item))
+        case Asked.COUNT_DISTINCT:
+            return _distinct(item, query)
+        case Asked.SUM:
+            return total(_argument(item))
+        case Asked.MEAN:
+            return mean(_argument(item))
+        case Asked.MIN:
+            return least(_argument(item))
+        case Asked.MAX:
+            return greatest(_argument(item))
+        case Asked.QUANTILE:
+            return quantile(_argument(item), item.quantiles[0])
+        case Asked.QUANTILES:
+            return quantiles(_argument(item), item.quantiles)
+        case Asked.IQR:
+            return iqr(_argument(item))
+        case Asked.VARIANCE | Asked.VARIANCE_POP:
+            return variance(_argument(item), ddof=int(item.aggregate is Asked.VARIANCE))
+        case Asked.COVARIANCE | Asked.COVARIANCE_POP:
+            ddof = int(item.aggregate is Asked.COVARIANCE)
+            return covariance(_argument(item), _plain(item.second), ddof=ddof)
+        case Asked.CORRELATION:
+            return correlation(_argument(item), _plain(item.second))
+        case Asked.STDEV | Asked.STDEV_POP:
+            return stdev(_argument(item), ddof=int(item.aggregate is Asked.STDEV))
+        case Asked.HISTOGRAM:
+            return histogram(_argument(item), item.edges)
+        case Asked.EQUAL_BINS:
+            return histogram(_argument(item), bins=item.size)
+        case Asked.TOP:
+            return _top(item, query)
+
+
+def _argument(item: Item) -> str:
+    return _plain(item.argument)
+
+
+def _plain(argument: str | None) -> str:
+    """An argument; a column alone by its own name, which messages then show."""
+    assert argument is not None
+    bare = argument.removeprefix('"').removesuffix('"')
+    return bare if argument == f'"{bare}"' and '"' not in bare else argument
+
+
+def _top(item: Item, query: Query) -> Aggregate:
+    """The most frequent values; under a condition the column's declared ones are listed."""
+    argument, column = _argument(item), item.second or ""
+    fact = query.scope.facts.get(query.scope.resolve(column, argument="SELECT"))
+    if argument == column or not isinstance(fact, Categories):
+        return top(column, item.size)
+    return top(argument, item.size, [value for value in fact.values if value is not None])
+
+
+def _distinct(item: Item, query: Query) -> Aggregate:
+    """People, where the column is the one that names them, or else different values."""
+    named = item.argument or ""
+    unit = query.unit
+    ids = unit.id if isinstance(unit, Person) else ()
+    bare = named.casefold()
+    own = any(name.casefold() == _PERSON for name in query.scope.names)  # a column called so
+    if (bare == _PERSON and not own) or (len(ids) == 1 and bare == ids[0].casefold()):
+        return count_people(item.second)
+    if item.second is None:
+        return count_distinct(named)
+    quoted = named.replace('"', '""')
+    return count_distinct(f'CASE WHEN ({item.second}) IS NOT NULL THEN "{quoted}" END')

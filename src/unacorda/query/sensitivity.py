@@ -1,0 +1,241 @@
+"""By how much one unit can move an exact answer, and why.
+
+Every measured row adds a vector to the cell (group) it falls into; the cells are disjoint. A unit
+brings at most r rows in all, at most p of them into one cell, into at most t cells. Write C for
+what it adds to the whole answer. Under add/remove the answer moves by C, under replacement by
+C - C', with C' what another unit adds. How far is worked out once, in `of_vectors`; what counts
+units, not rows, is bounded by the cells that a unit touches.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from unacorda.privacy.rounding import root_up
+from unacorda.query.units import Reach
+
+__all__ = [
+    "Sensitivity",
+    "of_balls",
+    "of_counts",
+    "of_people",
+    "of_ranks",
+    "of_splits",
+    "of_sums",
+    "of_totals",
+    "of_vectors",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """How far one unit moves a vector of exact answers.
+
+    l1: the most the sum of absolute changes can be; l2_squared: the most the sum of squared
+    changes can be (kept squared, so that it is exact); reason: one sentence for people. Both are
+    in units of the exact integers that the engine returns.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    reason: str
+
+
+def of_vectors(
+    reach: Reach, corners: Sequence[Sequence[int]], *, each: str | None = None
+) -> Sensitivity:
+    r"""Sums by cell of row vectors that lie in the convex hull H of zero and the corners.
+
+    corners: what the extreme rows add, in units of the exact integers; zero need not be listed. It
+    is always there, since a row may be filtered out or hold no value. each: what a single row can
+    do, for the reason.
+
+    Statement   Let k_j rows of the unit fall into cell j. Their sum lies in k_j H. Both norms of
+        the whole change are the sum over cells of f(k_j, k'_j) = max ||k_j x - k'_j y||, over x
+        and y in H (squared in the l2 norm; k' = 0 under add/remove). For every choice of x and y in
+        every cell it is convex in (k, k'), and x and y may be taken at corners or zero. So the
+        largest is found at vertices of {0 <= k_j <= p, sum of k_j <= r}, for k and k' alike: p rows
+        in some cells, and the rest of r in one more. f rises with both arguments (zero is in H), so
+        that all r rows are brought: p in each of q = floor(r / p) cells, and r - q p in another.
+        These are at most t cells, as r <= t p, so that t says nothing more. Left is how the cells
+        of k and k' meet. There are few ways for the two last, partial cells; given one, the change
+        is linear in the number of full cells that meet full ones, and largest at an end of what the
+        number of cells leaves room for. Every one of these is computed.
+    Bound       exact, and attained where rows can be at the corners.
+    Source      proof above.
+
+    >>> reach = Reach.within(max_rows=5, max_rows_per_group=2, cells=9, replaced=False)
+    >>> found = of_vectors(reach, [(1,)])
+    >>> found.l1, found.l2_squared
+    (Fraction(5, 1), Fraction(9, 1))
+    """
+    points = {tuple(map(int, corner)) for corner in corners}
+    points |= {(0,) * len(corner) for corner in points}
+    l1, l2_squared = _Norm(points, power=1), _Norm(points, power=2)
+    spreads = list(_spreads(reach))
+    reason = _rows(reach) if each is None else f"{_rows(reach)}; {each}"
+    return Sensitivity(
+        l1=Fraction(max(map(l1.of, spreads))),
+        l2_squared=Fraction(max(map(l2_squared.of, spreads))),
+        reason=reason,
+    )
+
+
+def of_balls(reach: Reach, *, radius: int, size: int) -> Sensitivity:
+    """Sums by cell of row vectors of `size` numbers, each within a ball (in the l2 norm).
+
+    Two such vectors, k and k' rows of them, are at most (k + k') radius apart in the l2 norm, as
+    numbers in [-radius, radius] are, and sqrt(size) times as far in the l1 norm: `of_vectors` in
+    one dimension holds both. Attained by vectors along a diagonal.
+    """
+    line = of_vectors(reach, [(-1,), (1,)])
+    return Sensitivity(
+        l1=line.l1 * radius * Fraction(root_up(Fraction(size))),
+        l2_squared=line.l2_squared * radius**2,
+        reason=f"{line.reason}; each moves the {size} sums together by the length at most",
+    )
+
+
+def of_counts(reach: Reach) -> Sensitivity:
+    """Rows counted by cell: a row adds 1 to one cell."""
+    return of_vectors(reach, [(1,)])
+
+
+def of_people(reach: Reach) -> Sensitivity:
+    """Units counted once in every cell they appear in.
+
+    Replacement: the cells of the one and of the other, as far as they differ.
+    """
+    most = reach.felt
+    return Sensitivity(
+        l1=Fraction(most),
+        l2_squared=Fraction(most),
+        reason=f"one unit changes the count of people by 1 in at most {_cells(most)}",
+    )
+
+
+def of_sums(reach: Reach, *, lower: int, upper: int) -> Sensitivity:
+    """Sums by cell of integers in [lower, upper] (both in grid units)."""
+    return of_vectors(
+        reach,
+        [(lower,), (upper,)],
+        each="each moves the sum by at most max(|lower|, |upper|)",
+    )
+
+
+def of_splits(reach: Reach, *, width: int) -> Sensitivity:
+    """Pairs (sum of x - lower, sum of upper - x) by cell: a row adds (a, b), a + b = width."""
+    return of_vectors(
+        reach,
+        [(width, 0), (0, width)],
+        each="each adds (x - lower, upper - x), which together are upper - lower wherever x lies",
+    )
+
+
+def of_ranks(reach: Reach, *, quantile: Fraction) -> Sensitivity:
+    """The rank loss of one quantile by cell: the largest change of any candidate's, in each.
+
+    A row below, at or above a candidate moves #{x < e} - q n by -q or 1 - q, and q n - #{x <= e} by
+    q or q - 1: every candidate's loss, the positive part of the greater one, moves by no more than
+    a sum of numbers between q - 1 and q, one a row that goes or comes.
+    """
+    whole = quantile.denominator
+    moved = of_vectors(
+        reach,
+        [(quantile.numerator,), (quantile.numerator - whole,)],
+        each="each moves a rank by at most max(q, 1 - q), over all groups together",
+    )
+    return Sensitivity(
+        l1=moved.l1 / whole, l2_squared=moved.l2_squared / whole**2, reason=moved.reason
+    )
+
+
+def of_totals(reach: Reach, *, signs: int = 1) -> Sensitivity:
+    """In how many disjoint groups of people, by cell and sign, one unit's change is felt.
+
+    A person's rows in a cell make one number with one sign. Replacement: the old and the new
+    person, each in as many groups.
+    """
+    most = reach.touched
+    if reach.replaced:
+        most = min(2 * most, reach.cells * signs)
+    return Sensitivity(
+        l1=Fraction(most),
+        l2_squared=Fraction(most),
+        reason=f"one unit has one number in at most {_cells(most)}, whatever its rows are; in each "
+        "it changes a count of people by 1 and a sum of cut numbers by the level at which it is "
+        "cut",
+    )
+
+
+_Spread = Counter[tuple[int, int]]
+"""In how many cells so many rows of a unit meet so many of the one that it is replaced by."""
+
+
+def _spreads(reach: Reach) -> Iterator[_Spread]:
+    """The ways to spread rows over cells of which one moves the answer furthest."""
+    most = reach.per_cell
+    full, rest = divmod(reach.rows, most)
+    if not reach.replaced:
+        yield Counter({(most, 0): full, (rest, 0): 1})
+        return
+    partial: list[list[tuple[int, int]]] = [[]]
+    if rest:
+        partial = [
+            [(rest, 0), (0, rest)],
+            [(rest, most), (0, rest)],
+            [(rest, most), (most, rest)],
+            [(rest, rest)],
+        ]
+    for met in partial:
+        left, right = (full - sum(pair[side] == most for pair in met) for side in (0, 1))
+        fewest = max(0, len(met) + left + right - reach.cells)
+        # No way to meet where the cells are too few for it, or full cells are.
+        for both in {fewest, min(left, right)} if 0 <= fewest <= min(left, right) else ():
+            yield Counter(met) + Counter(
+                {(most, most): both, (most, 0): left - both, (0, most): right - both}
+            )
+
+
+class _Norm:
+    """The sum over cells of the largest |k x - k' y|^power, x and y among the points."""
+
+    def __init__(self, points: set[tuple[int, ...]], *, power: int) -> None:
+        self._points, self._power = points, power
+        self._known: dict[tuple[int, int], int] = {}
+
+    def of(self, spread: _Spread) -> int:
+        return sum(cells * self._largest(*rows) for rows, cells in spread.items())
+
+    def _largest(self, left: int, right: int) -> int:
+        key = (max(left, right), min(left, right))
+        if key not in self._known:
+            # Which rows there are none of is all the same.
+            pairs = itertools.product(self._points, self._points if key[1] else [None])
+            self._known[key] = max(self._length(key, x, y) for x, y in pairs)
+        return self._known[key]
+
+    def _length(self, rows: tuple[int, int], x: tuple[int, ...], y: tuple[int, ...] | None) -> int:
+        parts = zip(x, y or (0,) * len(x), strict=True)
+        return sum(abs(rows[0] * a - rows[1] * b) ** self._power for a, b in parts)
+
+
+def _rows(reach: Reach) -> str:
+    rows = "1 row" if reach.rows == 1 else f"{reach.rows:,} rows"
+    if 1 < reach.rows == reach.touched * reach.per_cell < reach.rows * reach.touched:
+        rows += f", {reach.per_cell:,} in each of {reach.touched:,} groups"
+    elif reach.per_cell < reach.rows:
+        rows += f", {reach.per_cell:,} into one group"
+    if reach.replaced:
+        return f"replacing one unit takes out at most {rows}, and puts in as many"
+    return f"one unit brings at most {rows}"
+
+
+def _cells(most: int) -> str:
+    return "1 cell" if most == 1 else f"{most:,} cells"

@@ -1,0 +1,62 @@
+"""Asking a priced question: reserved, read, committed, answered. The order is the promise.
+
+A crash anywhere leaves the charge spent. Only before the engine is asked, where it is found gone or
+a file another one, the charge is given back: neither is a function of what the rows hold.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+
+from unacorda.bits import RandomBits
+from unacorda.ledger.ledger import Ledger
+from unacorda.query.answering import Priced
+from unacorda.query.counting import begun
+from unacorda.query.engines.protocol import Engine
+from unacorda.query.release import Release
+from unacorda.query.reserving import check_engine, reserved, salt_from
+
+__all__ = ["answered"]
+
+
+def answered(
+    priced: Priced,
+    engine: Engine,
+    ledger: Ledger,
+    dataset: str,
+    *,
+    bits: RandomBits,
+    notes: Mapping[str, str | None],
+) -> tuple[Release, ...]:
+    """The answers to all questions, or none; notes: who asks, and what for.
+
+    Raises as `Session.evaluate` does.
+    """
+    check_engine(engine)
+    salt = salt_from(bits)
+    statements = priced.statements(engine, salt=salt)
+    reservation = reserved(
+        ledger,
+        dataset,
+        engine,
+        charge=priced.charge,
+        event=priced.event,
+        request=priced.request,
+        digest=priced.together.digest(),
+        salt=salt,
+        bits=bits,
+        notes=notes,
+    )
+    with ExitStack() as kept:
+        counted = [
+            kept.enter_context(closing(begun(engine, scan.query, statement)))
+            for scan, statement in zip(priced.scans, statements, strict=True)
+        ]
+        engine.check_sources()
+        ledger.commit(reservation)
+        answers = priced.answers(counted, bits)
+    remaining = ledger.remaining(dataset)
+    return priced.releases(answers, remaining=remaining, salt=salt, reproducible=not bits.secure)

@@ -1,0 +1,170 @@
+"""Sub-sessions over disjoint parts of the people: who belongs to which, and what is owed for them.
+
+At the split every person is bound, once and for all questions, to at most `max_parts` of the parts
+that she has rows in; a part holds the rows of the people bound to it that lie in it. One person is
+then met by the questions of at most `max_parts` parts, so that the parent owes the sum of the
+largest spends of so many (`ParallelComposition`).
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.ledger.entries import Part, Reservation, Split
+from unacorda.ledger.ledger import Ledger
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query import rows as row_steps
+from unacorda.query.codec import encode
+from unacorda.query.columns import Key, check_keys
+from unacorda.query.engines.protocol import Engine
+from unacorda.query.groups import public_column
+from unacorda.query.joins import common_type
+from unacorda.query.relations import relation
+from unacorda.query.rows import Rows
+from unacorda.query.units import Person, Row, Unit
+
+__all__ = ["PartLedger", "digest_of", "part_of", "parted", "people_of"]
+
+_MOST_PARTS = 1_000
+
+
+def parted(
+    starts: Mapping[str, Rows],
+    unit: Unit,
+    column: str,
+    *,
+    keys: Iterable[Key],
+    max_parts: int,
+    salt: int,
+) -> dict[Key, dict[str, Rows]]:
+    """By key the rows that each table of a part begins with: of tables that have the column.
+
+    salt: 128 bits, for the life of the split. Raises InvalidParameter, naming the mend.
+    """
+    listed = check_keys("keys", keys)
+    most = int(checks.positive_integer(max_parts=max_parts))
+    if len(listed) > _MOST_PARTS:
+        raise InvalidParameter("keys", len(listed), expected=f"at most {_MOST_PARTS:,} parts")
+    if isinstance(unit, Row) and most != 1:
+        raise InvalidParameter("max_parts", max_parts, expected="1: a single row is in one part")
+    members = {name: rows for name, rows in starts.items() if _has(rows, column)}
+    if not members:
+        raise InvalidParameter(
+            "column", column, expected=f"a column of the tables: {', '.join(starts)}"
+        )
+    types = people_of(list(members.values()))
+    columns = {name: public_column(rows.scope, column, listed) for name, rows in members.items()}
+    sides = tuple((rows, columns[name]) for name, rows in members.items())
+    return {
+        key: {
+            name: dataclasses.replace(
+                rows,
+                steps=(
+                    *rows.steps,
+                    row_steps.Part(
+                        column=columns[name],
+                        label=column,
+                        key=key,
+                        keys=listed,
+                        max_parts=most,
+                        salt=salt,
+                        members=sides,
+                        types=types,
+                    ),
+                ),
+            )
+            for name, rows in members.items()
+        }
+        for key in listed
+    }
+
+
+def people_of(members: Sequence[Rows]) -> tuple[str, ...]:
+    """The types in which people of several tables are one; InvalidParameter without such."""
+    types = [one.type for one in members[0].identities]
+    for rows in members:
+        types = [
+            common_type(name, known, there.type, (members[0].scope.table, rows.scope.table))
+            for known, (name, there) in zip(types, rows.scope.ids.items(), strict=True)
+        ]
+    return tuple(types)
+
+
+def _has(rows: Rows, column: str) -> bool:
+    return column in rows.scope
+
+
+class PartLedger:
+    """One part of a split: its own limit, and what the split owes above it, kept by the ledger."""
+
+    def __init__(self, ledger: Ledger, part: Part) -> None:
+        self.whole, self.part = ledger, part
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is spent outlives the process."""
+        return self.whole.durable
+
+    def open_split(self, dataset: str, **asked: Any) -> Split:
+        """Split this part; as `Ledger.open_split`."""
+        return self.whole.open_split(dataset, inside=self.part, **asked)
+
+    def reserve(self, dataset: str, **asked: Any) -> Reservation:
+        """Debit the part, and above it what is owed for that; as `Ledger.reserve`."""
+        return self.whole.reserve(dataset, part=self.part, **asked)
+
+    def commit(self, reservation: Reservation) -> None:
+        """Note that the reserved question was computed."""
+        self.whole.commit(reservation)
+
+    def void(self, reservation: Reservation) -> None:
+        """Give a charge back whose question never reached the data; as `Ledger.void`."""
+        self.whole.void(reservation)
+
+    def spent(self, dataset: str) -> Guarantee:
+        """What the part has spent."""
+        return self.whole.spent(dataset, part=self.part)
+
+    def remaining(self, dataset: str) -> Guarantee:
+        """What is left of the part's own limit; there may be less above it."""
+        return self.whole.remaining(dataset, part=self.part)
+
+    def close(self) -> None:
+        """Nothing: the ledger stays open."""
+
+
+def part_of(split: Split, key: Key) -> Part:
+    """The part of a key: as text, which is one for every value."""
+    return Part(split=split.sequence, key=json.dumps(encode(key)))
+
+
+def digest_of(
+    found: Mapping[Key, Mapping[str, Rows]], engine: Engine, unit: Unit, max_parts: int
+) -> str:
+    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
+
+    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
+    the software that runs it, and what tells files from others: another of these draws other parts.
+    """
+    by = unit.hash if isinstance(unit, Person) else "engine"
+    first = next(iter(found.values()))
+    told = {
+        "tables": {
+            name: relation(rows, (), scan=engine.scan, salt=0, by=by)
+            for name, rows in first.items()
+        },
+        "keys": [encode(key) for key in found],
+        "max_parts": max_parts,
+        "unit": unit.terms,
+        "neighbors": str(unit.neighbors),
+        "engine": list(engine.identity),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

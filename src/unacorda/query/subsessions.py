@@ -1,0 +1,138 @@
+"""Sub-sessions, over parts of the people and of analysts, and how sessions end, together."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn, Self
+
+from unacorda.accounting.filters.additive import Filter
+from unacorda.bits import RandomBits
+from unacorda.ledger.ledger import Ledger
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.analysts import AnalystLedger
+from unacorda.query.columns import Key, check_keys
+from unacorda.query.engines.protocol import Engine
+from unacorda.query.opening import check_alive, check_limit
+from unacorda.query.release import Release
+from unacorda.query.rows import Rows
+from unacorda.query.splitting import PartLedger, digest_of, part_of, parted
+from unacorda.query.units import Unit
+
+__all__ = ["SubSessions"]
+
+
+class SubSessions:
+    """What a session can be divided into, and until when it is open.
+
+    Each part is a session over the same engine: it closes with the one it came from, and what it
+    spends is debited there too.
+    """
+
+    unit: Unit
+    searches: Mapping[str, Release] = MappingProxyType({})
+    """By table the answers by which `max_rows` was found, of the session that found it alone."""
+    _bits: RandomBits
+    _budget: Guarantee
+    _dataset: str
+    _engine: Engine
+    _ledger: Ledger  # or one that stands for an analyst or a part of it
+    _notes: Mapping[str, str | None]
+    _owns_ledger: bool
+    _starts: Mapping[str, Rows]
+    _above: tuple[SubSessions, ...] = ()  # those it came from
+    _closed: bool
+    _process: int
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
+        self._closed = True
+        if not self._above:
+            self._engine.close()
+        if self._owns_ledger:
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session holds a budget: it cannot be pickled or copied.")
+
+    def split(
+        self,
+        column: str,
+        *,
+        keys: Iterable[Key],
+        budget: Guarantee,
+        max_parts: int = 1,
+        name: str | None = None,
+    ) -> dict[Key, Self]:
+        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
+
+        Every person is bound, once for all questions, to at most `max_parts` of the parts that she
+        has rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
+        together are debited as they grow. name: of a split that the ledger shall know again: any
+        session that gives it goes on with the same parts and with what they have spent, for the
+        same data alone (a file that changed is refused; what a frame holds nobody can tell).
+        Without a name each split is a new one, with a debt of its own. See docs/tables.md.
+        Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
+        """
+        self._may_spend()
+        check_limit(budget)
+        Filter(self._budget).admits(budget)  # refuses one of another unit
+        asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
+        unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
+        self._engine.check_sources()
+        split = self._ledger.open_split(
+            self._dataset,
+            limit=budget,
+            max_parts=max_parts,
+            digest=digest_of(unsalted, self._engine, self.unit, max_parts),
+            salt=self._bits.words(2).tobytes(),
+            name=name,
+        )
+        found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
+        whole: Ledger = getattr(self._ledger, "whole", self._ledger)
+        unit = self.unit.in_part
+        return {
+            key: self._child(
+                PartLedger(whole, part_of(split, key)), budget, unit=unit, _starts=starts
+            )
+            for key, starts in found.items()
+        }
+
+    def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
+        """A sub-session whose spending is debited here too, and ends at a limit of its own.
+
+        name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
+        ledger for good: later left out or equal. Nothing is set aside: together the limits may be
+        more than there is. Raises InvalidParameter, LedgerMismatch, WrongUnit.
+        """
+        self._may_spend()
+        if budget is not None:
+            check_limit(budget)
+        ledger, limit = AnalystLedger.opened(self._ledger, self._dataset, name, budget)
+        return self._child(ledger, limit, _notes={**self._notes, "analyst": name})
+
+    def _child(self, ledger: Any, budget: Guarantee, **changes: Any) -> Self:
+        child, above = object.__new__(type(self)), (*self._above, self)
+        rest = {"_owns_ledger": False, "_above": above, "searches": {}}
+        vars(child).update(vars(self), **rest, **changes)
+        child._ledger, child._budget = ledger, budget
+        return child
+
+    def _may_spend(self) -> None:
+        closed = self._closed or any(above.closed for above in self._above)
+        copied = not self._ledger.durable and os.getpid() != self._process
+        check_alive(closed=closed, copied=copied)

@@ -1,0 +1,379 @@
+"""The privacy unit: whose presence the noise hides, and how far one unit can reach."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
+
+__all__ = ["Auto", "Hash", "Person", "Reach", "Row", "Unit", "auto"]
+
+Hash = Literal["engine", "md5"]
+"""With what the rows of a person that are kept are drawn."""
+
+_MOST_ROWS = 1_000_000
+_BOUNDED = "a bound on all rows of a person: max_rows=, or max_groups= with max_rows_per_group="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto:
+    """That a session finds `max_rows` privately when it is opened, for this much of its budget.
+
+    most: the largest number that can be found.
+    """
+
+    budget: Guarantee
+    most: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, Guarantee):
+            raise InvalidParameter(
+                "budget", self.budget, expected="a guarantee such as unacorda.PureDP(0.1)"
+            )
+        if checks.positive_integer(most=self.most) > _MOST_ROWS:
+            raise InvalidParameter("most", self.most, expected=f"at most {_MOST_ROWS:,}")
+
+
+def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
+    """Let a session find how many rows of a person to keep: `Person("id", max_rows=auto(...))`.
+
+    budget: what the search may cost, of the session's; it is spent anew by every session that is
+    opened. most: a public end of the search. What is found is public: `session.unit.max_rows`.
+    All of a person's rows in a table are counted, whatever other limits there are.
+
+    >>> from unacorda.privacy.guarantees import PureDP
+    >>> auto(budget=PureDP(0.1)).most
+    1000
+    """
+    return Auto(budget=budget, most=most)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Person:
+    """Protect a person with all her rows, of which a bounded number enters any question.
+
+    id: the column that names the person, or a row-wise expression such as "lower(email)", or
+    several of them that do so together. Every table of the session has it; where tables name it
+    differently, a mapping by table: {"visits": "pid", "labs": "patient"}. Rows without an id (NULL
+    in any of them) are dropped. Numbers that are computed are ids where they are whole and below
+    2^53.
+    max_rows: how many rows a person may bring into one question, over all groups together. With
+    `unacorda.auto(budget=...)` the session finds the number privately when it is opened: it is then
+    the first rung of a public ladder that only few people pass.
+    max_groups: into how many groups of one question they may fall. max_rows_per_group: how many
+    of them may fall into one group; without groups all rows are one. Either max_rows or both of
+    the others must be given, since noise hides only what is bounded.
+    Where a person has more, a pseudo-random choice is used, every group and then every row as
+    likely as the other, fixed by a salt that is drawn anew for every question.
+    neighbors: `AddRemove` compares the table with the one without her; `ReplaceOne` with the one
+    in which her rows are another person's.
+    hash: what the choice is drawn with. "engine": the engine's own hash, which is fast; "md5": one
+    that draws the same rows on every engine under the same salt. Neither is what privacy rests on.
+
+    >>> Person("patient", max_rows=10)
+    Person(id=('patient',), max_rows=10, neighbors=AddRemove)
+    >>> print(Person("patient", max_groups=3, max_rows_per_group=2))
+    a person (patient) with at most 3 groups and 2 rows in each group in a question
+    """
+
+    id: tuple[str, ...]
+    max_rows: int | None
+    max_groups: int | None
+    max_rows_per_group: int | None
+    neighbors: Neighbors = AddRemove
+    hash: Hash = "engine"
+    search: Auto | None = None
+    by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __init__(
+        self,
+        id: str | tuple[str, ...] | Mapping[str, str | tuple[str, ...]],
+        *,
+        max_rows: int | Auto | None = None,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        neighbors: Neighbors = AddRemove,
+        hash: Hash = "engine",
+    ) -> None:
+        if not checks.is_text(hash) or hash not in ("engine", "md5"):
+            raise InvalidParameter("hash", hash, expected="'engine' or 'md5'")
+        by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        if isinstance(id, Mapping):
+            by_table = tuple((table, _names(named)) for table, named in id.items())
+            if len({len(named) for _, named in by_table}) != 1:
+                expected = "for every table as many columns as for the others"
+                raise InvalidParameter("id", id, expected=expected)
+        names = by_table[0][1] if by_table else _names(id)
+        search = max_rows if isinstance(max_rows, Auto) else None
+        rows = _limit("max_rows", max_rows.most if isinstance(max_rows, Auto) else max_rows)
+        groups = _limit("max_groups", max_groups)
+        each = _limit("max_rows_per_group", max_rows_per_group)
+        if rows is None and (groups is None or each is None):
+            given = {"max_groups": groups, "max_rows_per_group": each}
+            told = ", ".join(f"{name}={value}" for name, value in given.items() if value)
+            raise InvalidParameter("max_rows", None, expected=_BOUNDED + (told and f", not {told}"))
+        if rows is None and groups is not None and each is not None and groups * each > _MOST_ROWS:
+            raise InvalidParameter(
+                "max_groups",
+                f"{groups:,} groups of {each:,} rows",
+                expected=f"at most {_MOST_ROWS:,} rows in all, or max_rows= beside them",
+            )
+        object.__setattr__(self, "id", names)
+        object.__setattr__(self, "max_rows", rows)
+        object.__setattr__(self, "max_groups", groups)
+        object.__setattr__(self, "max_rows_per_group", each)
+        object.__setattr__(self, "neighbors", _relation(neighbors))
+        object.__setattr__(self, "hash", hash)
+        object.__setattr__(self, "search", search)
+        object.__setattr__(self, "by_table", by_table)
+
+    @property
+    def searched(self) -> Person:
+        """The unit of the search for `max_rows`: her rows, before groups bound them."""
+        if self.search is None:
+            return self
+        most = self.search.most
+        if self.max_groups is not None and self.max_rows_per_group is not None:
+            most = min(most, self.max_groups * self.max_rows_per_group)  # more is never kept
+        return self._but(max_rows=most, max_groups=None, max_rows_per_group=None, search=None)
+
+    def found(self, max_rows: int) -> Person:
+        """The same unit with the number of rows that its search found."""
+        return self._but(max_rows=max_rows)
+
+    def with_groups(self, max_groups: int) -> Person:
+        """The same unit in at most so many groups."""
+        groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
+        return self._but(max_groups=groups)
+
+    @property
+    def in_part(self) -> Person:
+        """The unit of a part of the people, which she may leave or join, also when replaced."""
+        return self._but(neighbors=AddRemove)
+
+    def in_table(self, table: str, tables: Collection[str] = ()) -> Person:
+        """The unit as one table names it.
+
+        tables: all that there are. InvalidParameter where their ids are not those that were given.
+        """
+        if not self.by_table:
+            return self
+        named = dict(self.by_table)
+        if table not in named or not set(named) <= {table, *(tables or named)}:
+            expected = f"the id of every table: {', '.join(map(repr, tables)) or repr(table)}"
+            raise InvalidParameter("unit", dict(self.by_table), expected=expected)
+        return self._but(id=named[table], by_table=())
+
+    @property
+    def terms(self) -> str:
+        """The unit as a term of an account: without the number, where every session finds one."""
+        return self._text(self.max_rows if self.search is None else None)
+
+    def __str__(self) -> str:
+        return self._text(self.max_rows)
+
+    def __repr__(self) -> str:
+        limits = {
+            "max_rows": self.max_rows,
+            "max_groups": self.max_groups,
+            "max_rows_per_group": self.max_rows_per_group,
+        }
+        given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
+        named = dict(self.by_table) if self.by_table else self.id
+        drawn = "" if self.hash == "engine" else f", hash={self.hash!r}"
+        return f"Person(id={named}{given}, neighbors={self.neighbors}{drawn})"
+
+    def _but(self, **changes: Any) -> Person:
+        """The same unit with other fields."""
+        unit = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(unit, name, value)
+        return unit
+
+    def _text(self, rows: int | None) -> str:
+        limits = []
+        if self.max_groups is not None:
+            limits.append("1 group" if self.max_groups == 1 else f"{self.max_groups:,} groups")
+        if self.max_rows_per_group is not None:
+            limits.append(f"{_rows(self.max_rows_per_group)} in each group")
+        if rows is not None:
+            limits.append(f"{_rows(rows)} in all" if limits else _rows(rows))
+        elif self.search is not None:
+            limits.append("a number of rows that is found")
+        *first, last = limits
+        listed = f"{', '.join(first)} and {last}" if first else last
+        place = "" if rows is None and self.search is not None else " in a question"
+        ids = ", ".join(self.id)
+        if self.by_table:
+            ids = "; ".join(f"{table}: {', '.join(named)}" for table, named in self.by_table)
+        return f"a person ({ids}) with at most {listed}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Protect single rows: right only where no person owns more than one.
+
+    neighbors: as in `Person`.
+
+    >>> Row()
+    Row(neighbors=AddRemove)
+    """
+
+    neighbors: Neighbors = field(default=AddRemove, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _relation(self.neighbors)
+
+    @property
+    def terms(self) -> str:
+        """The unit as a term of an account."""
+        return str(self)
+
+    @property
+    def in_part(self) -> Row:
+        """The unit of a part of the rows, which it may leave or join, also when replaced."""
+        return Row()
+
+    def in_table(self, table: str, tables: Collection[str] = ()) -> Row:
+        """The unit as one table names it."""
+        del table, tables
+        return self
+
+    def __str__(self) -> str:
+        return "a single row"
+
+
+Unit = Person | Row
+"""What a session protects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far one unit reaches into one question: what every sensitivity is computed from.
+
+    rows: the most rows one unit brings; touched: into how many disjoint groups they fall at most;
+    per_cell: the most of them in one group; cells: how many groups there are (1 without groups);
+    replaced: whether neighbours replace a unit instead of removing it. None of the numbers is
+    larger than the others make it: each is attained. Made by `of` or `within`.
+    """
+
+    rows: int
+    touched: int
+    per_cell: int
+    cells: int
+    replaced: bool
+
+    @property
+    def one_cell(self) -> Reach:
+        """What is left of it in a single group."""
+        return Reach.within(max_rows=self.per_cell, cells=1, replaced=self.replaced)
+
+    @property
+    def felt(self) -> int:
+        """In how many groups a change can be felt: replaced, those of the one and of the other."""
+        return min(2 * self.touched, self.cells) if self.replaced else self.touched
+
+    @staticmethod
+    def of(unit: Unit, *, cells: int, most: int | None = None) -> Reach:
+        """The reach of one unit into a question with this many groups.
+
+        most: how many rows of the question are one unit's at most, before its own limits; by
+        default any number are a person's, and one is a row's.
+        """
+        replaced = unit.neighbors is ReplaceOne
+        if not isinstance(unit, Person):
+            return Reach.within(max_rows=most or 1, cells=cells, replaced=replaced)
+        limits = [rows for rows in (unit.max_rows, most) if rows is not None]
+        return Reach.within(
+            max_rows=min(limits, default=None),
+            max_groups=unit.max_groups,
+            max_rows_per_group=unit.max_rows_per_group,
+            cells=cells,
+            replaced=replaced,
+        )
+
+    def split(self, parts: int) -> Reach:
+        """The reach into a question in which every group falls into so many disjoint parts.
+
+        >>> Reach.within(max_rows=3, cells=2, replaced=False).split(4).cells
+        8
+        """
+        return Reach(
+            rows=self.rows,
+            touched=min(self.rows, self.touched * parts),
+            per_cell=self.per_cell,
+            cells=self.cells * parts,
+            replaced=self.replaced,
+        )
+
+    @staticmethod
+    def within(
+        *,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        max_rows_per_group: int | None = None,
+        cells: int,
+        replaced: bool,
+    ) -> Reach:
+        """The reach of a unit under limits, of which those that are None do not bind.
+
+        >>> Reach.within(max_groups=2, max_rows_per_group=3, cells=9, replaced=False).rows
+        6
+        >>> Reach.within(max_rows=5, cells=3, replaced=False).touched
+        3
+        """
+        touched = cells if max_groups is None else min(max_groups, cells)
+        bounds = [] if max_rows is None else [max_rows]
+        bounds += [] if max_rows_per_group is None else [max_rows_per_group * touched]
+        if not bounds:
+            raise InvalidParameter("max_rows", None, expected=_BOUNDED)
+        rows = min(bounds)
+        return Reach(
+            rows=rows,
+            touched=min(touched, rows),
+            per_cell=rows if max_rows_per_group is None else min(max_rows_per_group, rows),
+            cells=cells,
+            replaced=replaced,
+        )
+
+
+def _names(id: object) -> tuple[str, ...]:
+    names = tuple(id) if isinstance(id, tuple | list) else (id,)
+    if not names or not all(checks.is_text(name) for name in names):
+        raise InvalidParameter(
+            "id",
+            id,
+            expected="a column or an expression, several in a tuple, or such by table in a mapping",
+        )
+    if len(set(names)) < len(names):
+        raise InvalidParameter("id", id, expected="columns or expressions that differ")
+    return tuple(str(name) for name in names)
+
+
+def _limit(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    number = checks.positive_integer(**{name: value})
+    if number > _MOST_ROWS:
+        raise InvalidParameter(name, value, expected=f"at most {_MOST_ROWS:,}")
+    return int(number)
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number:,} rows"
+
+
+def _relation(neighbors: object) -> Neighbors:
+    if neighbors is AddRemove or neighbors is ReplaceOne:
+        return neighbors
+    raise InvalidParameter(
+        "neighbors", neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne for a table"
+    )
