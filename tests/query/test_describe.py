@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -319,3 +320,41 @@ def test_bars_of_whole_numbers_hold_as_many_of_them_each() -> None:
     assert [round(bar.count.value) for bar in bars["day"][-2:]] == [80, 40]
     assert len(bars["share"]) == 20
     assert sum(round(bar.count.value) for bar in bars["born"]) == 1_240
+
+
+def test_missing_values_are_shown_apart_from_the_lowest_bar() -> None:
+    frame = people()
+    frame["age"] = frame["age"].astype("Int64").mask(frame.index % 5 == 0)
+    frame["height"] = frame["height"].mask(frame.index % 4 == 0)
+    frame["smokes"] = frame["smokes"].astype("boolean").mask(frame.index % 3 == 0)
+    frame["county"] = frame["county"].mask(frame.index % 10 == 0)
+    frame["remark"] = frame["remark"].mask(frame.index % 2 == 0)
+    columns: dict[str, unacorda.Bounds | unacorda.Categories] = {
+        "age": unacorda.Bounds(18, 80),
+        "height": unacorda.Bounds(140, 200),
+        "county": unacorda.Categories(["A", "B", "C"]),
+    }
+    with unacorda.Session(
+        {"people": frame.drop(columns=["day", "nothing"])},
+        unit=unacorda.Person("id", max_rows=1),
+        budget=unacorda.ZCDP(10_000, delta="1e-6"),
+        columns=columns,
+        bits=unacorda.SeededBits(3),
+    ) as session:
+        found = session.describe("people", budget=session.budget)
+    by_name = {column.name: column for column in found.columns}
+    for name in ("age", "height", "smokes", "county", "remark"):
+        column, lacking = by_name[name], int(frame[name].isna().sum())
+        assert column.missing is not None
+        assert column.missing.value == pytest.approx(lacking, abs=10)
+        assert sum(bar.count.value for bar in column.bars) == pytest.approx(
+            PEOPLE - lacking, abs=30
+        )
+    lowest = int((frame["age"] < 22).sum())  # 63 whole numbers: four a bar
+    assert by_name["age"].bars[0].count.value == pytest.approx(lowest, abs=10)
+    assert re.search(r"missing +\d", str(found))
+    assert "people with a missing value" in found.to_html()
+    assert verify_record(found.to_json()).holds
+    record = json.loads(found.to_json())
+    record["columns"][0]["missing"]["value"] += 100
+    assert not verify_record(json.dumps(record)).holds

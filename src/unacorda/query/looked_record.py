@@ -148,6 +148,9 @@ def _bars(column: Mapping[str, Any], picture: Stated | None) -> str | None:
     known = [_told(row, name) for row in (picture.rows if picture else ()) for name in asked]
     if any(bar.get("count") not in known for bar in bars):
         return f"a bar of {column.get('name')!r} is not what was released"
+    missing = column.get("missing")
+    if missing is not None and missing not in known:
+        return f"the missing values of {column.get('name')!r} are not what was released"
     return None
 
 

@@ -133,8 +133,9 @@ class Total(Single):
         total = per_person("sum", part, unit)
         return tuple(
             Ladder(
-                # GREATEST leaves NULL out: who has no number has the total 0.
-                number=f"greatest({'-' if sign < 0 else ''}({total}), 0::HUGEINT)",
+                # A person without any number has the total 0.
+                number=f"greatest({'-' if sign < 0 else ''}coalesce({total}, 0::HUGEINT), "
+                "0::HUGEINT)",
                 rungs=self.rungs,
                 type="HUGEINT",
                 summed=True,

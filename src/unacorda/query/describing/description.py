@@ -45,7 +45,8 @@ class ColumnLook:
     kind: as what it was read; source: how that was known: declared, from the type of the column,
     or by a private vote. present: people who have a value. range: declared or found bounds (of
     dates as text); found: whether they were found privately. mean; quantiles: by share.
-    bars: people by value, in bins of the range or by the values there are. note: for a reader.
+    bars: people by value, in bins of the range or by the values there are; missing: people with a
+    row without a value, None where it is not known. note: for a reader.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ColumnLook:
     mean: Told | None = None
     quantiles: dict[str, str] = dataclasses.field(default_factory=dict)
     bars: tuple[Bar, ...] = ()
+    missing: Told | None = None
     note: str = ""
 
 

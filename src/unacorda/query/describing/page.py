@@ -76,6 +76,8 @@ def _section(column: ColumnLook) -> str:
     facts = []
     if column.present is not None:
         facts.append(("people with a value", rounded(column.present)))
+    if column.missing is not None:
+        facts.append(("people with a missing value", rounded(column.missing)))
     if column.range is not None:
         how = "found privately" if column.found else "declared"
         facts.append(("range", f"{' to '.join(column.range)} ({how})"))

@@ -51,10 +51,12 @@ class Bins:
         return Bins(first=low, width=(high - low) / _MOST, labels=labels)
 
     def place(self, value: str) -> str:
-        """SQL of the number of a value's part; values beyond the range stand in the outer ones."""
+        """SQL of the number of a value's bin, NULL for NULL; the outer bins are open."""
         # Divided, so that whole numbers at the edges are where they belong.
         place = f"FLOOR(({value} - ({float(self.first)!r})) / {float(self.width)!r})"
-        return f"CAST(LEAST(GREATEST({place}, 0), {len(self.labels) - 1}) AS INTEGER)"
+        clamped = f"CAST(LEAST(GREATEST({place}, 0), {len(self.labels) - 1}) AS INTEGER)"
+        # GREATEST and LEAST pass over NULL: alone they would put it into the lowest bin.
+        return f"CASE WHEN ({value}) IS NOT NULL THEN {clamped} END"
 
 
 def shown(value: float, *, date: bool, width: float = 0.0) -> str:

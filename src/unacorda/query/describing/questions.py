@@ -97,6 +97,14 @@ class _Column:
                 return self.quoted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Picture:
+    """People by value, and those without one."""
+
+    bars: tuple[Bar, ...] = ()
+    missing: Told | None = None
+
+
 def describe(
     session: Session, table: str, *, budget: Guarantee, progress: Progress | None = None
 ) -> Description:
@@ -172,14 +180,14 @@ class _Look:
             self._vote(self._share(_VOTES, later=_RANGES + _NUMBERS + _PICTURES))
         # From here on it is known what there will be: what nothing needs goes to the others.
         ranged = {column.name for column in self.columns if _has_range(column)}
-        pictures = any(self._bars_wanted(column, ranged) for column in self.columns) * _PICTURES
+        later = any(self._bars_wanted(column, ranged) for column in self.columns) * _PICTURES
         found = any(map(_needs_range, self.columns))
-        ranges = self._ranges(self._share(_RANGES, later=_NUMBERS + pictures) if found else None)
-        numbers = self._numbers(self._share(_NUMBERS, later=pictures), ranges)
-        whole = self._share(pictures) if pictures else None
+        ranges = self._ranges(self._share(_RANGES, later=_NUMBERS + later) if found else None)
+        numbers = self._numbers(self._share(_NUMBERS, later=later), ranges)
+        whole = self._share(later) if later else None
         pictured = [column for column in self.columns if self._bars_wanted(column, ranges)]
-        bars = {
-            column.name: self._bars(column, ranges, whole * Fraction(1, len(pictured)))
+        pictures = {
+            column.name: self._picture(column, ranges, whole * Fraction(1, len(pictured)))
             for column in pictured
             if whole is not None
         }
@@ -190,7 +198,7 @@ class _Look:
             people=_first(numbers.answers["people"]),
             rows=_first(numbers.answers["rows"]),
             columns=tuple(
-                self._look(place, column, ranges, numbers, bars)
+                self._look(place, column, ranges, numbers, pictures)
                 for place, column in enumerate(self.columns)
             ),
             request=self.budget,
@@ -282,12 +290,12 @@ class _Look:
             return self.deltas
         return column.name in ranges or column.kind == "boolean"
 
-    def _bars(
+    def _picture(
         self,
         column: _Column,
         ranges: Mapping[str, tuple[float, float, bool]],
         budget: Guarantee,
-    ) -> tuple[Bar, ...]:
+    ) -> _Picture:
         query, name = self.start, column.name
         if column.kind == "text":
             return self._values(column, budget)
@@ -303,17 +311,25 @@ class _Look:
                 bins = Bins.of(low, high, whole=column.whole, date=column.kind == "date")
                 keys, labels, value = range(len(bins.labels)), bins.labels, bins.place(value)
             query = query.derive(**{name: value})
-        release = self._people_by(query, name, keys, about=column.name, budget=budget)
+        shown = [*(key for key in keys if key is not None), None]
+        labels = [label for key, label in zip(keys, labels, strict=True) if key is not None]
+        release = self._people_by(query, name, shown, about=column.name, budget=budget)
         (answer,) = release.answers.values()
-        return _bars_of(labels, answer)
+        *bars, missing = _bars_of([*labels, "missing"], answer)
+        return _Picture(bars=tuple(bars), missing=missing.count)
 
-    def _values(self, column: _Column, budget: Guarantee) -> tuple[Bar, ...]:
+    def _values(self, column: _Column, budget: Guarantee) -> _Picture:
         """The commonest values of a column of text, themselves found privately."""
         name, how = column.name, private_keys()
         release = self._people_by(self.start, name, how, about=name, budget=budget)
         (answer,) = release.answers.values()
         bars = _bars_of([_label(key) for (key,) in release.keys], answer)
-        return tuple(sorted(bars, key=lambda bar: -bar.count.value)[:_MOST_SHOWN])
+        valued = [bar for (key,), bar in zip(release.keys, bars, strict=True) if key is not None]
+        missing = [bar.count for (key,), bar in zip(release.keys, bars, strict=True) if key is None]
+        return _Picture(
+            bars=tuple(sorted(valued, key=lambda bar: -bar.count.value)[:_MOST_SHOWN]),
+            missing=missing[0] if missing else None,  # too few to be found
+        )
 
     def _people_by(
         self, query: Query, group: str, keys: GivenKeys, *, about: str, budget: Guarantee
@@ -338,14 +354,16 @@ class _Look:
         column: _Column,
         ranges: Mapping[str, tuple[float, float, bool]],
         numbers: Release,
-        bars: Mapping[str, tuple[Bar, ...]],
+        pictures: Mapping[str, _Picture],
     ) -> ColumnLook:
         answers, date = numbers.answers, column.kind == "date"
+        picture = pictures.get(column.name, _Picture())
         look = ColumnLook(
             name=column.name,
             kind=column.kind or "text",
             source=column.source,  # type: ignore[arg-type]  # one of three words
-            bars=bars.get(column.name, ()),
+            bars=picture.bars,
+            missing=picture.missing,
         )
         if column.kind == "other":
             return dataclasses.replace(look, note=_NO_TYPE)

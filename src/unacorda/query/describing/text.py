@@ -45,6 +45,8 @@ def lines_of_column(column: ColumnLook) -> list[str]:
         lines.append(f"  people by value      {_sparks([bar.count.value for bar in column.bars])}")
     elif column.bars:
         lines += _bars(column.bars)
+    if column.missing is not None:
+        lines.append(f"  missing              {rounded(column.missing)}")
     if column.note:
         lines.append(f"  {column.note}")
     return lines
