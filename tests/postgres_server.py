@@ -40,10 +40,11 @@ class Server:
     def __init__(self) -> None:
         self._user = _other_user()
         # Paths of sockets may have about 100 characters.
-        self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir=_place(self._user)))
         self._data = self.folder / "data"
         if self._user is not None:
             shutil.chown(self.folder, self._user)
+        self._programs = _programs(self._user, self.folder)
         self._call("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
                    "--no-sync", "--no-instructions", "-D", str(self._data))  # fmt: skip
         self._process = self.start()
@@ -72,14 +73,14 @@ class Server:
         chosen = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
-                [_binary("postgres"), "-D", str(self._data), *chosen],
+                [str(self._programs / "postgres"), "-D", str(self._data), *chosen],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 user=self._user,
                 group=_group(self._user),
                 extra_groups=None if self._user is None else [],
-                env=_environment(),
+                env=_environment(self.folder),
                 cwd=self.folder,
                 preexec_fn=_die_with_parent(),  # noqa: PLW1509  # one system call
             )
@@ -109,14 +110,14 @@ class Server:
 
     def _call(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
-            [_binary(program), *arguments],
+            [str(self._programs / program), *arguments],
             capture_output=True,
             check=False,
             text=True,
             user=self._user,
             group=_group(self._user),
             extra_groups=None if self._user is None else [],
-            env=_environment(),
+            env=_environment(self.folder),
             cwd=self.folder,
             timeout=_SECONDS,
         )
@@ -156,9 +157,39 @@ def _binary(name: str) -> str:
     )
 
 
-def _environment() -> dict[str, str]:
+def _programs(user: str | None, folder: Path) -> Path:
+    """The folder of the server's programs: a copy where they lie in a home that is root's alone.
+
+    The libraries that a wheel brings lie beside its package, and stay there.
+    """
+    found = Path(_binary("postgres")).parent
+    if user is None or _open_to_others(found):
+        return found
+    installed = found.parent
+    package = installed.parent
+    copy = folder / "programs"
+    shutil.copytree(installed, copy / package.name / installed.name, symlinks=True)
+    libraries = package.parent / f"{package.name}.libs"
+    if libraries.is_dir():
+        shutil.copytree(libraries, copy / libraries.name)
+    return copy / package.name / installed.name / found.name
+
+
+def _place(user: str | None) -> str | None:
+    """A folder for temporary files that the user of the server reaches; None: the usual one."""
+    if user is None or _open_to_others(Path(tempfile.gettempdir())):
+        return None
+    return next((place for place in ("/tmp", "/var/tmp") if _open_to_others(Path(place))), None)
+
+
+def _open_to_others(path: Path) -> bool:
+    """Whether every user may pass through a folder and all above it."""
+    return all(part.stat().st_mode & 0o001 for part in (path, *path.resolve().parents))
+
+
+def _environment(home: Path) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PG")}
-    return {**kept, "LC_ALL": "C", "TZ": "UTC"}
+    return {**kept, "HOME": str(home), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _other_user() -> str | None:
