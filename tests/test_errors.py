@@ -27,12 +27,11 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     path: list[str] = []
     for line in (inspect.getdoc(errors) or "").splitlines():
         found = re.match(r"^([│├└─ ]*)([A-Z]\w+)", line.removeprefix("    "))
-        if not found or found[2] not in {*errors.__all__, "UserWarning"}:
+        if not found or found[2] not in errors.__all__:
             continue
         depth = len(found[1]) // 4
         path[depth:] = [found[2]]
         drawn[found[2]] = path[depth - 1] if depth else None
-    assert drawn.pop("UserWarning") is None
     assert set(drawn) == set(errors.__all__)
     for name, parent in drawn.items():
         bases = [base.__name__ for base in getattr(errors, name).__bases__]
@@ -46,9 +45,7 @@ def test_every_error_is_a_unacorda_error_and_exported() -> None:
         if inspect.isclass(value) and issubclass(value, Exception)
     }
     assert classes == set(errors.__all__)
-    warned = {name for name in classes if issubclass(getattr(errors, name), Warning)}
-    assert warned == {"DifferencingWarning"}
-    assert all(issubclass(getattr(errors, name), errors.UnacordaError) for name in classes - warned)
+    assert all(issubclass(getattr(errors, name), errors.UnacordaError) for name in classes)
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:
@@ -133,7 +130,6 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.MissingExtra("torch", extra="learning"),
         errors.UnsupportedConstruct("LN", engine="Spark"),
         errors.UnacordaError("root"),
-        errors.DifferencingWarning("this question and an earlier one"),
     ]
     assert {type(error).__name__ for error in examples} == set(errors.__all__)
     for error in examples:

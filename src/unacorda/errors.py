@@ -1,4 +1,4 @@
-"""Every exception unacorda raises, in one tree, and the warning that can be told apart.
+"""Every exception unacorda raises, in one tree.
 
 ::
 
@@ -18,9 +18,6 @@
     ├── FitFailed                         an estimator failed on the rows; constant text
     ├── StreamStopped                     a started mechanism takes no further question
     └── MissingExtra (ImportError)        an optional package is not installed
-
-    UserWarning
-    └── DifferencingWarning               a question and an earlier one differ by very few people
 
 No message ever contains a value from the data: texts are functions of what the caller wrote, of
 public facts (column names, paths, budgets) and of constants.
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetExceeded",
-    "DifferencingWarning",
     "EngineFailed",
     "FitFailed",
     "InvalidParameter",
@@ -251,15 +247,6 @@ class MissingExtra(UnacordaError, ImportError):
         super().__init__(
             f"This needs the package {package!r}. Run: pip install 'unacorda[{extra}]'"
         )
-
-
-class DifferencingWarning(UserWarning):
-    """A question and an earlier one of the session differ by very few people, as far as is public.
-
-    Nothing leaks by it, since noise hides each person in all answers together: it says that the
-    budget pays twice for nearly the same people. Silence it with
-    ``warnings.simplefilter("ignore", unacorda.errors.DifferencingWarning)``.
-    """
 
 
 def _rebuilt(

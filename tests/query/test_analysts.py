@@ -14,6 +14,7 @@ import pytest
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
 from unacorda.ledger.opening import open_ledger
+from unacorda.query.plan import Query
 
 TABLE = pa.table({"id": [1, 1, 2, 3], "part": ["a", "b", "a", "b"]})
 TENTH = unacorda.PureDP("0.1")
@@ -132,3 +133,23 @@ def test_bad_limits_are_refused() -> None:
         with pytest.raises(InvalidParameter, match="no part and no analyst's"):
             part.for_analyst("bob", TENTH)
         assert session.spent == unacorda.PureDP(0)
+
+
+def test_nothing_of_an_analyst_s_question_reaches_another(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    with opened() as session:
+        ana = session.for_analyst("ana", unacorda.PureDP("0.2"))
+        bob = session.for_analyst("bob", unacorda.PureDP("0.2"))
+
+        def asked(of: unacorda.Session, where: str) -> Query:
+            return of.table("t").where(where).agg(secret_alias=unacorda.count())
+
+        before = str(bob.explain(asked(bob, "id <> 2"), budget=TENTH))
+        ana.evaluate(asked(ana, "id > 0"), budget=TENTH)
+        ana.evaluate(asked(ana, "id > 0 AND id <> 3"), budget=TENTH)
+        assert str(bob.explain(asked(bob, "id <> 2"), budget=TENTH)) == before
+        asked_alike = bob.table("t").where("id > 0 AND id <> 2").agg(n=unacorda.count())
+        assert "secret_alias" not in str(bob.explain(asked_alike, budget=TENTH))
+        bob.evaluate(asked_alike, budget=TENTH)
+    assert [str(warning.message) for warning in recwarn] == []

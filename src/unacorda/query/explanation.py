@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,7 @@ class Explanation:
     account would be charged. left: what the account holds now. outlook: what other budgets and
     limits would do. beside: by aggregate, the noise beside the range of its values, where known.
     levels: of a question with margins their names, as the release has them in `margin`.
-    rehearsal: what the limits did to public tables, where they were given. warning: that an earlier
-    question of the session differs by very few people, or no text.
+    rehearsal: what the limits did to public tables, where they were given.
     """
 
     rows: tuple[str, ...]
@@ -48,7 +47,6 @@ class Explanation:
     beside: Mapping[str, str]
     rehearsal: Rehearsal | None = None
     levels: tuple[str, ...] = ()
-    warning: str = ""
 
     @property
     def affordable(self) -> bool:
@@ -77,7 +75,6 @@ class Explanation:
             "keys": None if self.keys is None else self.keys.to_dict(),
             "outlook": self.outlook.to_dict(),
             "rehearsal": None if self.rehearsal is None else self.rehearsal.to_dict(),
-            "warning": self.warning,
             "aggregates": {
                 name: {
                     "part": self.parts[name],
@@ -96,7 +93,7 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        lines = [*self.steps, *self.warned, "", *self.price, *self.aggregates("the budget")]
+        lines = [*self.steps, "", *self.price, *self.aggregates("the budget")]
         if more := self.outlook.lines:
             lines += ["", *more]
         return "\n".join(lines)
@@ -106,11 +103,6 @@ class Explanation:
         """What happens to the rows, for people."""
         numbered = [f"  {number}. {text}" for number, text in enumerate(self.rows, start=1)]
         return ["What happens to the rows", *numbered]
-
-    @property
-    def warned(self) -> list[str]:
-        """What to beware of, for people."""
-        return [f"Warning: {self.warning}"] if self.warning else []
 
     @property
     def price(self) -> list[str]:
@@ -134,10 +126,8 @@ class Explanation:
         return lines if self.rehearsal is None else [*lines, "", *self.rehearsal.words]
 
 
-def explained(
-    priced: Priced, *, left: Guarantee, assuming: Supposed | None, warnings: Sequence[str]
-) -> list[Explanation]:
-    """The explanations of questions with this noise and price; warnings: one text a question."""
+def explained(priced: Priced, *, left: Guarantee, assuming: Supposed | None) -> list[Explanation]:
+    """The explanations of questions with this noise and price."""
     queries, found = priced.together.queries, priced.allocations
     tried: list[Rehearsal | None] = [None for _ in queries]
     numbers = numbers_of(assuming)
@@ -166,7 +156,6 @@ def explained(
             beside=_beside(query, forecasts[place]),
             rehearsal=tried[place],
             levels=query.levels,
-            warning=warnings[place],
         )
         for place, query in enumerate(queries)
     ]

@@ -11,7 +11,6 @@ from typing import Any
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.answering import Priced
-from unacorda.query.differing import Earlier
 from unacorda.query.explanation import Explanation, explained
 from unacorda.query.outlook import Outlook
 from unacorda.query.supposed import Supposed
@@ -103,7 +102,6 @@ class Explanations:
             else:
                 told[one.rows] = name
                 lines += [f"  {text}" for text in one.steps]
-            lines += [f"  {text}" for text in one.warned]
             lines += [f"  {text}" if text else "" for text in one.aggregates("this part")]
         if more := self.outlook.lines:
             lines += ["", *more]
@@ -111,14 +109,11 @@ class Explanations:
 
 
 def explanation_of(
-    priced: Priced, earlier: Earlier, *, left: Guarantee, assuming: Supposed | None
+    priced: Priced, *, left: Guarantee, assuming: Supposed | None
 ) -> Explanation | Explanations:
-    """The explanation of one question, or of several.
-
-    earlier: what was asked before; left: what the account holds.
-    """
+    """The explanation of one question, or of several; left: what the account holds."""
     asked = priced.together
-    found = explained(priced, left=left, assuming=assuming, warnings=earlier.warnings(asked))
+    found = explained(priced, left=left, assuming=assuming)
     if asked.single:
         return found[0]
     return Explanations(

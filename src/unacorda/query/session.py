@@ -28,7 +28,6 @@ from unacorda.query.batch import Batch
 from unacorda.query.columns import Bounds, Fact
 from unacorda.query.describing.description import Description
 from unacorda.query.describing.questions import Progress, describe
-from unacorda.query.differing import Earlier
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.explanation import Explanation
@@ -117,7 +116,7 @@ class Session(SubSessions):
         self.unit: Unit = unit
         self._closed, self._process = False, os.getpid()
         self._bits = source_of(bits)
-        self._notes, self._earlier = {"analyst": analyst, "purpose": purpose}, Earlier()
+        self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
         self._engine: Engine = open_engine(engine, every, memory_limit, threads)
         try:
@@ -209,7 +208,7 @@ class Session(SubSessions):
         """
         asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
         priced = Priced.of(asked.together, asked.budget, self._budget)
-        return explanation_of(priced, self._earlier, left=self.remaining, assuming=assuming)
+        return explanation_of(priced, left=self.remaining, assuming=assuming)
 
     @overload
     def evaluate(
@@ -260,8 +259,7 @@ class Session(SubSessions):
         Raises, before anything is spent or read: InvalidParameter, WrongUnit (the account does
         not take such a budget), BudgetExceeded, SourceChanged; what is about one question of a
         batch names it. Raises EngineFailed or SourceChanged after the charge was reserved; it then
-        stays spent, unless the engine had not been asked yet, which gives it back. Warns with
-        DifferencingWarning, before, where a question and an earlier one differ by very few people.
+        stays spent, unless the engine had not been asked yet, which gives it back.
         """
         if errors is None and assuming is not None:
             raise InvalidParameter("assuming", assuming, expected="it beside errors=")
@@ -354,8 +352,7 @@ class Session(SubSessions):
         rows = rows_of(query, features=features, target=target, weight=weight)
         self._may_spend()
         rest: Any = {"account": self._budget, "bits": self._bits, "notes": self._notes}
-        with self._earlier.asking(Together.alone(rows.query)):
-            return fitted(model, rows, self._engine, self._ledger, self._dataset, **rest)
+        return fitted(model, rows, self._engine, self._ledger, self._dataset, **rest)
 
     def sql(
         self,
@@ -395,5 +392,4 @@ class Session(SubSessions):
         priced = Priced.of(together, budget, self._budget)
         self._may_spend()
         ledger, dataset, notes = self._ledger, self._dataset, self._notes
-        with self._earlier.asking(together):
-            return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)
+        return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions import refusals
@@ -33,7 +32,7 @@ from unacorda.query.expressions.values import (
     settled,
 )
 
-__all__ = ["parse", "reread"]
+__all__ = ["parse"]
 
 _RULES = {**ARITHMETIC, **CURVES, **TEXTS, **DATES, **CHOICES, **CONVERSIONS, **PREDICATES}
 
@@ -80,16 +79,6 @@ def parse(
     if fault is not None:
         raise InvalidParameter(argument, text, expected=fault)
     return _finished(value, node, scope)
-
-
-@lru_cache(maxsize=1_000)
-def reread(text: str) -> Node:
-    """The tree of a text that `parse` took before, such as that of an `Expression`.
-
-    >>> reread("age > 18")
-    Operation(name='>', operands=(Name(name='age'), Literal(value=18)), option=None)
-    """
-    return Reader(text=text).read(condition(text, argument="expression"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
