@@ -55,8 +55,12 @@ def there(name: str, columns: Mapping[str, str]) -> There:
         f'{quoted(c)} COLLATE "C" AS {quoted(c)}' if kind == "TEXT" else quoted(c)
         for c, kind in columns.items()
     )
-    body = f"SELECT {listed} FROM {name}"
-    table = Table(view="data", columns=columns, body=body)
+    return values_of(Table(view="data", columns=columns, body=f"SELECT {listed} FROM {name}"))
+
+
+def values_of(read: Table) -> There:
+    """PostgreSQL's values over a table as it is read."""
+    table = Table(view="data", columns=read.columns, body=read.body)
 
     def values(expressions: Sequence[Expression]) -> list[tuple[Any, ...]]:
         found = []
@@ -64,7 +68,7 @@ def there(name: str, columns: Mapping[str, str]) -> There:
             (sql,) = expressions_alike.written([expression], translate, table, ' AS "x" FROM')
             value = _MOMENTS.get(expression.kind, "{0}").format("q.x")
             query = (
-                f'SELECT {value} FROM (SELECT {sql} AS x, data.n FROM ({body}) AS "data" '
+                f'SELECT {value} FROM (SELECT {sql} AS x, data.n FROM ({table.body}) AS "data" '
                 "OFFSET 0) AS q ORDER BY q.n"
             )
             found.append([row[0] for row in cursor.execute(query.encode()).fetchall()])

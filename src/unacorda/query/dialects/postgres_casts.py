@@ -10,6 +10,8 @@ reads (`pg_input_is_valid`, of PostgreSQL 16), before it is converted.
 from __future__ import annotations
 
 import math
+import re
+from datetime import datetime
 
 from sqlglot import exp
 
@@ -48,7 +50,7 @@ def _cast(writer: Writer, node: exp.Expression) -> Typed:
     if target is None:
         raise Untranslatable(f"CAST to {to.sql()}")
     if isinstance(operand, exp.Literal) and operand.is_string and target in ("DATE", "TIMESTAMP"):
-        return _constant(operand.name, target)
+        return Typed(f"'{_moment(operand.name, target)}'::{STORED[target]}", target)
     if target == "BIGINT" and is_hexadecimal(operand):
         digits = writer.value(operand.args["expression"])
         bits = int(operand.args["expression"].args["expression"].name) * 4
@@ -77,9 +79,24 @@ def _made_date(v: str) -> str:
     return f"(CASE WHEN pg_input_is_valid({v}, 'date') THEN CAST({v} AS date) END)"
 
 
-def _constant(said: str, target: str) -> Typed:
-    """A date or an instant that this package wrote: ISO 8601, of the years 1 to 9999 and later."""
-    return Typed(f"'{said}'::{STORED[target]}", target)
+def _moment(said: str, target: str) -> str:
+    """A date or an instant of a question in ISO 8601, which both engines read alike.
+
+    The year 10000 ends the years that have functions; what else a caller writes may be read
+    otherwise, or fail.
+    """
+    form = _DATE if target == "DATE" else _INSTANT
+    try:
+        if form.fullmatch(said):
+            datetime.fromisoformat(said.replace("10000-01-01", "0001-01-01"))
+            return said
+    except ValueError:
+        pass
+    raise Untranslatable(f"CAST of text AS {target}")
+
+
+_DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|10000-01-01)", re.ASCII)
+_INSTANT = re.compile(_DATE.pattern + r"( [0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?)?", re.ASCII)
 
 
 def _plain(x: str, target: str) -> str:

@@ -48,8 +48,18 @@ def _part(name: str, x: str) -> str:
 
 
 def _micros(x: str) -> str:
-    """Microseconds since the beginning of 1970: exact, as PostgreSQL extracts decimals."""
+    """Microseconds since the beginning of 1970: exact, as PostgreSQL extracts decimals.
+
+    No instant is later than 64 bits count: a table's are read so, and those made are of the years
+    1 to 9999, and steps from there.
+    """
     return f"CAST(extract(EPOCH FROM {x}) * 1000000 AS bigint)"
+
+
+def _seconds(x: str, each: int) -> str:
+    """Seconds since the beginning of 1970 in whole units; a quotient would be rounded."""
+    early = f"CASE WHEN {x} < '1970-01-01' THEN {each - 1} ELSE 0 END"
+    return f"CAST(div(floor(extract(EPOCH FROM {x})) - {early}, {each}) AS bigint)"
 
 
 def _days(x: str) -> str:
@@ -99,7 +109,7 @@ def _index(x: str, unit: str) -> str:
         case "DAY":
             return _days(x)
         case _ if unit in _MICROS:
-            return f"CAST(floor(extract(EPOCH FROM {x}) / {_MICROS[unit] // 1_000_000}) AS bigint)"
+            return _seconds(x, _MICROS[unit] // 1_000_000)
         case _:
             raise Untranslatable(f"DATE_DIFF({unit})")
 

@@ -176,6 +176,8 @@ _PLAIN = {
     "text": ("VARCHAR", "TEXT", text("{0}")),
 }
 _MOST_DIGITS = 18
+_LAST_INSTANT = "294247-01-10 04:00:54.775806"
+"""The last one of DuckDB, whose next number is infinity; PostgreSQL has another 29 years."""
 
 
 def _read(kind: str, column: str) -> tuple[str, str | None, str]:
@@ -187,12 +189,18 @@ def _read(kind: str, column: str) -> tuple[str, str | None, str]:
         name, held, sql = _PLAIN[bare]
         return name, held, sql.format(column)
     if bare == "timestamp without time zone":
-        return "TIMESTAMP", "TIMESTAMP", f"CAST({column} AS timestamp)"
+        return "TIMESTAMP", "TIMESTAMP", _instant(f"CAST({column} AS timestamp)")
     if bare == "timestamp with time zone":
-        return "TIMESTAMP", "TIMESTAMP", f"CAST({column} AT TIME ZONE 'UTC' AS timestamp)"
+        return "TIMESTAMP", "TIMESTAMP", _instant(f"CAST({column} AT TIME ZONE 'UTC' AS timestamp)")
     if bare == "numeric":
         return _number(kind, column)
     return kind.upper() + "[]", None, column
+
+
+def _instant(value: str) -> str:
+    """An instant that 64 bits count in microseconds since 1970; a later one is the end of time."""
+    end = "'infinity'::timestamp"
+    return f"(CASE WHEN {value} > '{_LAST_INSTANT}'::timestamp THEN {end} ELSE {value} END)"
 
 
 def _number(kind: str, column: str) -> tuple[str, str, str]:
