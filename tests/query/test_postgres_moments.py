@@ -45,7 +45,7 @@ INSTANTS = (
 )
 LAST = "294247-01-10 04:00:54.775806"
 """DuckDB's last instant: what is later is as late as can be."""
-TYPES = ("timestamp", "timestamptz", "timestamp(0)", "timestamptz(3)")
+TYPES = ("timestamp", "timestamptz(3)", "timestamp(0)", "timestamptz")
 SHARED = {
     "d": extremes.of_dates("d"),
     "s": extremes.of_instants("s"),
@@ -54,7 +54,7 @@ SHARED = {
     "both": extremes.of_instants("d", "s"),
 }
 """All that the language can do with one value, beside a constant or another column."""
-QUICK = (("timestamptz", "d"), ("timestamptz", "s"))
+QUICK = (("timestamptz(3)", "d"), ("timestamptz(3)", "s"))
 MOMENTS = [text for text in ALIKE if re.search(r"\b[desr]\b", text)]
 _numbers = itertools.count(1)
 

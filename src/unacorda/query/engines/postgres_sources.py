@@ -189,18 +189,25 @@ def _read(kind: str, column: str) -> tuple[str, str | None, str]:
         name, held, sql = _PLAIN[bare]
         return name, held, sql.format(column)
     if bare == "timestamp without time zone":
-        return "TIMESTAMP", "TIMESTAMP", _instant(f"CAST({column} AS timestamp)")
+        return "TIMESTAMP", "TIMESTAMP", _instant(column, "timestamp")
     if bare == "timestamp with time zone":
-        return "TIMESTAMP", "TIMESTAMP", _instant(f"CAST({column} AT TIME ZONE 'UTC' AS timestamp)")
+        return "TIMESTAMP", "TIMESTAMP", _instant(column, "timestamptz")
     if bare == "numeric":
         return _number(kind, column)
     return kind.upper() + "[]", None, column
 
 
-def _instant(value: str) -> str:
-    """An instant that 64 bits count in microseconds since 1970; a later one is the end of time."""
-    end = "'infinity'::timestamp"
-    return f"(CASE WHEN {value} > '{_LAST_INSTANT}'::timestamp THEN {end} ELSE {value} END)"
+def _instant(column: str, kind: str) -> str:
+    """An instant that 64 bits count in microseconds since 1970; a later one is the end of time.
+
+    The comparison comes first: rounded to few digits, a value may lie beyond PostgreSQL's own end,
+    and then converting it fails.
+    """
+    zoned, mark = (f"{column} AT TIME ZONE 'UTC'", "+00") if kind == "timestamptz" else (column, "")
+    return (
+        f"(CASE WHEN {column} > '{_LAST_INSTANT}{mark}'::{kind} THEN 'infinity'::timestamp "
+        f"ELSE CAST({zoned} AS timestamp) END)"
+    )
 
 
 def _number(kind: str, column: str) -> tuple[str, str, str]:
