@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_read_ends_with_4(
 def test_other_terms_of_the_account_end_with_5(run: Run, visits: str, ledger: str) -> None:
     book = ("--ledger", ledger, "--dataset", "v")
     assert run("query", visits, *BASE, *book, "--budget", "epsilon=2", COUNT).code == 0
-    for change in (("--budget", "epsilon=3"), ("--max-rows", "3")):
+    for change in (("--budget", "epsilon=3"), ("--unit", "zip")):
         ran = run("query", visits, *BASE, *book, *change, COUNT)
         assert ran.code == 5
         assert is_short(ran)

@@ -30,7 +30,7 @@ def test_shows_every_account(run: Run, kept: str) -> None:
     assert ran.code == 0
     assert ran.out.count("ZCDP(rho=0.5, delta=1e-08)") == 2
     assert "left:     ZCDP(rho=0.4, delta=1e-08)" in ran.out
-    assert "a person (person) with at most 2 rows" in ran.out
+    assert "a person by 'person'" in ran.out
     assert "\x1b" not in ran.out
 
 
@@ -78,3 +78,22 @@ def test_unknown_accounts_and_files_that_are_no_ledger(run: Run, kept: str, tmp_
     assert "no account named 'nix'" in ran.err
     (tmp_path / "text.db").write_text("this is no database, however long it may be" * 50)
     assert run("ledger", "show", "--ledger", f"sqlite:///{tmp_path / 'text.db'}").code == 2
+
+
+def test_each_question_is_shown_with_its_limits(run: Run, visits: str, ledger: str) -> None:
+    book = ("--ledger", ledger, "--dataset", "v", "--budget", "epsilon=3")
+    look = run("describe", visits, "--unit", "person", "--epsilon", "1", *book)
+    assert look.code == 0, look.err
+    count = "SELECT COUNT(*) AS n FROM visits"
+    for limits in (("--max-rows", "50"), ("--max-groups", "1", "--max-rows-per-group", "2")):
+        asked = run("query", visits, "--unit", "person", *limits, "--epsilon", "0.5", *book, count)
+        assert asked.code == 0, asked.err
+    ran = run("ledger", "show", "--ledger", ledger, "--verify")
+    assert ran.code == 0, ran.err
+    assert "left:     PureDP(epsilon=1.0)" in ran.out
+    assert "max_rows 50" in ran.out
+    assert "max_groups 1, max_rows_per_group 2" in ran.out
+    (shown,) = json.loads(run("ledger", "show", "--ledger", ledger, "--json").out)["accounts"]
+    assert shown["terms"] == {"unit": "person", "id": ["person"], "neighbors": "AddRemove"}
+    asked_last = [entry for entry in shown["entries"] if entry["state"] == "reserved"][-1]
+    assert asked_last["limits"] == {"max_groups": 1, "max_rows_per_group": 2}

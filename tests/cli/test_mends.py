@@ -120,9 +120,9 @@ def test_an_unknown_account_lists_those_there_are(
 def test_other_terms_are_told_to_ask_with_the_old_ones(
     run: Run, visits: str, book: tuple[str, ...]
 ) -> None:
-    ran = run("query", visits, *PERSON, "--max-rows", "20", "--epsilon", "0.1", *book, COUNT)
+    ran = run("query", visits, *PERSON, "--unit", "county", "--epsilon", "0.1", *book, COUNT)
     assert ran.code == 5
-    assert "at most 2 rows" in ran.err
+    assert "id: ('person',), now ('person', 'county')" in ran.err
     assert "terms it was opened with" in ran.err
 
 

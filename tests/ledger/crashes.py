@@ -41,7 +41,7 @@ __all__ = ["BUDGET", "DATASET", "check", "main", "random_kills"]
 
 DATASET = "visits"
 BUDGET = PureDP(4)
-_TERMS = {"unit": "a single row", "neighbors": "AddRemove"}
+_TERMS = {"unit": "row", "neighbors": "AddRemove"}
 _CHARGES = [PureDP(Fraction(1, n)) for n in (29, 100, 1000)]
 _SECONDS_BETWEEN = 0.003
 _TRIED, _RESERVED, _RELEASED = b"T", b"R", b"C"

@@ -59,8 +59,8 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
         ["[]"],
         ["{}"],
         ["null"],
+        ['{"format": "unacorda ledger export 3"}'],
         ['{"format": "unacorda ledger export 2"}'],
-        ['{"format": "unacorda ledger export 1"}'],
         ["[" * 100_000],
     ],
 )

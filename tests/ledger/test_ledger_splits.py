@@ -357,37 +357,3 @@ def test_what_was_changed_behind_its_back_is_not_built_upon() -> None:
             for _ in range(2):
                 with pytest.raises(LedgerMismatch, match="Entry 2 of account 'visits' was changed"):
                     reserve(other, PureDP(1), part=part(of, "b"))
-
-
-def test_schema_2_on_a_server_is_migrated() -> None:
-    url = empty_schema()
-    name = url.rpartition("%3D")[2]
-    with contextlib.closing(open_ledger(url)) as ledger:
-        ledger.open_account("visits", PLENTY, TERMS)
-        reserve(ledger, PureDP(1))
-    with contextlib.closing(server().connect()) as behind:  # as schema 2 was
-        for statement in (
-            f"DROP INDEX {name}.unacorda_splits",
-            *(
-                f"ALTER TABLE {name}.unacorda_entries DROP COLUMN {column}"
-                for column in ("split", "part", "part_charge", "definition")
-            ),
-            f"ALTER TABLE {name}.unacorda_schema DISABLE TRIGGER ALL",
-            f"UPDATE {name}.unacorda_schema SET version = 2",
-            f"ALTER TABLE {name}.unacorda_schema ENABLE TRIGGER ALL",
-        ):
-            behind.execute(statement.encode())
-    books = []
-    threads = [threading.Thread(target=lambda: books.append(open_ledger(url))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(books) == 3
-    of = split(books[0])
-    reserve(books[1], PureDP(2), part=part(of, "a"))
-    reserve(books[2], PureDP(3), part=part(of, "b"))
-    assert books[0].spent("visits") == PureDP(4)
-    assert books[0].verify("visits") == 4
-    for book in books:
-        book.close()

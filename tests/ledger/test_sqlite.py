@@ -13,14 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import sqlalchemy
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
 from unacorda.ledger.entries import Part, Reservation
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.opening import open_ledger
 from unacorda.ledger.sqlite import SqliteStore
-from unacorda.ledger.tables import TABLES
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 
@@ -172,12 +170,13 @@ def test_verify_finds_what_was_changed_by_force(filled: Path, statement: str) ->
         ledger.verify("visits")
 
 
-def test_another_schema_version_is_refused(filled: Path) -> None:
+@pytest.mark.parametrize("version", [1, 3, 99])
+def test_another_schema_version_is_refused(version: int, filled: Path) -> None:
     with contextlib.closing(sqlite3.connect(filled)) as connection:
         connection.execute("DROP TRIGGER unacorda_schema_no_update")
-        connection.execute("UPDATE unacorda_schema SET version = 99")
+        connection.execute(f"UPDATE unacorda_schema SET version = {version}")
         connection.commit()
-    with pytest.raises(LedgerMismatch, match="version 99"):
+    with pytest.raises(LedgerMismatch, match=rf"version {version}; this unacorda reads version 4"):
         open_ledger(f"sqlite:///{filled}")
 
 
@@ -224,108 +223,6 @@ def test_a_damaged_ledger_is_one_of_our_errors(tmp_path: Path) -> None:
             name.write_bytes(b"no database " * 500)
     with pytest.raises(LedgerFailed, match="No answer was given"):
         ledger.remaining("d")
-
-
-@pytest.fixture
-def older(tmp_path: Path) -> Path:
-    """A file of schema 1, as it was written then."""
-    path = tmp_path / "older.db"
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript((DATA / "ledger_schema_1.sql").read_text())
-    return path
-
-
-def test_schema_1_is_migrated_with_every_digest(older: Path) -> None:
-    with contextlib.closing(sqlite3.connect(older)) as connection:
-        before = connection.execute("SELECT digest FROM unacorda_entries ORDER BY 1").fetchall()
-    for _ in range(2):  # the second time there is nothing to do
-        ledger = open_ledger(f"sqlite:///{older}")
-        assert ledger.datasets() == ("births", "visits")
-        assert (ledger.verify("visits"), ledger.verify("births")) == (3, 1)
-        ledger.close()
-    ledger = open_ledger(f"sqlite:///{older}")
-    entries = [*ledger.entries("visits"), *ledger.entries("births")]
-    assert sorted(entry.digest for entry in entries) == sorted(digest for (digest,) in before)
-    assert ledger.remaining("visits") == PureDP("11/30")
-    ledger.open_sub_account("visits", "ana", PureDP("0.2"))
-    reserve(ledger, "0.1")
-    ledger.commit(Reservation(dataset="visits", sequence=3, charge=PureDP("1/3")))
-    assert ledger.verify("visits") == 6
-    with contextlib.closing(sqlite3.connect(older)) as connection:
-        assert connection.execute("SELECT version FROM unacorda_schema").fetchall() == [(3,)]
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        assert sorted(tables.fetchall()) == [(name,) for name in sorted(TABLES)]
-        with pytest.raises(sqlite3.DatabaseError, match="append-only"):
-            connection.execute("DELETE FROM unacorda_entries")
-
-
-def test_a_migration_that_dies_leaves_schema_1(
-    older: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def dies(_connection: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("unacorda.ledger.migration._take_over", dies)
-        with pytest.raises(KeyboardInterrupt):
-            open_ledger(f"sqlite:///{older}")
-    with contextlib.closing(sqlite3.connect(older)) as connection:
-        assert connection.execute("SELECT version FROM unacorda_schema").fetchall() == [(1,)]
-    assert open_ledger(f"sqlite:///{older}").verify("visits") == 3
-
-
-@pytest.fixture
-def second(tmp_path: Path) -> Path:
-    """A file of schema 2, as it was written then."""
-    path = tmp_path / "second.db"
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript((DATA / "ledger_schema_2.sql").read_text())
-    return path
-
-
-def test_schema_2_is_migrated_with_every_digest(second: Path) -> None:
-    with contextlib.closing(sqlite3.connect(second)) as connection:
-        before = connection.execute("SELECT digest FROM unacorda_entries ORDER BY 1").fetchall()
-    for _ in range(2):  # the second time there is nothing to do
-        ledger = open_ledger(f"sqlite:///{second}")
-        assert (ledger.verify("visits"), ledger.verify("births")) == (6, 1)
-        ledger.close()
-    ledger = open_ledger(f"sqlite:///{second}")
-    entries = [*ledger.entries("visits"), *ledger.entries("births")]
-    assert sorted(entry.digest for entry in entries) == sorted(digest for (digest,) in before)
-    assert ledger.remaining("visits") == PureDP(1) - PureDP("0.1") - PureDP("1/3")
-    assert ledger.splits("visits") == {}
-    split = ledger.open_split("visits", limit=PureDP(1), max_parts=1, digest="d", salt=b"\x01")
-    for key in "ab":
-        reserve(ledger, "0.1", part=Part(split=split.sequence, key=key))
-    assert ledger.verify("visits") == 9
-    with contextlib.closing(sqlite3.connect(second)) as connection:
-        versions = connection.execute("SELECT version FROM unacorda_schema ORDER BY 1").fetchall()
-        assert versions == [(2,), (3,)]
-        with pytest.raises(sqlite3.DatabaseError, match="append-only"):
-            connection.execute("DELETE FROM unacorda_entries")
-
-
-def test_a_migration_that_dies_leaves_schema_2(
-    second: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from unacorda.ledger import migration
-
-    widen = migration._widen
-
-    def dies(connection: sqlalchemy.Connection) -> None:
-        widen(connection)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("unacorda.ledger.migration._widen", dies)
-        with pytest.raises(KeyboardInterrupt):
-            open_ledger(f"sqlite:///{second}")
-    with contextlib.closing(sqlite3.connect(second)) as connection:
-        assert connection.execute("SELECT version FROM unacorda_schema").fetchall() == [(2,)]
-        columns = connection.execute("PRAGMA table_info(unacorda_entries)").fetchall()
-        assert "split" not in [column[1] for column in columns]
-    assert open_ledger(f"sqlite:///{second}").verify("visits") == 6
 
 
 def test_a_file_that_was_replaced_is_refused(filled: Path) -> None:

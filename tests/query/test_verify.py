@@ -233,6 +233,7 @@ def test_an_entry_that_was_never_answered_is_found() -> None:
         "event": release.event,
         "request": release.request,
         "plan_digest": release.query.digest(),
+        "limits": release.query.unit.limits,
         "salt": bytes.fromhex(release.salt),
         "analyst": None,
         "purpose": None,

@@ -87,7 +87,16 @@ def repriced(book: Ledger, name: str, delta: str) -> dict[str, Any]:
 def _plain(entry: Entry) -> dict[str, Any]:
     """An entry with its JSON texts as values."""
     fields = dataclasses.asdict(entry)
-    for name in ("event", "request", "charge", "spent", "sub_spent", "part_charge", "definition"):
+    for name in (
+        "event",
+        "request",
+        "charge",
+        "spent",
+        "sub_spent",
+        "part_charge",
+        "definition",
+        "limits",
+    ):
         fields[name] = json.loads(fields[name]) if fields[name] else None
     return fields
 
@@ -95,12 +104,11 @@ def _plain(entry: Entry) -> dict[str, Any]:
 def print_account(account: dict[str, Any]) -> None:
     """Print what `shown` gave: budget and sums, sub-accounts, and a line for each question."""
     show.heading(clean(account["dataset"]))
-    unit = account["terms"].get("unit")
     facts = {
         "budget": account["budget"],
         "spent": account["spent"],
         "left": account["remaining"],
-        "protects": unit,
+        "protects": _protected(account["terms"]),
         "opened": f"{_minute(account['opened'])} UTC",
     }
     for name, text in facts.items():
@@ -136,8 +144,27 @@ def print_account(account: dict[str, Any]) -> None:
         )
         for entry in questions
     ]
-    heads = ("entry", "time (UTC)", "answered", "cost", "analyst", "purpose")
+    heads = ("entry", "time (UTC)", "answered", "cost", "limits", "analyst", "purpose")
     show.print_grid(show.Grid(heads=heads, rows=tuple(rows), left=len(heads), repeated=1))
+
+
+def _protected(terms: dict[str, Any]) -> str | None:
+    """What the terms of an account protect, in words.
+
+    >>> _protected({"unit": "person", "id": ("pid",)}), _protected({"unit": "row"})
+    ("a person by 'pid'", 'a single row')
+    """
+    unit, ids = terms.get("unit"), terms.get("id")
+    if unit == "row":
+        return "a single row"
+    if unit != "person" or not isinstance(ids, tuple | list):
+        return None if unit is None else str(unit)
+    by_table = (f"{one[0]}: {_listed(one[1:])}" for one in ids if not isinstance(one, str))
+    return f"a person by {'; '.join(by_table) or _listed(ids)}"
+
+
+def _listed(ids: Any) -> str:
+    return ", ".join(repr(one) for one in ids)
 
 
 def _number(epsilon: float | None) -> str:
@@ -152,11 +179,12 @@ def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
+def _words(entry: dict[str, Any]) -> tuple[str, str, str, str]:
     from unacorda.privacy.guarantees import guarantee_from_json
 
     cost = guarantee_from_json(json.dumps(entry["charge"]))
-    return _short(str(cost)), entry["analyst"] or "-", entry["purpose"] or "-"
+    limits = ", ".join(f"{name} {value:,}" for name, value in (entry["limits"] or {}).items())
+    return _short(str(cost)), limits or "-", entry["analyst"] or "-", entry["purpose"] or "-"
 
 
 def _short(guarantee: str) -> str:

@@ -16,9 +16,6 @@ from unacorda.cli.arguments import (
     AccountBudget,
     Dataset,
     LedgerUrl,
-    MaxGroups,
-    MaxRows,
-    MaxRowsPerGroup,
     PersonColumns,
     SingleRows,
 )
@@ -44,6 +41,7 @@ Example:
 _INIT = f"""Open the account of a data set before anybody asks about it, and sub-accounts.
 
 The account keeps its budget and what it protects for good; `unacorda query` then needs no --budget.
+How many rows of a person a question uses is that question's own (--max-rows), and noted with it.
 A sub-account, of an analyst or a project, is a limit of its own below it: what is charged there
 counts in both. Nothing is set aside for it. Where the account is open already, under the same
 budget and unit, sub-accounts are added.
@@ -51,7 +49,7 @@ budget and unit, sub-accounts are added.
 \b
 Examples:
   unacorda ledger init --ledger sqlite:///budget.db --dataset visits-2024 \\
-      --budget rho=0.5,delta=1e-8 --unit person_id --max-rows 10
+      --budget rho=0.5,delta=1e-8 --unit person_id
   unacorda ledger init --ledger postgresql://office@db/budgets \\
       --dataset visits-2024 --budget epsilon=3 --row \\
       --sub-account ana=epsilon=0.5
@@ -122,9 +120,6 @@ def init_ledger(
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The account's name.")],
     budget: AccountBudget = None,
     unit: PersonColumns = None,
-    max_rows: MaxRows = None,
-    max_groups: MaxGroups = None,
-    max_rows_per_group: MaxRowsPerGroup = None,
     row: SingleRows = False,
     sub_account: Annotated[
         list[str] | None,
@@ -139,13 +134,8 @@ def init_ledger(
 ) -> None:
     """The verb; its help is `_INIT`."""
     with reporting():
-        whose = unit_of(
-            persons=unit or [],
-            max_rows=max_rows,
-            max_groups=max_groups,
-            max_rows_per_group=max_rows_per_group,
-            row=row,
-        )
+        # Limits on rows are no terms: any will do.
+        whose = unit_of(persons=unit or [], max_rows=None if row else "1", row=row)
         parts = [
             assignment("--sub-account", text, form="NAME=KIND=X, such as ana=epsilon=0.5")
             for text in sub_account or []
@@ -156,8 +146,7 @@ def init_ledger(
         account = account_of(ledger, {"--dataset": dataset}, budget)
         is_new(ledger, dataset, account)
         with opened(ledger, must_exist=False) as book:
-            terms = {"unit": whose.terms, "neighbors": str(whose.neighbors)}  # as a session's
-            book.open_account(dataset, account, terms)
+            book.open_account(dataset, account, whose.terms)
             for name, limit in limits:
                 book.open_sub_account(dataset, name, limit)
             found = shown(book, dataset, verify=False)

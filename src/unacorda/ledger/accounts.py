@@ -13,7 +13,7 @@ from unacorda.accounting.filters import Filter
 from unacorda.accounting.parallel import ParallelComposition
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger import chain
-from unacorda.ledger.entries import Account, Entry, Part, Split
+from unacorda.ledger.entries import Account, Entry, Part, Split, Term
 from unacorda.ledger.splits import Splits, definition_of, neighbors_of, split_of
 from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
@@ -40,7 +40,7 @@ class Accounts:
         return self._store.durable
 
     def open_account(
-        self, dataset: str, budget: Guarantee | None, terms: Mapping[str, str]
+        self, dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]
     ) -> Account:
         """Open the dataset's account, or find it again.
 

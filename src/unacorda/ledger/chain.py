@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from unacorda import checks
 from unacorda.accounting.filters import Filter
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.ledger.entries import Account, Entry, Part
+from unacorda.ledger.entries import LIMITS, Account, Entry, Part, Term
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "changed",
     "check_admitted",
     "check_first",
+    "check_limits",
     "check_name",
     "check_notes",
     "ended_entry",
@@ -36,24 +37,41 @@ __all__ = [
     "refuse_reproducible",
     "reserved_entry",
     "split_entry",
+    "terms_of",
 ]
 
 End: TypeAlias = Literal["committed", "voided"]
 
 
-def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, str]) -> Account:
+def new_account(dataset: str, budget: Guarantee | None, terms: Mapping[str, Term]) -> Account:
     """The account as it will be stored; InvalidParameter where a part of it is missing."""
     if not isinstance(budget, Guarantee):
         expected = f"a budget, since no account named {dataset!r} has been opened yet"
         raise InvalidParameter("budget", budget, expected=expected)
-    for name, text in terms.items():
-        if not (is_storable(name) and is_storable(text)):
-            raise InvalidParameter("terms", {name: text}, expected="names and texts")
-    return Account(dataset=dataset, budget=budget, terms=_sorted(terms), opened=_now())
+    return Account(dataset=dataset, budget=budget, terms=terms_of(terms), opened=_now())
+
+
+def terms_of(terms: Mapping[str, Any]) -> tuple[tuple[str, Term], ...]:
+    """Terms as an account holds them, lists as tuples; InvalidParameter for what is none."""
+    for name, term in terms.items():
+        if not (is_storable(name) and _is_term(term)):
+            expected = "names, each with a text or a list of such"
+            raise InvalidParameter("terms", {name: term}, expected=expected)
+    return tuple(sorted((name, _frozen(term)) for name, term in terms.items()))
+
+
+def _is_term(term: object) -> bool:
+    if isinstance(term, tuple | list):
+        return all(map(_is_term, term))
+    return is_storable(term)
+
+
+def _frozen(term: Any) -> Term:
+    return term if isinstance(term, str) else tuple(map(_frozen, term))
 
 
 def matching_account(
-    account: Account, budget: Guarantee | None, terms: Mapping[str, str]
+    account: Account, budget: Guarantee | None, terms: Mapping[str, Term]
 ) -> Account:
     """The account, if budget (or its absence) and terms are those it was opened with."""
     if budget is not None and budget != account.budget:
@@ -61,8 +79,8 @@ def matching_account(
             f"Account {account.dataset!r} was opened with budget {account.budget}, not {budget}. "
             "Leave the budget out, or open an account of another name for other data."
         )
-    if _sorted(terms) != account.terms:
-        before, now = dict(account.terms), dict(terms)
+    if terms_of(terms) != account.terms:
+        before, now = dict(account.terms), dict(terms_of(terms))
         names = sorted(name for name in before | now if before.get(name) != now.get(name))
         changes = "; ".join(
             f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names
@@ -97,6 +115,14 @@ def check_notes(**notes: str | None) -> None:
     for argument, text in notes.items():
         if text is not None and not is_storable(text):
             raise InvalidParameter(argument, text, expected="text without U+0000, or None")
+
+
+def check_limits(limits: Mapping[str, int]) -> None:
+    """InvalidParameter for what are no limits on rows."""
+    for name, value in limits.items():
+        if name not in LIMITS or type(value) is not int or value < 1:
+            expected = f"whole numbers, 1 or above, of {', '.join(LIMITS)}"
+            raise InvalidParameter("limits", {name: value}, expected=expected)
 
 
 def refuse_reproducible(*, reproducible: bool) -> None:
@@ -183,13 +209,14 @@ def reserved_entry(
     sub_spent: Guarantee | None,
     part: Part | None = None,
     part_charge: Guarantee | None = None,
+    limits: Mapping[str, int],
     **asked: Any,
 ) -> Entry:
     """The entry that debits a charge that was admitted.
 
     spent, sub_spent: the sums once it stands. part, part_charge: of a split, and what it is charged
-    itself. asked: event and request as JSON texts, plan_digest,
-    salt, analyst, purpose, reproducible.
+    itself. limits: on rows, by name. asked: event and request as JSON texts, plan_digest, salt,
+    analyst, purpose, reproducible.
     """
     return _next(
         account,
@@ -201,6 +228,7 @@ def reserved_entry(
         sub_spent=None if sub_spent is None else sub_spent.to_json(),
         part=part,
         part_charge=None if part_charge is None else part_charge.to_json(),
+        limits=_encode(dict(limits)),
         **asked,
     )
 
@@ -230,6 +258,7 @@ def ended_entry(
         part=reserved.part,
         part_charge=None,
         definition=None,
+        limits=None,
     )
 
 
@@ -292,6 +321,7 @@ def _next(
     part: Part | None = None,
     part_charge: str | None = None,
     definition: str | None = None,
+    limits: str | None = None,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1
     split = part.split if part is not None else sequence if state == "split" else None
@@ -316,12 +346,11 @@ def _next(
         part=None if part is None else part.key,
         part_charge=part_charge,
         definition=definition,
+        limits=limits,
     )
 
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Entry))
-_LATER = ("sub_account", "sub_spent", "split", "part", "part_charge", "definition")
-"""Fields that schema 1 did not have: where they are empty, digests are those of schema 1."""
 
 
 def _sealed(**fields: Any) -> Entry:
@@ -330,11 +359,7 @@ def _sealed(**fields: Any) -> Entry:
 
 
 def _fields_digest(fields: dict[str, Any]) -> str:
-    kept = {**fields, "digest": ""}
-    for name in _LATER:
-        if kept[name] is None:
-            del kept[name]
-    return _digest(kept)
+    return _digest({**fields, "digest": ""})
 
 
 # What is no text or number was put there by force: it has some digest, and not the right one.
@@ -347,10 +372,6 @@ def _digest(fields: dict[str, Any]) -> str:
 
 def _nothing(budget: Guarantee) -> str:
     return Filter(budget).spent.to_json()
-
-
-def _sorted(terms: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(terms.items()))
 
 
 def _now() -> str:

@@ -5,24 +5,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["Account", "Entry", "Part", "Reservation", "Split"]
+__all__ = ["LIMITS", "Account", "Entry", "Part", "Reservation", "Split", "Term"]
+
+Term: TypeAlias = "str | tuple[Term, ...]"
+"""One term of an account: a text, or terms in their order."""
+
+LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
+"""What may bound how much of a question is one person's, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """A dataset's budget and the terms under which it was opened; neither ever changes.
 
-    dataset: the account's name; terms: public facts such as the unit and the neighbours, as
-    (name, text) pairs in the order of the names; opened: UTC time, ISO 8601.
+    dataset: the account's name; terms: what the promise is about, such as the unit and the
+    neighbors, as (name, term) pairs in the order of the names; opened: UTC time, ISO 8601.
     """
 
     dataset: str
     budget: Guarantee
-    terms: tuple[tuple[str, str], ...]
+    terms: tuple[tuple[str, Term], ...]
     opened: str
 
 
@@ -44,7 +50,8 @@ class Entry:
     where no sub-account is meant. split: the sequence of the entry that opened the split (its own,
     of that entry), part: the key of the part that is debited, and part_charge: JSON text of what it
     is debited; the charge is then what the split owes more for that. definition: JSON text of a
-    split that is opened. None where no split is meant.
+    split that is opened. None where no split is meant. limits: of a reservation, JSON text of the
+    limits on rows that its question keeps.
     """
 
     sequence: int
@@ -69,6 +76,7 @@ class Entry:
     part: str | None = None
     part_charge: str | None = None
     definition: str | None = None
+    limits: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from unacorda.errors import LedgerMismatch, UnacordaError
+from unacorda.ledger.chain import terms_of
 from unacorda.ledger.entries import Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.replay import verify_entries
@@ -16,8 +17,7 @@ from unacorda.privacy.guarantees import guarantee_from_json
 
 __all__ = ["export_account", "read_export", "verify_export"]
 
-_FORMAT = "unacorda ledger export 2"
-_EARLIER = "unacorda ledger export 1"  # without splits: the fields that are not there are empty
+_FORMAT = "unacorda ledger export 3"
 
 
 def export_account(ledger: Ledger, dataset: str) -> Iterator[str]:
@@ -63,11 +63,11 @@ def read_export(lines: Iterable[str]) -> tuple[Account, list[Entry]]:
     try:
         found = [json.loads(line) for line in lines if line.strip()]
         head = found[0]
-        if head["format"] in (_FORMAT, _EARLIER):
+        if head["format"] == _FORMAT:
             account = Account(
                 dataset=head["dataset"],
                 budget=guarantee_from_json(head["budget"]),
-                terms=tuple(sorted(head["terms"].items())),
+                terms=terms_of(head["terms"]),
                 opened=head["opened"],
             )
             return account, [Entry(**entry) for entry in found[1:]]

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NoReturn
 
 from unacorda.accounting.filters import Filter
@@ -65,19 +67,22 @@ class Ledger(Accounts):
         analyst: str | None,
         purpose: str | None,
         reproducible: bool,
+        limits: Mapping[str, int] = MappingProxyType({}),
         sub_account: str | None = None,
         part: Part | None = None,
     ) -> Reservation:
         """Debit the charge, durably, before this returns.
 
-        sub_account: also of this one. part: of a split, which is debited the charge, and what lies
-        above it what the split owes more for that; it has its own sub-account, or none.
+        limits: of the question, on the rows that one person brings into it; noted. sub_account:
+        also of this one. part: of a split, which is debited the charge, and what lies above it what
+        the split owes more for that; it has its own sub-account, or none.
         Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
         another unit than the budget's; LedgerMismatch where there is no such account;
         InvalidParameter for reproducible noise in a ledger that outlives the process. After
         LedgerFailed the charge may stand or not: look at the entries.
         """
         chain.check_notes(analyst=analyst, purpose=purpose)
+        chain.check_limits(limits)
         if self.durable:
             chain.refuse_reproducible(reproducible=reproducible)
         asked = {
@@ -111,6 +116,7 @@ class Ledger(Accounts):
                 sub_spent=None if own is None else own.spent,
                 part=part,
                 part_charge=None if part is None else charge,
+                limits=limits,
                 **asked,
             )
             transaction.append(entry)

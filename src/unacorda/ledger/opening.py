@@ -22,9 +22,9 @@ def open_ledger(url: str | None) -> Ledger:
 
     url: ``"sqlite:///budget.db"`` for a file in the current folder (four slashes for an absolute
     path), or ``"postgresql://user:password@host/database"``, which needs the extra `postgres`.
-    Tables are made where there are none, and migrated where they are of an older schema. Raises
-    InvalidParameter for any other address, LedgerMismatch for a newer schema, LedgerFailed where
-    the place cannot be used, and MissingExtra.
+    Tables are made where there are none. Raises InvalidParameter for any other address,
+    LedgerMismatch for another schema, LedgerFailed where the place cannot be used, and
+    MissingExtra.
 
     >>> open_ledger(None).durable
     False

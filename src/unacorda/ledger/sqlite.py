@@ -19,8 +19,7 @@ from sqlalchemy.dialects import sqlite
 
 from unacorda.errors import InvalidParameter, LedgerFailed
 from unacorda.ledger.forks import no_fork, tell_of_forks
-from unacorda.ledger.migration import prepare
-from unacorda.ledger.tables import TABLES, Statements, TableTransaction
+from unacorda.ledger.tables import TABLES, Statements, TableTransaction, prepare
 
 __all__ = ["SqliteStore"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy
@@ -29,26 +29,20 @@ from sqlalchemy import (
 )
 
 from unacorda.errors import InvalidParameter, LedgerMismatch
+from unacorda.ledger.chain import terms_of
 from unacorda.ledger.entries import Account, Entry
 from unacorda.privacy.guarantees import guarantee_from_json
 
 __all__ = [
     "SCHEMA_VERSION",
-    "SINCE_3",
     "TABLES",
     "Statements",
     "TableTransaction",
-    "accounts",
-    "entries",
-    "metadata",
-    "versions",
+    "prepare",
 ]
 
-SCHEMA_VERSION = 3
-"""Stored with the tables; an older one is migrated when it is opened, a newer one refused."""
-
-SINCE_3 = ("split", "part", "part_charge", "definition")
-"""Columns of entries that schema 2 did not have."""
+SCHEMA_VERSION = 4
+"""Stored with the tables; any other one is refused."""
 
 TABLES = ("unacorda_schema", "unacorda_accounts", "unacorda_entries")
 
@@ -91,6 +85,7 @@ entries = Table(
     Column("part", String),
     Column("part_charge", String),
     Column("definition", String),
+    Column("limits", String),
 )
 
 _ends = entries.c.state.in_(["committed", "voided"])
@@ -120,6 +115,47 @@ _index("unacorda_splits", entries.c.dataset, entries.c.sequence, where=_split, u
 _columns = [entries.c[field.name] for field in dataclasses.fields(Entry)]
 _NAMES = tuple(field.name for field in dataclasses.fields(Entry))
 _newest_first = entries.c.sequence.desc()
+
+
+def prepare(
+    engine: sqlalchemy.Engine, name: str, *, guards: Iterable[str], lock: str | None = None
+) -> None:
+    """Make the tables where there are none, in one transaction: all or nothing.
+
+    name: of the ledger, for messages. guards: statements by which the database refuses to change
+    or delete lines. lock: a statement that keeps others from preparing meanwhile.
+    Raises LedgerMismatch for tables of another schema, and for others of the same names.
+    """
+    with engine.begin() as connection:
+        if lock is not None:
+            connection.exec_driver_sql(lock)
+        found = _version(connection, name)
+        if found == SCHEMA_VERSION:
+            return
+        if found is not None:
+            raise LedgerMismatch(
+                f"The ledger {name} has schema version {found}; this unacorda reads version "
+                f"{SCHEMA_VERSION}. Use the unacorda that wrote it, or open a ledger elsewhere."
+            )
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(versions.insert().values(version=SCHEMA_VERSION))
+        for statement in guards:
+            connection.exec_driver_sql(statement)
+
+
+def _version(connection: sqlalchemy.Connection, name: str) -> int | None:
+    there = sqlalchemy.inspect(connection)
+    known = [table for table in TABLES if there.has_table(table)]
+    if not known:
+        return None
+    columns = {column["name"] for table in known for column in there.get_columns(table)}
+    if set(TABLES) != set(known) or not {"version", "dataset", "sequence"} <= columns:
+        raise LedgerMismatch(
+            f"The ledger {name} has tables {', '.join(known)} that no unacorda made. Open one in "
+            "another place, or rename these."
+        )
+    newest = connection.execute(select(sqlalchemy.func.max(versions.c.version))).scalar()
+    return int(newest or 0)
 
 
 class Statements:
@@ -248,7 +284,7 @@ def _account(dataset: str, budget: str, terms: str, opened: str) -> Account:
         return Account(
             dataset=dataset,
             budget=guarantee_from_json(budget),
-            terms=tuple(sorted(json.loads(terms).items())),
+            terms=terms_of(json.loads(terms)),
             opened=opened,
         )
     except (InvalidParameter, ValueError, TypeError, AttributeError):

@@ -105,6 +105,7 @@ def fitted(
         event=event,
         request=request,
         digest=_digest(model, rows),
+        unit=rows.query.unit,
         salt=salt,
         bits=bits,
         notes=notes,

@@ -14,6 +14,7 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.engines.protocol import Engine
+from unacorda.query.units import Unit
 
 __all__ = ["check_engine", "reserved", "salt_from"]
 
@@ -32,15 +33,17 @@ def reserved(
     event: Event,
     request: Guarantee,
     digest: str,
+    unit: Unit,
     salt: int,
     bits: RandomBits,
     notes: Mapping[str, str | None],
 ) -> Reservation:
     """What a question costs, reserved; after this the engine may be asked, and nothing comes back.
 
-    digest: of the question; notes: who asks, and what for. Raises as `Ledger.reserve` does, and
-    EngineFailed or SourceChanged where the engine is found gone or a file another one: then the
-    charge is given back, since neither is a function of what the rows hold.
+    digest: of the question; unit: whose limits on rows are noted; notes: who asks, and what for.
+    Raises as `Ledger.reserve` does, and EngineFailed or SourceChanged where the engine is found
+    gone or a file another one: then the charge is given back, since neither is a function of what
+    the rows hold.
     """
     reservation = ledger.reserve(
         dataset,
@@ -48,6 +51,7 @@ def reserved(
         event=event,
         request=request,
         plan_digest=digest,
+        limits=unit.limits,
         salt=salt.to_bytes(16, "big"),
         analyst=notes["analyst"],
         purpose=notes["purpose"],

@@ -127,8 +127,7 @@ class Session(SubSessions):
                 open_ledger(ledger) if ledger is None or isinstance(ledger, str) else ledger
             )
             self._dataset = account_name(dataset, durable=self._ledger.durable)
-            terms = {"unit": unit.terms, "neighbors": str(unit.neighbors)}
-            self._budget = self._ledger.open_account(self._dataset, budget, terms).budget
+            self._budget = self._ledger.open_account(self._dataset, budget, unit.terms).budget
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
                 self.unit, self.searches = found_unit(self, unit)

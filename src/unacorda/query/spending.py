@@ -46,6 +46,7 @@ def answered(
         event=priced.event,
         request=priced.request,
         digest=priced.together.digest(),
+        unit=priced.together.queries[0].unit,
         salt=salt,
         bits=bits,
         notes=notes,

@@ -163,8 +163,7 @@ def digest_of(
         },
         "keys": [encode(key) for key in found],
         "max_parts": max_parts,
-        "unit": unit.terms,
-        "neighbors": str(unit.neighbors),
+        "terms": unit.terms,
         "engine": list(engine.identity),
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

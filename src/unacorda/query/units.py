@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
+from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
@@ -173,20 +174,24 @@ class Person:
         return self._but(id=named[table], by_table=())
 
     @property
-    def terms(self) -> str:
-        """The unit as a term of an account: without the number, where every session finds one."""
-        return self._text(self.max_rows if self.search is None else None)
+    def terms(self) -> dict[str, Term]:
+        """The terms of an account: what the promise is about. Limits belong to each question."""
+        ids: Term = self.id
+        if self.by_table:
+            ids = tuple(sorted((table, *named) for table, named in self.by_table))
+        return {"unit": "person", "id": ids, "neighbors": str(self.neighbors)}
 
-    def __str__(self) -> str:
-        return self._text(self.max_rows)
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits on what one person brings into a question, of those that are set."""
+        return {
+            name: value
+            for name in LIMITS
+            if (value := getattr(self, name)) is not None  # unset ones do not bind
+        }
 
     def __repr__(self) -> str:
-        limits = {
-            "max_rows": self.max_rows,
-            "max_groups": self.max_groups,
-            "max_rows_per_group": self.max_rows_per_group,
-        }
-        given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
+        given = "".join(f", {name}={value}" for name, value in self.limits.items())
         named = dict(self.by_table) if self.by_table else self.id
         drawn = "" if self.hash == "engine" else f", hash={self.hash!r}"
         return f"Person(id={named}{given}, neighbors={self.neighbors}{drawn})"
@@ -198,23 +203,20 @@ class Person:
             object.__setattr__(unit, name, value)
         return unit
 
-    def _text(self, rows: int | None) -> str:
-        limits = []
+    def __str__(self) -> str:
+        rows, limits = self.max_rows, []
         if self.max_groups is not None:
             limits.append("1 group" if self.max_groups == 1 else f"{self.max_groups:,} groups")
         if self.max_rows_per_group is not None:
             limits.append(f"{_rows(self.max_rows_per_group)} in each group")
         if rows is not None:
             limits.append(f"{_rows(rows)} in all" if limits else _rows(rows))
-        elif self.search is not None:
-            limits.append("a number of rows that is found")
         *first, last = limits
         listed = f"{', '.join(first)} and {last}" if first else last
-        place = "" if rows is None and self.search is not None else " in a question"
         ids = ", ".join(self.id)
         if self.by_table:
             ids = "; ".join(f"{table}: {', '.join(named)}" for table, named in self.by_table)
-        return f"a person ({ids}) with at most {listed}{place}"
+        return f"a person ({ids}) with at most {listed} in a question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +235,14 @@ class Row:
         _relation(self.neighbors)
 
     @property
-    def terms(self) -> str:
-        """The unit as a term of an account."""
-        return str(self)
+    def terms(self) -> dict[str, Term]:
+        """The terms of an account: what the promise is about."""
+        return {"unit": "row", "neighbors": str(self.neighbors)}
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """None: a row is one row."""
+        return {}
 
     @property
     def in_part(self) -> Row:

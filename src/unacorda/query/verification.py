@@ -18,7 +18,7 @@ from typing import Any
 
 from unacorda.accounting.charges import charge
 from unacorda.errors import LedgerMismatch, UnacordaError
-from unacorda.ledger.entries import Account, Entry
+from unacorda.ledger.entries import LIMITS, Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.allocation import allocate_together, event_of
@@ -201,6 +201,7 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
         "event": (stated.event, json.loads(entry.event)),
         "charge": (stated.charge, charged),
         "request": (stated.request, guarantee_from_json(entry.request)),
+        "limits": (_limits(stated.query), json.loads(entry.limits or "{}")),
         "reproducible": (stated.reproducible, entry.reproducible),
     }
     for name, (said, noted) in pairs.items():
@@ -215,6 +216,13 @@ def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Acco
         said = f"{place}, of {entry.time}: the split that it is of owed {debited} more for it"
         return ok("entry", f"{said}; same digest, salt, event, request and charge")
     return ok("entry", f"{place}, of {entry.time}: same digest, salt, event, request and charge")
+
+
+def _limits(query: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits on rows that a question states."""
+    unit = query.get("unit")
+    found = unit if isinstance(unit, Mapping) else {}
+    return {name: found[name] for name in LIMITS if found.get(name) is not None}
 
 
 def _of_a_part(rows: object) -> bool:
