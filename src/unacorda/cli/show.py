@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from unacorda.query.readable import clean
+from unacorda.query.readable import NOTHING, clean
 
 if TYPE_CHECKING:
     from unacorda.query.release import Release
@@ -100,6 +100,7 @@ class Grid:
 
 def release_grid(release: Release) -> Grid:
     """A release as a table: group columns, what a line is of, each estimate with its margin."""
+    release = release.clamped()
     labels = {
         end: column for name in release.answers for end, column in release.labels(name).items()
     }
@@ -109,6 +110,8 @@ def release_grid(release: Release) -> Grid:
         cells = [number(part) for part in (*key, *(column[place] for column in labels.values()))]
         cells += [
             estimate(answer.values[place], answer.lower[place], answer.upper[place])
+            if answer.usable[place]
+            else NOTHING
             for answer in release.answers.values()
         ]
         rows.append(tuple(map(clean, cells)))

@@ -19,6 +19,7 @@ from unacorda.query.provenance import rows_in_words
 from unacorda.query.rehearsal import Rehearsal
 from unacorda.query.rehearsing import rehearsed
 from unacorda.query.supposed import Assumed, Supposed, are_tables, numbers_of
+from unacorda.query.units import Person
 
 __all__ = ["Explanation", "explained"]
 
@@ -32,7 +33,8 @@ class Explanation:
     parts: each aggregate's part of the budget. request, cost: what was offered, and what the
     account would be charged. left: what the account holds now. outlook: what other budgets and
     limits would do. beside: by aggregate, the noise beside the range of its values, where known.
-    levels: of a question with margins their names, as the release has them in `margin`.
+    levels: of a question with margins their names, as the release has them in `margin`. about:
+    which rows errors are about, where contribution bounds can drop some.
     rehearsal: what the limits did to public tables, where they were given.
     """
 
@@ -47,6 +49,7 @@ class Explanation:
     beside: Mapping[str, str]
     rehearsal: Rehearsal | None = None
     levels: tuple[str, ...] = ()
+    about: str = ""
 
     @property
     def affordable(self) -> bool:
@@ -120,7 +123,7 @@ class Explanation:
             share = f"{100 * self.parts[name]:.3g}% of {whole}"
             lines += ["", f"{name} ({share})", f"  sensitivity: {forecast.sensitivity}"]
             lines += [f"  noise: {forecast.noise}"]
-            lines += [f"  {text}" for text in _errors(forecast)]
+            lines += [f"  {text}" for text in _errors(forecast, self.about)]
             lines += [f"  {self.beside[name]}"] if name in self.beside else []
             lines += [f"  {note}" for note in forecast.notes]
         return lines if self.rehearsal is None else [*lines, "", *self.rehearsal.words]
@@ -156,6 +159,7 @@ def explained(priced: Priced, *, left: Guarantee, assuming: Supposed | None) -> 
             beside=_beside(query, forecasts[place]),
             rehearsal=tried[place],
             levels=query.levels,
+            about=" on the kept rows" if isinstance(query.unit, Person) else "",
         )
         for place, query in enumerate(queries)
     ]
@@ -175,13 +179,16 @@ def _beside(query: Query, forecasts: Mapping[str, Forecast]) -> dict[str, str]:
     return found
 
 
-def _errors(forecast: Forecast) -> list[str]:
+def _errors(forecast: Forecast, about: str) -> list[str]:
+    """What is known of an error; about: which rows an exact answer is of."""
     lines = []
     if forecast.standard_error is not None:
         when = f", assuming {forecast.assumed_rows:,} rows" if forecast.assumed_rows else ""
         text = f"expected error{when}: {forecast.standard_error:.4g} (standard deviation)"
         if forecast.half_width is not None:
-            text += f"; 95% of answers are within {forecast.half_width:.4g} of the exact one"
+            text += (
+                f"; 95% of answers are within {forecast.half_width:.4g} of the exact answer{about}"
+            )
         lines.append(text)
     if forecast.rank_error is not None:
         lines.append(

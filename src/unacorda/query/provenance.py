@@ -17,9 +17,9 @@ from unacorda.query.units import Person
 __all__ = ["provenance", "rows_in_words"]
 
 _READING = (
-    "Values are as released and may be below zero or out of range; .clamped() mends them. "
-    "Standard errors and intervals are about the exact answer on the bounded rows, and count "
-    "the noise, not what bounding, clamping or sampling did."
+    "Values are as released and may be below zero or out of range; .clamped() gives possible "
+    "ones, which is also how they are printed. Standard errors and intervals are about the exact "
+    "answer on the kept rows, and count the noise, not what bounding, clamping or sampling did."
 )
 
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["clean"]
+__all__ = ["NOTHING", "clean"]
+
+NOTHING = "no usable answer"
+"""What is shown of an answer where the noise leaves everything possible."""
 
 
 def clean(text: str) -> str:

@@ -19,7 +19,7 @@ from unacorda.query.codec import encode
 from unacorda.query.columns import Key
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.plan import Query
-from unacorda.query.readable import clean
+from unacorda.query.readable import NOTHING, clean
 from unacorda.query.replay import FORMAT, software
 from unacorda.query.several_releases import verify_record
 from unacorda.query.together import Place
@@ -70,21 +70,14 @@ class Release:
         return tuple(self._table())
 
     def clamped(self) -> Release:
-        """The same with impossible values mended: counts at least 0, means within their bounds.
+        """The same with impossible values clamped: counts at least 0, means within their bounds.
 
-        Post-processing: it costs nothing, makes each number likelier to be near the truth, and
-        makes averages of many of them biased, which the values as released are not.
+        Postprocessing: it costs nothing, makes each number likelier to be near the truth, and
+        makes averages of many of them biased, which the values as released are not. Every value
+        lies in its interval, and no interval shrinks to a point.
         """
-        answers = {}
-        for name, answer in self.answers.items():
-            low, high = answer.limits
-            answers[name] = replace(
-                answer,
-                values=[None if v is None else min(max(v, low), high) for v in answer.values],
-                lower=[None if v is None else min(max(v, low), high) for v in answer.lower],
-                upper=[None if v is None else min(max(v, low), high) for v in answer.upper],
-            )
-        return replace(self, answers=answers)
+        clamped = {name: answer.clamped() for name, answer in self.answers.items()}
+        return replace(self, answers=clamped)
 
     def labels(self, name: str) -> dict[str, Sequence[Any]]:
         """What the lines of an answer are of, where their group does not say it: bins, values."""
@@ -173,7 +166,7 @@ class Release:
         return f"{self.shown()}\nspent {self.charge}{others}, left {self.remaining}"
 
     def shown(self) -> str:
-        """The table alone, as text."""
+        """The table alone, as text: values as `clamped` gives them."""
         table = self._table(errors=False)
         heads = list(map(clean, table))
         rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
@@ -203,12 +196,15 @@ class Release:
                 table |= {f"{name}_{end}": list(column) for end, column in answer.beside.items()}
             else:
                 table |= self.labels(name)
+                shown = answer.clamped()
                 table[name] = [
                     f"{_shown(low)} to {_shown(high)}"
                     if answer.is_range
                     else f"{_shown(value)}{_margin(value, low, high)}"
-                    for value, low, high in zip(
-                        answer.values, answer.lower, answer.upper, strict=True
+                    if usable
+                    else NOTHING
+                    for value, low, high, usable in zip(
+                        shown.values, shown.lower, shown.upper, shown.usable, strict=True
                     )
                 ]
         return table

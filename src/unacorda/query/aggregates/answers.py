@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,9 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.ladders import Climbers
 
-__all__ = ["ENDINGS", "Answer", "Assume", "Exact", "Forecast"]
+__all__ = ["ENDINGS", "Answer", "Assume", "Exact", "Forecast", "widened"]
+
+Floats = NDArray[np.float64]
 
 ENDINGS = ("", "_se", "_low", "_high", "_from", "_to", "_value")
 """What columns of a release may add to the name of an answer."""
@@ -68,6 +71,44 @@ class Answer:
         """Both ends of every line; for answers that have them, such as ranges."""
         ends = zip(self.lower, self.upper, strict=True)
         return [(low, high) for low, high in ends if low is not None and high is not None]
+
+    @property
+    def usable(self) -> list[bool]:
+        """Whether anything is known of each line: its interval is less than all that is possible.
+
+        True where no interval is known at all, as of quantiles without one.
+        """
+        low, high = self.limits
+        return [
+            error is None
+            or (lower is not None and lower > low)
+            or (upper is not None and upper < high)
+            for error, lower, upper in zip(
+                self.standard_errors, self.lower, self.upper, strict=True
+            )
+        ]
+
+    def clamped(self) -> Answer:
+        """The same within `limits`: every value lies in its interval, and both in the limits.
+
+        Where a value lies beyond, its interval keeps half of its width from the limit inward: it
+        holds all of the interval as released that is possible, and never shrinks to a point.
+        """
+        low, high = self.limits
+        values, lower, upper = [], [], []
+        for value, a, b in zip(self.values, self.lower, self.upper, strict=True):
+            mended = None if value is None else min(max(value, low), high)
+            half = 0.0
+            if mended != value and a is not None and b is not None:
+                half = (b - a) / 2
+            if mended is not None and a is not None:
+                a = max(min(a, mended - half), low)  # noqa: PLW2901  # the end that is shown
+            if mended is not None and b is not None:
+                b = min(max(b, mended + half), high)  # noqa: PLW2901
+            values.append(mended)
+            lower.append(a)
+            upper.append(b)
+        return dataclasses.replace(self, values=values, lower=lower, upper=upper)
 
     def picked(self, indices: Sequence[int]) -> Answer:
         """The answers of these lines, in this order."""
@@ -155,3 +196,22 @@ class Assume:
         """The assumed values of a column, or None."""
         values = self.values.get(column)
         return None if values is None else np.asarray(values, dtype=np.float64)
+
+
+def widened(
+    values: Floats,
+    half_widths: Floats,
+    ends: tuple[Floats, Floats],
+    limits: tuple[float, float],
+) -> tuple[Floats, Floats]:
+    """Intervals that were cut to limits, none of them shorter than the noise of its value.
+
+    An estimate at or beyond a limit can leave nothing, or a point, of what explains it within. Its
+    interval then reaches from there inward by the half width of the noise; it only grows.
+    """
+    low, high = limits
+    at = np.clip(values, low, high)
+    beyond = (at != values) | (ends[0] >= ends[1])
+    lower = np.where(beyond, np.minimum(ends[0], np.maximum(at - half_widths, low)), ends[0])
+    upper = np.where(beyond, np.maximum(ends[1], np.minimum(at + half_widths, high)), ends[1])
+    return lower, upper

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
 from unacorda.query.aggregates.arguments import weight_of
 from unacorda.query.aggregates.pairs import OfTwo, Pair, Side
 from unacorda.query.aggregates.regions import MAIN, Lengths, ends, mean_box, noise_quantile
@@ -86,8 +86,11 @@ class Covariance(_Paired):
         noisy = PAIRED.release(self.pair.moments(exact.sums), noise, one=self._one, bits=bits)
         values, errors = _covariances(noisy, ddof=self.ddof)
         low, high = _covariance_ends(noisy, values, ddof=self.ddof, laplace=noise.laplace)
+        limit = 1.0 + self.ddof
+        half = errors * noise_quantile(0.05, laplace=noise.laplace)
+        low, high = widened(values, half, (low, high), (-limit, limit))
         first, second = self.pair.halves
-        most = first * second * (1.0 + self.ddof)
+        most = first * second * limit
         return Answer(
             values=(values * first * second).tolist(),
             standard_errors=(errors * first * second).tolist(),
@@ -150,6 +153,8 @@ class Correlation(_Paired):
         noisy = CROSSED.release(self.pair.moments(exact.sums), noise, one=self._one, bits=bits)
         values, errors = _correlations(noisy)
         low, high = _correlation_ends(noisy, values, laplace=noise.laplace)
+        half = errors * noise_quantile(0.05, laplace=noise.laplace)
+        low, high = widened(values, half, (low, high), (-1.0, 1.0))
         return Answer(
             values=values.tolist(),
             standard_errors=errors.tolist(),

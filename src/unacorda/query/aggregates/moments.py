@@ -30,7 +30,7 @@ from scipy.integrate import quad
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.aggregate import Single
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
 from unacorda.query.aggregates.arguments import (
     CONFIDENCE,
     bounds_of,
@@ -38,6 +38,7 @@ from unacorda.query.aggregates.arguments import (
     given_bounds,
     weight_of,
 )
+from unacorda.query.aggregates.regions import noise_quantile
 from unacorda.query.aggregates.sums import Clamp, clamp_of, clamping_note
 from unacorda.query.noise import AdditiveNoise, Share, additive_noise
 from unacorda.query.scope import Scope
@@ -145,12 +146,16 @@ class Splits:
         u_low, u_high = ratio_interval(
             a - b, a + b, scale=noise.standard_deviation, laplace=noise.laplace
         )
+        limits = (self.low, self.low + width)
+        half = errors * noise_quantile(0.05, laplace=noise.laplace)
+        found = centre + u_low * width / 2, centre + u_high * width / 2
+        lower, upper = widened(values, half, found, limits)
         return Answer(
             values=values.tolist(),
             standard_errors=errors.tolist(),
-            lower=(centre + u_low * width / 2).tolist(),
-            upper=(centre + u_high * width / 2).tolist(),
-            limits=(self.low, self.low + width),
+            lower=lower.tolist(),
+            upper=upper.tolist(),
+            limits=limits,
         )
 
     def forecast(

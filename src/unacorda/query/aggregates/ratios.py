@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
 from unacorda.query.aggregates.arguments import weight_of
 from unacorda.query.aggregates.pairs import OfTwo, Side, assumed_pairs, present, refuse_negative
 from unacorda.query.aggregates.regions import noise_quantile
@@ -107,12 +107,11 @@ class Ratio(OfTwo):
         moments = [[p * b for p in exact.sums[0]], [q * a for q in exact.sums[1]]]
         noisy = self.strategies.release(moments, noise, one=self._one, bits=bits)
         values, errors = _ratios(noisy)
-        low, high = _fieller(noisy, z=noise_quantile(0.05, laplace=noise.laplace))
+        z = noise_quantile(0.05, laplace=noise.laplace)
         scale, limits = self._scale, self._limits
-        ends = (
-            [None if math.isinf(v) else v for v in np.clip(end * scale, *limits).tolist()]
-            for end in (low, high)
-        )
+        low, high = (np.clip(end * scale, *limits) for end in _fieller(noisy, z=z))
+        found = widened(values * scale, z * errors * scale, (low, high), limits)
+        ends = ([None if math.isinf(v) else v for v in end.tolist()] for end in found)
         return Answer(
             values=(values * scale).tolist(),
             standard_errors=(errors * scale).tolist(),

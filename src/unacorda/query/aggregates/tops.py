@@ -114,7 +114,7 @@ class Top(Single):
             sensitivity=of_counts(reach.split(count)).reason,
             notes=(
                 f"standard deviation of the noise: {noise.standard_deviation:.4g}",
-                f"in 95% of cells all {count:,} counts are within {width:.4g} of the exact ones",
+                f"in 95% of cells all {count:,} counts on the kept rows are within {width:.4g}",
                 "the largest of many noisy counts are likelier to have noise upward",
             ),
         )

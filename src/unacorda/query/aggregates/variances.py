@@ -31,7 +31,7 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Single
-from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
 from unacorda.query.aggregates.arguments import bounds_of, expression_of, given_bounds, weight_of
 from unacorda.query.aggregates.regions import MAIN, Lengths, ends, mean_box, noise_quantile
 from unacorda.query.aggregates.strategies import SQUARED, Noisy, moment_clamp, simulated_error
@@ -110,6 +110,7 @@ class Variance(Single):
         box = mean_box(noisy, 1, z=noise_quantile(0.05 - MAIN, laplace=noise.laplace))
         z = noise_quantile(MAIN, laplace=noise.laplace)
         low, high = variance_ends(noisy, (1, 2), box=box, z=z, ddof=self.ddof)
+        low, high = widened(values, z * errors, (low, high), (0.0, _most(self.ddof)))
         if self.root:
             at_least = np.maximum(values, 0.0)
             values, low, high = np.sqrt(at_least), np.sqrt(low), np.sqrt(high)

@@ -44,7 +44,8 @@ class ColumnLook:
 
     kind: as what it was read; source: how that was known: declared, from the type of the column,
     or by a private vote. present: people who have a value. range: declared or found bounds (of
-    dates as text); found: whether they were found privately. mean; quantiles: by share.
+    dates as text); limits: the same as numbers; found: whether they were found privately. mean;
+    quantiles: by share.
     bars: people by value, in bins of the range or by the values there are; missing: people with a
     row without a value, None where it is not known. note: for a reader.
     """
@@ -54,6 +55,7 @@ class ColumnLook:
     source: Literal["declared", "type", "vote"]
     present: Told | None = None
     range: tuple[str, str] | None = None
+    limits: tuple[float, float] | None = None
     found: bool = False
     mean: Told | None = None
     quantiles: dict[str, str] = dataclasses.field(default_factory=dict)

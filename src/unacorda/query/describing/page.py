@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from unacorda.query.describing.description import Bar, ColumnLook, Description
-from unacorda.query.describing.text import rounded
+from unacorda.query.describing.text import mean_of, rounded
 
 __all__ = ["page"]
 
@@ -82,7 +82,7 @@ def _section(column: ColumnLook) -> str:
         how = "found privately" if column.found else "declared"
         facts.append(("range", f"{' to '.join(column.range)} ({how})"))
     if column.mean is not None:
-        facts.append(("mean", rounded(column.mean)))
+        facts.append(("mean", mean_of(column)))
     facts += [(f"{share} quantile", value) for share, value in column.quantiles.items()]
     picture = ""
     if column.bars and column.range is not None:

@@ -379,6 +379,7 @@ class _Look:
         return dataclasses.replace(
             look,
             range=(shown(low, date=date), shown(high, date=date)),
+            limits=(low, high),
             found=found,
             mean=None if date else middle,
             quantiles={

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from unacorda.query.describing.description import Bar, ColumnLook, Description, Told
-from unacorda.query.readable import clean
+from unacorda.query.readable import NOTHING, clean
 
-__all__ = ["lines_of_column", "rounded", "text"]
+__all__ = ["lines_of_column", "mean_of", "rounded", "text"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDEST_BAR = 30
@@ -37,7 +38,7 @@ def lines_of_column(column: ColumnLook) -> list[str]:
         how = "found privately" if column.found else "declared"
         lines.append(f"  range                {' to '.join(column.range)} ({how})")
     if column.mean is not None:
-        lines.append(f"  mean                 {rounded(column.mean)}")
+        lines.append(f"  mean                 {mean_of(column)}")
     if column.quantiles:
         told = "  ".join(f"{share} {value}" for share, value in column.quantiles.items())
         lines.append(f"  quantiles            {told}")
@@ -52,13 +53,28 @@ def lines_of_column(column: ColumnLook) -> list[str]:
     return lines
 
 
+def mean_of(column: ColumnLook) -> str:
+    """The mean of a column, where its interval is less than the whole range."""
+    mean, ends = column.mean, column.limits
+    assert mean is not None
+    if ends is not None and mean.low is not None and mean.high is not None:
+        if mean.low <= ends[0] and mean.high >= ends[1]:
+            return NOTHING
+        value = min(max(mean.value, ends[0], mean.low), ends[1], mean.high)
+        mean = dataclasses.replace(mean, value=value)
+    return rounded(mean)
+
+
 def rounded(told: Told) -> str:
-    """A released number and its margin, to the digits that the margin leaves."""
+    """A released number and its interval, to the digits that the interval leaves."""
     if told.low is None or told.high is None:
         return f"{told.value:,.4g}"
-    margin = max(told.value - told.low, told.high - told.value)
+    below, above = told.value - told.low, told.high - told.value
+    margin = max(below, above)
     digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else 3
-    return f"{told.value:,.{digits}f} ± {margin:,.{digits}f}"
+    if abs(below - above) <= 0.05 * margin:
+        return f"{told.value:,.{digits}f} ± {margin:,.{digits}f}"
+    return f"{told.value:,.{digits}f} ({told.low:,.{digits}f} to {told.high:,.{digits}f})"
 
 
 def _sparks(counts: Sequence[float]) -> str:
