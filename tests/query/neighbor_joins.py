@@ -49,6 +49,18 @@ def _both(session: unacorda.Session, side: str) -> Query:
     return exploded.join("codes", {"note": "code"}, how="left")
 
 
+def _parts_of_parts(session: unacorda.Session, side: str) -> Query:
+    text = "CASE WHEN whole > 1 THEN 'a b,z b a,,c z' ELSE note END"
+    exploded = session.table(side).explode(text, into="piece", most=3).where("piece <> 'c z'")
+    return exploded.explode("piece", separator=" ", into="part of it", most=2)
+
+
+def _lookup_in_parts(session: unacorda.Session, side: str) -> Query:
+    table = session.table(side).derive(text="CASE WHEN x > 1 THEN 'a,b,c,a' ELSE note END")
+    met = table.join("codes", {"note": "code"}, columns=["place"], how="left")
+    return met.where("place IS NULL OR place <> 'b'").explode("text", into="piece", most=4)
+
+
 def _twice(session: unacorda.Session, side: str) -> Query:
     table = session.table(side)
     return table.union(table.where("x > 0"))
@@ -76,11 +88,26 @@ def _nested(session: unacorda.Session, side: str) -> Query:
     return _both(session, side).union(met.where("y IS NOT NULL OR x > 0"))
 
 
+def _parts_met(session: unacorda.Session, side: str) -> Query:
+    parts = _explode(session, side).where("piece <> 'b'")
+    other = session.table(f"{side} labs").join("codes", {"note": "code"}, columns=["size"])
+    met = parts.join(other, columns={"y": "x", "size": "size"}, max_rows=(2, 3))
+    return met.explode("piece", most=2)
+
+
+def _united_in_parts(session: unacorda.Session, side: str) -> Query:
+    labs = session.table(f"{side} labs").derive(text="CASE WHEN x > 0 THEN 'a,b' END")
+    united = session.table(side).derive(text="'a,' || note || ',c'").union(labs)
+    return united.explode("text", most=3).explode("note", most=2, into="half")
+
+
 OF_ROWS: Mapping[str, Way] = {
     "lookup": _lookup,
     "outer lookup": _outer_lookup,
     "explode": _explode,
     "both": _both,
+    "parts of parts": _parts_of_parts,
+    "lookup in parts": _lookup_in_parts,
     "twice": _twice,
 }
 """Those that single rows can be protected in."""
@@ -90,6 +117,8 @@ OF_PEOPLE: Mapping[str, Way] = {
     "met on more": _met_on_more,
     "united": _united,
     "nested": _nested,
+    "parts met": _parts_met,
+    "united in parts": _united_in_parts,
 }
 
 ASKED = {

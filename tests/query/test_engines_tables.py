@@ -93,6 +93,32 @@ def test_missing_and_repeated_keys_meet_alike(engine: str, name: str) -> None:
     assert all(one["sums"] for one in found)
 
 
+def multiplied(session: Session) -> list[tuple[Session, Query]]:
+    left, right = session.table("t"), session.table("right")
+    parts = left.explode("tags", separator=".", most=3, into="tag")
+    twice = parts.where("tag <> 'z'").explode("tag", separator="x", most=2)
+    met = left.derive(v="left * 2").join("public", "key", columns=["public"], how="left")
+    both = parts.join(
+        right.join("public", "key", columns=["public"]), columns=["public"], max_rows=(2, 3)
+    )
+    united = left.union(right).explode("tags", separator=".", most=2)
+    of_public, of_left = unacorda.sum("public", 0, 9), unacorda.sum("v", 0, 18)
+    return [
+        (session, twice.group_by("tag", keys=["", "x", "y"]).agg(n=unacorda.count())),
+        (session, met.explode("tags", separator=".", most=2).agg(s=of_public, v=of_left)),
+        (session, both.agg(n=unacorda.count(), s=of_public)),
+        (session, united.agg(n=unacorda.count())),
+    ]
+
+
+@pytest.mark.parametrize("limits", [{"max_rows": 3}, {"max_groups": 2, "max_rows_per_group": 2}])
+def test_rows_are_bound_alike_before_they_are_multiplied(
+    engine: str, limits: Mapping[str, Any]
+) -> None:
+    found = on_both(engine, Person("who", **limits, hash="md5"), multiplied)
+    assert all(one["sums"] for one in found)
+
+
 def test_texts_are_split_at_signs_not_patterns(engine: str) -> None:
     tags = pa.table({"who": [1, 2, 3, 4], "tag": ["a.*b", "", None, "..x."]})
     with opened_on(engine, {"tags": tags}, unit=LOOSE) as session:

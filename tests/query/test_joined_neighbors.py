@@ -18,6 +18,7 @@ from tests.tiers import mostly_slow
 import unacorda
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.query.rows import Rows
+from unacorda.query.units import Person
 
 UNITS: Mapping[str, tuple[str, Limits | None]] = {
     "four rows": ("text", {"max_rows": 4}),
@@ -87,12 +88,36 @@ def test_a_plan_that_forgets_copies_is_found(
     assert max(shares.values()) > 1
 
 
+def test_rows_drawn_among_everybody_before_copies_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(rows: str, *, unit: Person, **_: object) -> str:
+        names = "*, row_number() OVER (ORDER BY u0) AS turn"
+        return f"SELECT * FROM (SELECT {names} FROM ({rows})) WHERE turn % 3 < {unit.max_rows} % 3"
+
+    monkeypatch.setattr("unacorda.query.relations.bound_rows", wrong)
+    session, pairs = opened_pairs(
+        count=40, ids="text", limits={"max_rows": 4}, neighbors=AddRemove, seed=1
+    )
+    with session:
+        shares = moves_of(
+            session,
+            pipeline=OF_PEOPLE["parts of parts"],
+            grouped=False,
+            aggregates={"rows": unacorda.count},
+            pairs=pairs.count,
+            salt=3,
+        )
+    assert max(shares.values()) > 1
+
+
 WORST: Mapping[str, tuple[Way, int]] = {
     "lookup": (OF_ROWS["lookup"], 3),
     "outer lookup": (OF_ROWS["outer lookup"], 3),
     "explode": (OF_ROWS["explode"], 3),
     "both": (OF_ROWS["both"], 9),
     "twice": (OF_ROWS["twice"], 2),
+    "lookup in parts": (OF_ROWS["lookup in parts"], 12),
 }
 
 
@@ -102,6 +127,8 @@ def test_some_row_moves_a_count_as_far_as_told(name: str, neighbors: Neighbors) 
     way, rows = WORST[name]
     if name == "both":  # of four parts three are kept, and one of them is filtered out
         rows = 6
+    if name == "lookup in parts":  # of three rows of the public table one is filtered out
+        rows = 8
     worst: dict[str, Any] = {"pair": 0, "region": "a", "x": 3.0, "whole": 5, "note": "z"}
     other = {**worst, "region": "other"}
     left = [worst, other]

@@ -85,8 +85,25 @@ REFUSED: dict[str, tuple[Callable[[Query, Query], Query], str]] = {
     "too many parts": (lambda v, u: v.explode("day", most=10**6), "at most 1,000 parts"),
     "no separator": (lambda v, u: v.explode("day", separator="", most=2), "separator"),
     "too many copies": (
-        lambda v, u: v.explode("day", most=1000).explode("day", most=1000).explode("day", most=2),
-        "at most",
+        lambda v, u: v.explode("day", most=1000).explode("day", most=2),
+        "one row may become 1,000 rows at most, and here it may become 2,000",
+    ),
+    "too many matches and parts": (
+        lambda v, u: v.explode("day", most=501).join("zips", "zip", columns=["people"]),
+        "join='zips' cannot be used: expected fewer",
+    ),
+    "too many rows of a pair": (lambda v, u: v.join(u, max_rows=(26, 39)), "at most 1,000 rows"),
+    "too many parts before a join": (
+        lambda v, u: v.explode("day", most=40).join(u, max_rows=(2, 26), columns=["y"]),
+        "here it may become 1,040",
+    ),
+    "too many parts after a join": (
+        lambda v, u: v.join(u, max_rows=(10, 10), columns=["y"]).explode("day", most=11),
+        "here it may become 1,100",
+    ),
+    "too many on both sides": (
+        lambda v, u: v.explode("day", most=500).union(v.explode("day", most=501)),
+        "here it may become 1,001",
     ),
 }  # fmt: skip
 
@@ -194,11 +211,15 @@ def test_explain_says_how_many_rows_one_unit_has() -> None:
         assert "on pid = patient; the others go: one person has at most 4 rows" in met
         assert "one unit brings at most 4 rows" in met
         public = page(session, visits.join("zips", "zip", columns=["people"], how="left"))
-        assert "a row meets at most 2; rows that meet none stay: a person's rows" in public
+        assert "1. keep at most 5 rows of each person (pid), chosen at random, before any" in public
+        assert "2; rows that meet none stay: one person has at most 10 rows" in public
         assert "one unit brings at most 5 rows" in public
         both = page(session, visits.union(labs).explode("day", most=3))
         assert "put the rows of visits and of labs together: a person's rows" in both
-        assert "into day, a row for each of its first 3 parts" in both
+        assert "into day, a row for each of its first 3 parts: one person has at most 15" in both
+        twice = page(session, visits.explode("day", most=3).explode("zip", most=7))
+        assert twice.count("of each person (pid)") == 2
+        assert "first 7 parts: one person has at most 105 rows, which are bound again" in twice
     with session_of(rows=True) as session:
         start = session.table("visits").join("zips", "zip", columns=["people"])
         public = page(session, start.explode("day", most=3))

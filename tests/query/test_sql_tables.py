@@ -182,6 +182,13 @@ def test_a_join_of_people_needs_a_bound_on_their_rows() -> None:
         session.sql("SELECT COUNT(*) FROM visits JOIN zips USING (zip)", budget=unacorda.PureDP(1))
 
 
+def test_a_join_of_people_with_many_rows_takes_some_of_them() -> None:
+    text = "SELECT COUNT(*) FROM visits v JOIN labs l ON v.pid = l.patient"
+    with session_of(max_rows=500) as session:
+        query: Any = session.read_sql(text)[0]
+        assert query.rows.source.max_rows == (31, 31)  # 961 rows together, of 1,000 at most
+
+
 def test_columns_of_types_that_nothing_reads_stay_behind() -> None:
     text = "SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b USING (pid)"
     with session_of() as session:

@@ -16,6 +16,10 @@ removing another person changes nothing of it, and computing it again gives the 
 and rows are drawn with numbers of their own, made of the salt, so that one choice tells nothing of
 another.
 
+Where several rows are made of one (`relations`), a person is bound by the last step alone before
+that, too: what is multiplied then, and bound here in the end, are rows of hers that the salt chose
+among her own, and removing another person changes nothing of either choice.
+
 **A systematic sample.** The n rows are put in the order of every column in use; rows that are
 level are identical, so that their order is without effect. The systematic sample of k < n rows is
 kept: of the first p rows of the order f(p) = floor(k (p / n) + u), with u in (0, 1) from a salted

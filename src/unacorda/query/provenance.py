@@ -55,7 +55,7 @@ def provenance(
 
 def rows_in_words(query: Query) -> tuple[str, ...]:
     """What happens to the rows, in order."""
-    lines = lines_of(query.rows, query.names, query.unit)
+    lines = lines_of(query.rows, query.names, query.limited)
     if query.public_groups:
         names = ", ".join(group.label for group in query.public_groups)
         count = f"{len(query.keys):,} public key{'s' if len(query.keys) != 1 else ''}"

@@ -1,4 +1,14 @@
-"""SQL of the rows of a question, before anybody is bound."""
+"""SQL of the rows of a question, up to where every person is bound to her limits.
+
+**Bound before anything multiplies.** Where people are protected and a step may make several rows of
+one (`explode`, a public key that stands in several rows), each person is bound to as many rows as
+count of her in all, right before the first such step; a join of private tables binds either side by
+itself. Otherwise the copies of one person's rows would be made before anybody is bound, and what
+that takes, in time and memory, would tell whether she is there. What is kept of hers is drawn from
+her own rows and the salt, whoever else there is, and everything after it makes rows of these alone:
+what she has in the end is still a function of her own rows, which `compile_query` bounds again, so
+that sensitivities are as they were. Filters before that step run first; they multiply nothing.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -21,8 +31,9 @@ from unacorda.query.rows import (
     Table,
     United,
 )
+from unacorda.query.scope import Leaf
 from unacorda.query.sqltext import identifier, literal
-from unacorda.query.units import Hash, Person
+from unacorda.query.units import Hash, Person, Unit
 
 __all__ = ["Located", "relation"]
 
@@ -31,18 +42,20 @@ Located = Callable[[str], str]
 
 
 def relation(
-    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash, once: bool = True
+    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool = True
 ) -> str:
     """SELECT of at least the columns with these identifiers, and of what ids are made of.
 
-    scan: from a table's name to SQL of it; salt, by: for what is drawn of a person's rows; once:
-    whether the engine computes what WITH names a single time.
+    scan: from a table's name to SQL of it; salt: for what is drawn of a person's rows; unit: what
+    is protected, with its limits; once: whether the engine computes what WITH names a single time.
     """
     wanted = rows.wanted(names)
     leaves = ", ".join(f"{leaf.sql} AS {identifier(leaf.name)}" for leaf in rows.leaves(names))
-    source = _source(rows, names, scan=scan, salt=salt, by=by, once=once)
+    source = _source(rows, names, scan=scan, salt=salt, unit=unit, once=once)
     text = f"SELECT {leaves or '1 AS nothing'} FROM {source}"
-    for step in rows.steps:
+    for place, step in enumerate(rows.steps):
+        if place == rows.multiplying and isinstance(unit, Person):
+            text = _before_copies(text, rows, place, names, unit=unit, salt=salt, once=once)
         match step:
             case Filter(expression=expression):
                 text = f"SELECT * FROM ({text}) WHERE {expression.sql}"
@@ -53,28 +66,99 @@ def relation(
                 parts = f"unnest(list_slice({parts}, 1, {step.most}))"
                 text = f"SELECT *, {parts} AS {identifier(name)} FROM ({text})"
             case Part():
-                text = _parted(text, rows, step, scan=scan, by=by)
+                text = _parted(text, rows, step, scan=scan, unit=unit)
             case Lookup():
                 text = _looked_up(text, step, wanted, scan)
     return text
 
 
 def _source(
-    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, by: Hash, once: bool
+    rows: Rows, names: Iterable[str], *, scan: Located, salt: int, unit: Unit, once: bool
 ) -> str:
     if isinstance(rows.source, Table):
         return scan(rows.source.name)
     sides = [
-        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), by=by, once=once)
+        relation(side, needed, scan=scan, salt=salt_for(purpose, salt), unit=unit, once=once)
         for (side, needed), purpose in zip(rows.of_sides(names), ("left", "right"), strict=True)
     ]
     needed_here = {leaf.name for leaf in rows.leaves(names)}
     if isinstance(rows.source, Matched):
+        by = _hash(unit)
         return _matched(rows, rows.source, sides, needed_here, salt=salt, by=by, once=once)
     return _united(rows, rows.source, sides, needed_here)
 
 
-def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> str:
+def _hash(unit: Unit) -> Hash:
+    return unit.hash if isinstance(unit, Person) else "engine"
+
+
+def _before_copies(
+    text: str,
+    rows: Rows,
+    place: int,
+    names: Iterable[str],
+    *,
+    unit: Person,
+    salt: int,
+    once: bool,
+) -> str:
+    """Of every person as many rows as count of her in all, before the step at this place."""
+    wanted = rows.wanted(names)
+    columns = [leaf.name for leaf in rows.leaves(names)]
+    for step in rows.steps[:place]:
+        if isinstance(step, Derive | Explode):  # of one part, which multiplies nothing
+            columns += [step.name] if step.name in wanted else []
+        elif isinstance(step, Lookup):
+            columns += [leaf.name for leaf in _taken(step, wanted)]
+    bound, short = _bound(
+        text,
+        [f"{one.sql} AS u{index}" for index, one in enumerate(rows.identities)],
+        columns,
+        most=unit.all_rows,
+        salt=salt_for("rows before copies", salt),
+        by=unit.hash,
+        once=once,
+    )
+    listed = ", ".join(f"{value} AS {identifier(name)}" for name, value in short.items())
+    return f"SELECT {listed} FROM ({bound}) AS kept"
+
+
+def _bound(
+    text: str,
+    ids: Sequence[str],
+    columns: Iterable[str],
+    *,
+    most: int,
+    salt: int,
+    by: Hash,
+    once: bool,
+) -> tuple[str, dict[str, str]]:
+    """SELECT (u0, ..., c0, ...) of at most so many rows of everybody who has an id.
+
+    ids: what names a person, each as `... AS u0`. With the name that each column has there.
+    """
+    values = {name: f"c{index}" for index, name in enumerate(dict.fromkeys(columns))}
+    listed = [*ids, "0::UTINYINT AS cell"]
+    listed += [f"{identifier(name)} AS {short}" for name, short in values.items()]
+    present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
+    bound = bound_rows(
+        f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
+        unit=Person(tuple(f"u{index}" for index in range(len(ids))), max_rows=most, hash=by),
+        cells=1,
+        cell=["cell"],
+        values=list(values.values()),
+        salt=salt,
+        once=once,
+    )
+    return bound, values
+
+
+def _taken(step: Lookup, wanted: frozenset[str]) -> list[Leaf]:
+    """The columns of a public table that are used."""
+    return [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
+
+
+def _parted(text: str, rows: Rows, step: Part, *, scan: Located, unit: Unit) -> str:
     """The rows with this key of the people who are bound to it.
 
     Whom is decided from all tables that are parted, with the salt of the split alone.
@@ -87,7 +171,7 @@ def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> st
     named, present = ", ".join(ids), " AND ".join(f"{name} IS NOT NULL" for name in ids)
     parts = []
     for member, column in step.members:
-        own = relation(member, {column.name}, scan=scan, salt=step.salt, by=by)
+        own = relation(member, {column.name}, scan=scan, salt=step.salt, unit=unit)
         listed = _typed(member, step.types, prefix)
         parts.append(
             f"SELECT {', '.join(listed)}, {identifier(column.name)} AS part FROM ({own}) "
@@ -95,7 +179,7 @@ def _parted(text: str, rows: Rows, step: Part, *, scan: Located, by: Hash) -> st
         )
     # A whole number has one text on every engine, a double has not.
     drawn = "TRY_CAST(part AS BIGINT)" if step.column.kind.numeric else "part"
-    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt), by=by)
+    order = salted_hash([*ids, drawn], salt=salt_for("parts", step.salt), by=_hash(unit))
     turns = f"row_number() OVER (PARTITION BY {named} ORDER BY {order}, part) AS turn"
     bound = (
         f"SELECT {named} FROM (SELECT {named}, part, {turns} FROM (SELECT {named}, part FROM "
@@ -128,7 +212,7 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -
     That number was counted when the question was put, and the noise rests on it. The statement
     keeps to it by itself, also where the public table has got more rows since.
     """
-    taken = [leaf for choices in step.leaves.values() for leaf in choices if leaf.name in wanted]
+    taken = _taken(step, wanted)
     readings = {
         leaf.name: leaf.sql
         for pair in step.pairs
@@ -169,18 +253,13 @@ def _matched(
     for number, (text, purpose) in enumerate(zip(sides, ("left rows", "right rows"), strict=True)):
         own = [old for old, of_right in columns.values() if of_right == bool(number)]
         own += [(pair.right if number else pair.left).name for pair in source.pairs]
-        values = {name: f"c{index}" for index, name in enumerate(dict.fromkeys(own))}
-        ids = _ids(rows, rows.sides[number])
-        listed = [*ids, "0::UTINYINT AS cell"]
-        listed += [f"{identifier(name)} AS {short}" for name, short in values.items()]
-        present = " AND ".join(f"{sql.rpartition(' AS ')[0]} IS NOT NULL" for sql in ids)
-        bound = bound_rows(
-            f"SELECT {', '.join(listed)} FROM ({text}) WHERE {present}",
-            unit=Person(tuple(rows.scope.ids), max_rows=source.max_rows[number], hash=by),
-            cells=1,
-            cell=["cell"],
-            values=list(values.values()),
+        bound, values = _bound(
+            text,
+            _ids(rows, rows.sides[number]),
+            own,
+            most=source.max_rows[number],
             salt=salt_for(purpose, salt),
+            by=by,
             once=once,
         )
         kept.append((bound, values))

@@ -75,8 +75,11 @@ class RowSteps(ABC):
 
         column: a column or expression of text; it is split at the separator, and the first `most`
         parts count (it must be given); rows where it is NULL go. into: the name of the column of
-        parts, which by default stands in place of the column that was split. Where single rows are
-        protected, the noise of counts and sums grows with `most`.
+        parts, which by default stands in place of the column that was split.
+
+        Where people are protected, their limits hold for the rows that are split, and again for
+        what comes out; where single rows are, the noise of counts and sums grows with `most`. One
+        row becomes at most 1,000 by all steps and joins of a question together.
         """
         self._before_groups("explode")
         return dataclasses.replace(
@@ -100,10 +103,12 @@ class RowSteps(ABC):
         `{left: right}`; of private tables by default the id, to which others may be added. NULL
         meets nothing. how: "inner" drops rows that meet none, "left" keeps them with NULLs.
         columns: which columns to take along, all others by default; `{new name: its name}`.
-        max_rows: of private tables how many rows of a person enter the join, from each side.
+        max_rows: of private tables how many rows of a person enter the join, from each side; their
+        product is at most 1,000.
 
-        Where people are protected, their limits hold for the joined rows, however many there are.
-        A single row that is protected may meet several public ones, and then counts as so many.
+        Where people are protected, their limits hold for the joined rows, and before that for
+        those that meet several public ones, 1,000 at most. A single row that is protected may meet
+        several, and then counts as so many.
         """
         self._before_groups("join")
         if isinstance(other, RowSteps):

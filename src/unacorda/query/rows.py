@@ -1,8 +1,10 @@
 """The rows that a question is about: tables, how they are put together, and row-wise steps.
 
-Whatever is done here happens before anybody is bound. What a person has in the end is a function of
-her own rows, of public tables and of the salt; so is what becomes of a single row. How many rows
-that can be is worked out step by step (`most_of_person`, `most_of_row`).
+What a person has in the end is a function of her own rows, of public tables and of the salt; so is
+what becomes of a single row. How many rows that can be is worked out step by step
+(`most_of_person`, `most_of_row`). Where people are protected, `relation` bounds their rows before
+the first step that makes several rows of one (`multiplying`), and `compile_query` bounds them
+again: each of the rows that her limits allow becomes no more than `MOST_COPIES` on the way.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,6 +12,7 @@ that can be is worked out step by step (`most_of_person`, `most_of_row`).
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,8 +43,8 @@ __all__ = [
     "United",
 ]
 
-MOST_COPIES = 1_000_000
-"""Into how many rows one may be turned."""
+MOST_COPIES = 1_000
+"""Into how many rows one may be turned, by all steps and joins of a question together."""
 
 MOST_PARTS = 1_000
 """Into how many parts a text may be split, at most."""
@@ -218,15 +221,22 @@ class Rows:
     @property
     def copies(self) -> int:
         """How many rows the steps make of one at most."""
-        found = 1
-        for step in self.steps:
-            if isinstance(step, Explode | Lookup):
-                found *= max(1, step.most)
-        return found
+        return math.prod(self._made_by(place) for place in range(len(self.steps)))
+
+    @property
+    def multiplying(self) -> int | None:
+        """The place of the first step that may make several rows of one, of rows not bound yet.
+
+        None where there is none; a join of private tables has bound its rows by itself.
+        """
+        if isinstance(self.source, Matched):
+            return None
+        places = (n for n, s in enumerate(self.steps) if isinstance(s, Explode | Lookup))
+        return next((place for place in places if self._made_by(place) > 1), None)
 
     @property
     def most_of_person(self) -> int | None:
-        """How many rows one person has at most; None where nothing says so yet."""
+        """How many rows one person has at most; None where nothing says so before her limits."""
         match self.source:
             case Table():
                 return None
@@ -238,12 +248,18 @@ class Rows:
 
     @property
     def most_of_row(self) -> Mapping[str, int]:
-        """By table, how many rows one of its rows becomes at most, where rows are protected."""
+        """By table, how many rows one of its rows becomes at most, by public numbers.
+
+        In a private join it meets as many as come from the other side.
+        """
         found: Counter[str] = Counter()
+        met = (1, 1)
         if isinstance(self.source, Table):
             found[self.source.name] = 1
-        for side in self.sides:
-            found.update(side.most_of_row)
+        elif isinstance(self.source, Matched):
+            met = self.source.max_rows[::-1]
+        for side, most in zip(self.sides, met, strict=False):
+            found.update({name: count * most for name, count in side.most_of_row.items()})
         return {name: count * self.copies for name, count in found.items()}
 
     @property
@@ -306,10 +322,17 @@ class Rows:
         """The same, if no row becomes too many."""
         most = max(self.most_of_person or 1, *self.most_of_row.values())
         if most > MOST_COPIES:
-            raise InvalidParameter(
-                argument, value, expected=f"fewer: one row may become {MOST_COPIES:,} at most"
+            expected = (
+                f"fewer: by all joins and explode() of a question together one row may become "
+                f"{MOST_COPIES:,} rows at most, and here it may become {most:,}"
             )
+            raise InvalidParameter(argument, value, expected=expected)
         return self
+
+    def _made_by(self, place: int) -> int:
+        """How many rows a step makes of one at most."""
+        step = self.steps[place]
+        return max(1, step.most) if isinstance(step, Explode | Lookup) else 1
 
     def wanted(self, names: Iterable[str]) -> frozenset[str]:
         """The identifiers that are needed to come by these, ids and all steps included."""

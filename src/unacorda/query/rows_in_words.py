@@ -59,6 +59,12 @@ def lines_of(rows: Rows, names: Iterable[str], unit: Unit) -> list[str]:
         before.append(f"put the rows of {left} and of {right} together{_most(rows, (), unit)}")
     steps = []
     for number, step in enumerate(rows.steps, start=1):
+        if number - 1 == rows.multiplying and isinstance(unit, Person):
+            person, most = ", ".join(rows.scope.ids), _count(unit.all_rows)
+            steps.append(
+                f"keep at most {most} of each person ({person}), "
+                "chosen at random, before any row becomes several; how many rows go is not known"
+            )
         steps.append(_line(step) + _grown(rows, step, number, unit))
         if isinstance(step, Lookup):
             wanted = rows.wanted(names)
@@ -123,12 +129,15 @@ def _grown(rows: Rows, step: Step, number: int, unit: Unit) -> str:
 
 def _most(rows: Rows, steps: tuple[Step, ...], unit: Unit) -> str:
     """How many rows of these one unit has, and whether that matters."""
-    most = Rows(source=rows.source, scope=rows.scope, steps=steps).most
+    here = Rows(source=rows.source, scope=rows.scope, steps=steps)
     if not isinstance(unit, Person):
-        return f": one row of the table counts as at most {_count(most or 1)}"
-    if most is None:
+        return f": one row of the table counts as at most {_count(here.most or 1)}"
+    if here.multiplying is not None:
+        most = unit.all_rows * here.copies
+        return f": one person has at most {_count(most)}, which are bound again afterwards"
+    if here.most is None:
         return ": a person's rows, however many, are bound afterwards"
-    return f": one person has at most {_count(most)}, which are bound afterwards"
+    return f": one person has at most {_count(here.most)}, which are bound afterwards"
 
 
 def _step(step: Step) -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from unacorda.query.key_tables import keys_of_table
 from unacorda.query.margins import MARGIN, GivenLevelWeights
 from unacorda.query.plan import Query, answer_columns
 from unacorda.query.private_keys import GivenKeys
+from unacorda.query.rows import MOST_COPIES
 from unacorda.query.scope import Scope
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.told import placed
@@ -216,12 +218,13 @@ def _most_rows(unit: Unit) -> int | None:
     if not isinstance(unit, Person):
         return None  # such a join is refused
     if unit.max_rows is not None:
-        return unit.max_rows
+        return min(unit.max_rows, math.isqrt(MOST_COPIES))
     raise InvalidParameter(
         "max_rows",
         None,
         expected="unacorda.Person(..., max_rows=...): a JOIN of private tables takes as many rows "
-        "of a person from each side as she may bring into a question",
+        "of a person from each side as she may bring into a question, up to "
+        f"{math.isqrt(MOST_COPIES)}",
     )
 
 

@@ -29,7 +29,7 @@ from unacorda.query.groups import public_column
 from unacorda.query.joins import common_type
 from unacorda.query.relations import relation
 from unacorda.query.rows import Rows
-from unacorda.query.units import Person, Row, Unit
+from unacorda.query.units import Row, Unit
 
 __all__ = ["PartLedger", "digest_of", "part_of", "parted", "people_of"]
 
@@ -154,11 +154,10 @@ def digest_of(
     found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
     the software that runs it, and what tells files from others: another of these draws other parts.
     """
-    by = unit.hash if isinstance(unit, Person) else "engine"
     first = next(iter(found.values()))
     told = {
         "tables": {
-            name: relation(rows, (), scan=engine.scan, salt=0, by=by)
+            name: relation(rows, (), scan=engine.scan, salt=0, unit=unit)
             for name, rows in first.items()
         },
         "keys": [encode(key) for key in found],

@@ -137,6 +137,14 @@ class Person:
         object.__setattr__(self, "by_table", by_table)
 
     @property
+    def all_rows(self) -> int:
+        """How many of her rows count at most, over all groups together."""
+        bounds = [] if self.max_rows is None else [self.max_rows]
+        if self.max_groups is not None and self.max_rows_per_group is not None:
+            bounds.append(self.max_groups * self.max_rows_per_group)
+        return min(bounds)
+
+    @property
     def searched(self) -> Person:
         """The unit of the search for `max_rows`: her rows, before groups bound them."""
         if self.search is None:
