@@ -8,6 +8,7 @@ import datetime as dt
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ PANDAS: dict[str, tuple[Any, int, int | None]] = {
     "distant instants": (np.array(["0001-01-01", "9999-12-31", "NaT"], dtype="M8[s]"), 2, None),
     "periods": (pd.period_range("2024-01", periods=3, freq="M"), 3, 0),
     "intervals": (pd.interval_range(0, 3, 3), 3, 0),
-    "complex numbers": (np.array([1 + 1j, 2, 3]), 3, 0),
+    "complex numbers": (np.array([1 + 1j, 2, 3]), 3, 5),
     "UUIDs": (pd.Series([uuid.UUID(int=5), None, uuid.UUID(int=6)], dtype=object), 2, 0),
 }
 
@@ -180,24 +181,41 @@ def test_columns_of_arrow_are_read_by_a_rule(case: str) -> None:
     assert asked(pa.table({"v": values}), {"n": unacorda.count("v")}) == {"n": present}
 
 
-ENDS = pa.array([0, 2], pa.int32()).buffers()[1]
-BROKEN = pa.Array.from_buffers(pa.string(), 1, [None, ENDS, pa.py_buffer(b"\xffb")])
+BROKEN = pa.Array.from_buffers(
+    pa.string(),
+    1,
+    [None, pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xffb")],
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        (pa.array([Decimal("1.5")], pa.decimal256(50, 2)), 1.5),
+        (pa.array(np.array([1.5], dtype="float16")), 1.5),
+        (BROKEN, 0),
+        (pl.DataFrame({"v": [2**100]}, schema={"v": pl.Int128}), 100),
+        (pl.DataFrame({"v": [Silent()]}, schema={"v": pl.Object}), 0),
+    ],
+    ids=["wide decimals", "half floats", "broken text", "128 bits", "objects"],
+)
+def test_types_that_the_engine_does_not_have_are_read_all_the_same(
+    values: Any, total: float
+) -> None:
+    frame = pa.table({"v": values}) if isinstance(values, pa.Array) else values
+    assert asked(frame, {"total": unacorda.sum("v", 0, 100)}) == {"total": total}
+
+
+def test_text_that_is_not_utf_8_has_a_question_mark_for_each_wrong_byte() -> None:
+    with opened(pa.table({"v": BROKEN})) as session:
+        query = session.table("t").where("v = '?b'").agg(n=unacorda.count())
+        assert exact(session, query) == {"n": [1]}
 
 
 @pytest.mark.parametrize(
     "values",
-    [
-        pa.array([Decimal("1.5")], pa.decimal256(50, 2)),
-        pa.array(np.array([1.5], dtype="float16")),
-        pa.Array.from_buffers(
-            pa.string(),
-            1,
-            [None, pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xffb")],
-        ),
-        pl.DataFrame({"v": [2**100]}, schema={"v": pl.Int128}),
-        pl.LazyFrame({"v": ["Ms Smith"]}).select(pl.col("v").cast(pl.Int64)),
-    ],
-    ids=["wide decimals", "half floats", "broken text", "128 bits", "a failing plan"],
+    [pl.LazyFrame({"v": ["Ms Smith"]}).select(pl.col("v").cast(pl.Int64))],
+    ids=["a failing plan"],
 )
 def test_frames_the_engine_cannot_hold_are_refused_without_their_values(values: Any) -> None:
     frame = pa.table({"v": values}) if isinstance(values, pa.Array) else values
@@ -265,7 +283,11 @@ def test_columns_of_a_database_are_read_or_refused_when_they_are_used(tmp_path: 
         (pd.Series(["a", "A", "a ", None], dtype="str"), 3),
         (pd.Series(["e\u0301", "é", "", ""], dtype="str"), 3),
         (pd.Series([uuid.UUID(int=5)] * 3 + [None], dtype=object), 1),
-        (pd.Series([1, "1", 1.0, Silent()], dtype=object), 2),
+        (pd.Series([1, "1", 1.0, Silent()], dtype=object), 1),
+        (pd.Series([1, True, Decimal("1.00"), np.float32(1)], dtype=object), 1),
+        (pd.Series([2**60, Decimal(2) ** 60, Fraction(2**60), float(2**60)], dtype=object), 1),
+        (pd.Series([2**60, 2**60 + 1, Decimal(2**60 + 1), np.bool_(False)], dtype=object), 3),
+        (pd.Series([1e22, 10**22, Decimal("1E+22"), "1e22"], dtype=object), 2),
         (pd.Categorical(["a", "b", "a", None]), 2),
         (pd.Series([2**63, 2**64 - 1, 2**63, 0], dtype="uint64"), 3),
         (pd.Series([None] * 4, dtype=object), 0),

@@ -41,6 +41,14 @@ INTEGERS = {
 TEXTS = {"VARCHAR", "UUID", '"NULL"'}
 """The engine's types of text, and those that are read as text."""
 
+_MENDS = {
+    "PARQUET MILLISECONDS": "instants in microseconds: in milliseconds DuckDB cannot read all of "
+    "them. Write the file anew, or give the table as a frame (polars.read_parquet)",
+    "PARQUET DECIMAL IN BYTES": "decimals of at most 16 bytes, each as long: others DuckDB cannot "
+    "read. Write the file anew, or give the table as a frame (polars.read_parquet)",
+}
+"""What to do about a type that a source has and the engine cannot read."""
+
 _MOST_TRIES = 250
 _ENGINE_TYPES = {
     Kind.NUMBER: "DOUBLE",
@@ -197,9 +205,9 @@ class Scope:
     def _unknown(self, name: object, argument: str) -> InvalidParameter:
         known = [n for n in dict.fromkeys((*self.derived, *self.leaves)) if self._usable(n)]
         if isinstance(name, str) and name in self:
-            return InvalidParameter(
-                argument, name, expected="a column of numbers, text, booleans, dates or instants"
-            )
+            known_types = "a column of numbers, text, booleans, dates or instants"
+            expected = _MENDS.get(self.types.get(name, ""), known_types)
+            return InvalidParameter(argument, name, expected=expected)
         close = difflib.get_close_matches(str(name), known, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         return InvalidParameter(

@@ -23,6 +23,7 @@ import duckdb
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.compile import Found, Statement
+from unacorda.query.engines.column_types import PARQUET_OPTIONS, parquet_types, scanned
 from unacorda.query.engines.frames import columns_of
 from unacorda.query.engines.protocol import Held, Keyed, Tallies
 from unacorda.query.engines.reading import (
@@ -265,8 +266,8 @@ class DuckDB:
         schemas = []
         for file in files:
             try:
-                schemas.append(self._describe(f"read_parquet({_pattern(file.path)})"))
-            except duckdb.Error:
+                schemas.append(self._parquet_types(_pattern(file.path)))
+            except (duckdb.Error, RecursionError, LookupError):
                 schemas.append({})
             if not schemas[-1]:
                 break
@@ -278,8 +279,17 @@ class DuckDB:
                 f"The Parquet files of table {name!r} differ in their columns or types."
             )
         listed = ", ".join(_pattern(file.path) for file in files)
-        self._scans[name] = f"read_parquet([{listed}], hive_partitioning=false)"
+        read = f"read_parquet([{listed}], {PARQUET_OPTIONS})"
+        self._scans[name] = scanned(read, schemas[0], parquet=True)
         self._schema[name] = schemas[0]
+
+    def _parquet_types(self, pattern: str) -> dict[str, str]:
+        described = self._describe(f"read_parquet({pattern}, {PARQUET_OPTIONS})")
+        elements = self._connection.execute(
+            "SELECT type, CAST(type_length AS BIGINT), num_children, converted_type, logical_type "
+            f"FROM parquet_schema({pattern})"
+        ).fetchall()
+        return parquet_types(list(described.items()), elements)
 
     def _attach(self, name: str, path: str, table: str, number: int) -> None:
         catalog = f"file{number}"
@@ -319,18 +329,17 @@ class DuckDB:
                 expected="a table without generated columns, which can hide random(): materialise "
                 "it first (CREATE TABLE ... AS SELECT * FROM the_table)",
             )
-        self._scans[name] = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
-        self._schema[name] = self._describe(self._scans[name])
+        table = f"{catalog}.{identifier(wanted[0])}.{identifier(bare)}"
+        self._schema[name] = self._describe(table)
+        self._scans[name] = scanned(table, self._schema[name])
 
     def _copy(self, name: str, value: Any, number: int) -> None:
         """Copy a frame into the engine, so that what the caller changes later has no effect."""
         view, table = f"frame{number}", f"copy{number}"
         copied = False
         try:
-            frame, renamed = columns_of(name, value)
-            columns = ", ".join(
-                f"{identifier(old)} AS {identifier(new)}" for old, new in renamed.items()
-            )
+            frame, read = columns_of(name, value)
+            columns = ", ".join(f"{sql} AS {identifier(new)}" for new, sql in read.items())
             self._connection.register(view, frame)
             self._connection.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {view}")
             self._connection.unregister(view)

@@ -1,4 +1,10 @@
-"""Frames as DuckDB can copy them without looking at their values."""
+"""Frames as DuckDB can copy them: how a column is read is decided by its type, never by a value.
+
+What a type allows and the engine does not hold (an instant in seconds beyond those that
+microseconds can say, text that is not UTF-8) is handed over raw, as whole numbers or bytes, and
+converted in SQL that gives NULL where a value does not fit. A column of a type without a reading is
+not looked at.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,26 +12,35 @@ from __future__ import annotations
 
 import numbers
 import re
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import duckdb
+
 from unacorda.errors import InvalidParameter, MissingExtra
+from unacorda.query.engines.column_types import within
+from unacorda.query.sqltext import identifier
 
-__all__ = ["columns_of"]
+__all__ = ["canonical", "columns_of", "copied"]
 
-_ENGINE_READS = re.compile(
-    r"bool(ean)?|u?int\d+|U?Int\d+|float(16|32|64)|Float\d+"
-    r"|(datetime|timedelta)64\[.*\]|.*\[pyarrow\]"
-)
-"""Types of pandas columns that the engine copies as they are; all others become text."""
+_MASKED = re.compile(r"boolean|U?Int\d+|Float\d+")
+"""Types of pandas that hold numbers beside what is missing."""
+_WIDE = ("Int128", "UInt128")
+"""Whole numbers of polars that Arrow does not have; they are read as decimals of 38 digits."""
+_NOTHING = "NULL::BLOB"
+
+_DAY = 86_400_000  # milliseconds
+_LAST_DAY = 2_147_483_646
+_LONGEST = 4_000  # digits of a whole number; a larger one is infinite
 
 
 def columns_of(table: str, value: Any) -> tuple[Any, dict[str, str]]:
-    """A frame to register with the engine, and its columns' names there and in the session.
+    """A table to register with the engine, and SQL over it for each of the frame's columns.
 
-    Object columns of pandas hold anything: each value becomes text, or is missing. (The engine
-    would guess a type from a sample of them, and fail on a row that does not fit it.) So do the
-    types that the engine does not know: categories, periods, sparse columns. Raises
-    InvalidParameter for column names that are no text, empty, or equal but for capitals.
+    Raises InvalidParameter for column names that are no text, empty, or equal but for capitals, and
+    MissingExtra without pyarrow.
     """
     kind = type(value).__module__.split(".")[0]
     names = list(value.column_names) if kind == "pyarrow" else list(value.columns)
@@ -35,56 +50,206 @@ def columns_of(table: str, value: Any) -> tuple[Any, dict[str, str]]:
         raise InvalidParameter(
             f"tables[{table!r}]", names, expected="column names that differ by more than capitals"
         )
-    renamed = {f"c{index}": name for index, name in enumerate(names)}
-    if kind == "pandas":
-        return _pandas(value, list(renamed)), renamed
-    arrow = _arrow(value) if kind == "polars" else value
-    return arrow.rename_columns(list(renamed)), renamed
+    pa = _pyarrow()
+    held: dict[str, Any] = {"rows": pa.nulls(len(value))}
+    read = {}
+    for number, name in enumerate(names):
+        found, sql = _column(value, name, number, kind)
+        if found is not None:
+            held[f"c{number}"] = found
+        read[name] = sql.format(f"c{number}")
+    return pa.table(held), read
 
 
-def _pandas(frame: Any, names: list[str]) -> Any:
-    copied = frame.copy(deep=False)
-    copied.columns = names
-    copied.index = range(len(copied))
-    for name in names:
-        column = copied[name]
-        if not _ENGINE_READS.fullmatch(str(column.dtype)):
-            copied[name] = _texts(column)
-    return copied
+def copied(table: str, value: Any) -> Any:
+    """The frame as an Arrow table of plain types, by the same rules; raises as `columns_of`."""
+    frame, read = columns_of(table, value)
+    listed = ", ".join(f"{sql} AS {identifier(name)}" for name, sql in read.items())
+    with duckdb.connect(":memory:") as connection:
+        connection.register("frame", frame)
+        return connection.sql(f"SELECT {listed} FROM frame").to_arrow_table()
 
 
-def _texts(column: Any) -> Any:
-    import numpy as np
-    import pandas as pd
+def canonical(value: Any) -> str | None:
+    """A cell of an object column as text, by itself; None where it is missing or has no text.
 
-    values = np.empty(len(column), dtype=object)
-    for index, value in enumerate(column):
-        values[index] = _text(value)
+    Numbers that are equal are one text, whatever their types: whole ones in digits, others in the
+    shortest digits that read as them; true is 1 and false is 0.
+
+    >>> canonical(1), canonical(1.0), canonical(True), canonical(Decimal("1.00")), canonical("1")
+    ('1', '1', '1', '1', '1')
+    >>> canonical(0.1), canonical(Decimal("0.10")), canonical(float("nan"))
+    ('0.1', '0.1', None)
+    """
     try:
-        import pyarrow as pa
-
-        return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(values, type=pa.string())))
-    except ImportError:
-        return pd.Series(values, dtype=object)
-
-
-def _text(value: Any) -> str | None:
-    """The value as text; None where it is missing or cannot be written in valid Unicode."""
-    try:
-        if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        if isinstance(value, str):
+            text = str.__str__(value)
+        elif value is None or type(value).__name__ in {"NAType", "NaTType"}:
             return None
-        if isinstance(value, numbers.Number) and value != value:  # noqa: PLR0124  # NaN
-            return None
-        text = str(value)
+        elif type(value).__module__ == "numpy" and type(value).__name__.startswith("bool"):
+            text = "1" if value else "0"
+        elif isinstance(value, numbers.Number):
+            written = _digits(value)
+            if written is None:
+                return None
+            text = written
+        else:
+            text = str(value)
         text.encode()
     except Exception:  # noqa: BLE001  # a value's own methods may raise anything
         return None
     return text
 
 
-def _arrow(frame: Any) -> Any:
+def _digits(value: Any) -> str | None:
+    if value != value:  # noqa: PLR0124  # NaN
+        return None
+    if isinstance(value, Decimal):
+        if not value.is_finite() or value.adjusted() >= _LONGEST:
+            return "inf" if value > 0 else "-inf"
+        if value != value.to_integral_value():
+            text, mark, exponent = str(value).partition("E")
+            return text.rstrip("0").removesuffix(".") + mark + exponent
+    if isinstance(value, numbers.Integral | Decimal):
+        whole = int(value)
+        if abs(whole) >= 10**_LONGEST:
+            return "inf" if whole > 0 else "-inf"
+        return str(whole)
+    if isinstance(value, Fraction):
+        near = float(value)
+        return str(value.numerator) if value.denominator == 1 else repr(near)
+    if isinstance(value, numbers.Real):
+        near = float(value)
+        return str(int(near)) if near.is_integer() else repr(near)
+    if isinstance(value, numbers.Complex) and value.imag == 0:
+        return _digits(value.real)
+    return str(value)
+
+
+def _column(frame: Any, name: str, number: int, kind: str) -> tuple[Any, str]:
+    """A column of Arrow, and SQL in which {} stands for it; None where it has no reading."""
+    if kind == "pyarrow":
+        return _arrow(frame.column(number))
+    if kind == "polars":
+        return _polars(frame.get_column(name))
+    return _pandas(frame.iloc[:, number])
+
+
+def _polars(column: Any) -> tuple[Any, str]:
+    dtype = str(column.dtype)
+    if dtype == "Object":
+        return _texts(column.to_list())
+    if dtype in _WIDE:
+        found, sql = _arrow(column.cast(type(column)([""]).dtype).to_arrow())
+        return found, f"TRY_CAST({sql} AS DECIMAL(38,0))"
+    return _arrow(column.to_arrow())
+
+
+def _pandas(column: Any) -> tuple[Any, str]:
+    import numpy as np
+
+    pa = _pyarrow()
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype):
+        values = column.to_numpy()
+        if dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize <= 8):
+            return _arrow(pa.array(values.astype(dtype.newbyteorder("="), copy=False)))
+        if dtype.kind == "M":
+            return pa.array(values.view("int64")), _instant(np.datetime_data(dtype)[0])
+        return (None, _NOTHING) if dtype.kind == "m" else _texts(column)
+    if type(dtype).__name__ == "DatetimeTZDtype":
+        return _pandas(column.dt.tz_convert(None))
+    if _MASKED.fullmatch(str(dtype)) or type(dtype).__name__ == "ArrowDtype":
+        return _arrow(pa.array(column.array))
+    if type(dtype).__name__ == "StringDtype" and dtype.storage == "pyarrow":
+        return _arrow(pa.array(column.array))
+    return _texts(column)
+
+
+def _texts(values: Iterable[Any]) -> tuple[Any, str]:
+    pa = _pyarrow()
+    return pa.array([canonical(value) for value in values], type=pa.large_string()), "{}"
+
+
+def _arrow(column: Any) -> tuple[Any, str]:
+    """An Arrow column as it can be handed over without looking at its values."""
+    import pyarrow.compute as pc
+
+    pa = _pyarrow()
+    kind, is_a = column.type, pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        column = _storage(column)
+        if kind.extension_name == "arrow.uuid":
+            return column, "TRY_CAST(hex({}) AS UUID)"
+        return _arrow(column)
+    if is_a.is_dictionary(kind):
+        return _arrow(column.cast(kind.value_type))
+    if is_a.is_run_end_encoded(kind):
+        return _arrow(pc.run_end_decode(column))
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        raw = pa.binary_view() if is_a.is_string_view(kind) else pa.large_binary()
+        return column.cast(raw), "decode({}, 'replace')"
+    if is_a.is_timestamp(kind):
+        return column.cast(pa.int64()), _instant(kind.unit)
+    if is_a.is_date64(kind):
+        return column.cast(pa.int64()), _day("{0}")
+    if is_a.is_date32(kind):
+        return column, within("{0}", "DATE")
+    if is_a.is_decimal(kind):
+        return _decimal(column)
+    if is_a.is_float16(kind):
+        return column.cast(pa.float32()), "{}"
+    if (
+        is_a.is_null(kind)
+        or is_a.is_boolean(kind)
+        or is_a.is_integer(kind)
+        or is_a.is_floating(kind)
+    ):
+        return column, "{}"
+    return None, _NOTHING
+
+
+def _storage(column: Any) -> Any:
+    pa = _pyarrow()
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [chunk.storage for chunk in column.chunks]
+        return pa.chunked_array(chunks, type=column.type.storage_type)
+    return column.storage
+
+
+def _decimal(column: Any) -> tuple[Any, str]:
+    """Decimals in the widest type, whose digits are compared with those of their own."""
+    pa = _pyarrow()
+    kind = column.type
+    if kind.precision > 38 or not 0 <= kind.scale <= kind.precision:
+        return column.cast(pa.float64()), "{}"
+    own = f"DECIMAL({kind.precision},{kind.scale})"
+    return column.cast(pa.decimal128(38, kind.scale)), f"TRY_CAST({within('{0}', own)} AS {own})"
+
+
+def _instant(unit: str) -> str:
+    """SQL of an instant, of a whole number of ticks since 1970."""
+    if unit == "ns":  # the ends of 64 bits are no instants, as pandas and the engine have it
+        ends = "BETWEEN -9223372036854775806 AND 9223372036854775806"
+        return f"make_timestamp_ns(CASE WHEN {{0}} {ends} THEN {{0}} END)"
+    per_tick = {"s": 10**6, "ms": 10**3, "us": 1}[unit]
+    least, most = 9_223_372_022_400_000_000 // per_tick, (2**63 - 2) // per_tick
+    held = f"CASE WHEN {{0}} BETWEEN -{least} AND {most} THEN {{0}} * {per_tick} END"
+    return f"make_timestamp({held})"
+
+
+def _day(ticks: str) -> str:
+    """SQL of the day on which so many milliseconds since 1970 end."""
+    begun = f"({ticks} - (({ticks} % {_DAY}) + {_DAY}) % {_DAY}) // {_DAY}"
+    held = f"{ticks} BETWEEN -{_LAST_DAY * _DAY} AND {_LAST_DAY * _DAY}"
+    return f"CASE WHEN {held} THEN DATE '1970-01-01' + CAST({begun} AS INTEGER) END"
+
+
+def _pyarrow() -> Any:
     try:
-        return frame.to_arrow()
+        import pyarrow
     except ImportError:
         pass
+    else:
+        return pyarrow
     raise MissingExtra("pyarrow", extra="frames")

@@ -17,7 +17,7 @@ from typing import Any
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.dialects.spark import quoted
 from unacorda.query.dialects.statements import Table
-from unacorda.query.engines.frames import columns_of
+from unacorda.query.engines.frames import copied
 from unacorda.query.engines.sources import (
     CsvFile,
     DatabaseTable,
@@ -192,12 +192,9 @@ def _copied(spark: Any, name: str, value: Any) -> Any:
     """A frame of pandas, polars or Arrow, copied."""
     import pyarrow as pa
 
-    frame, renamed = columns_of(name, value)
-    table = (
-        frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
-    )
-    columns = [_held(table.column(old)) for old in renamed]
-    return spark.createDataFrame(pa.table(columns, names=list(renamed.values())))
+    table = copied(name, value)
+    columns = [_held(column) for column in table.columns]
+    return spark.createDataFrame(pa.table(columns, names=table.column_names))
 
 
 def _held(column: Any) -> Any:
