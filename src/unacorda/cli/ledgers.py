@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unacorda.addresses import shown
 from unacorda.cli.mends import no_account
 from unacorda.cli.options import budget_of
 from unacorda.errors import InvalidParameter, LedgerFailed
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Below", "account_of", "accounts", "below_of", "is_new", "opened"]
 
 _SQLITE = "sqlite:///"
+_FILE = re.compile(r"[^@?:=]+")
 
 
 @contextlib.contextmanager
@@ -34,18 +37,21 @@ def opened(url: str, *, must_exist: bool) -> Iterator[Ledger]:
 
     if not url.startswith(_SQLITE) and (url.startswith("sqlite:") or "://" not in url):
         path = url.removeprefix("sqlite:").removeprefix("//")
+        path = path if _FILE.fullmatch(path) else "budget.db"  # else it may hold a password
         raise InvalidParameter(
-            "--ledger", url, expected=f"an address: write --ledger {_SQLITE}{path or 'budget.db'}"
+            "--ledger", shown(url), expected=f"an address: write --ledger {_SQLITE}{path}"
         )
     if must_exist and not _exists(url):
-        raise InvalidParameter("--ledger", url, expected="a ledger that exists: there is no file")
+        raise InvalidParameter(
+            "--ledger", _named(url), expected="a ledger that exists: there is no file"
+        )
     refused: str | None = None
     try:
         ledger = open_ledger(url)
     except OSError as error:
         refused = error.strerror or "its file cannot be used"
     if refused is not None:
-        raise LedgerFailed(url, reason=refused)
+        raise LedgerFailed(_named(url), reason=refused)
     try:
         yield ledger
     finally:
@@ -139,6 +145,12 @@ def is_new(url: str, dataset: str, budget: Guarantee | None) -> bool:
             + no_account(dataset, known).removesuffix("."),
         )
     return True
+
+
+def _named(url: str) -> str:
+    """The address of a file, or what may be shown of another one."""
+    path = url.removeprefix(_SQLITE)
+    return url if url != path and _FILE.fullmatch(path) else shown(url)
 
 
 def _exists(url: str) -> bool:

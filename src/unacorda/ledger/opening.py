@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unacorda import checks
+from unacorda.addresses import shown
 from unacorda.errors import InvalidParameter
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.memory import MemoryStore
@@ -35,11 +36,12 @@ def open_ledger(url: str | None) -> Ledger:
         from unacorda.ledger.postgres import PostgresStore
 
         return Ledger(PostgresStore(url))
-    path = url.removeprefix(_SQLITE) if str(url).startswith(_SQLITE) else ""
+    given = checks.is_text(url) and url.startswith(_SQLITE)
+    path = url.removeprefix(_SQLITE) if given else ""
     if not path or Path(path).name == ":memory:" or "?" in path:
         raise InvalidParameter(
             "ledger",
-            _without_password(url),
+            shown(url),
             expected=(
                 'an address "sqlite:///FILE", such as sqlite:///budget.db, or '
                 '"postgresql://user:password@host/database", or None for memory'
@@ -48,9 +50,3 @@ def open_ledger(url: str | None) -> Ledger:
     from unacorda.ledger.sqlite import SqliteStore
 
     return Ledger(SqliteStore(Path(path)))
-
-
-def _without_password(url: object) -> object:
-    """What a message shows of an address that is none here: it may hold a password."""
-    scheme, there, rest = str(url).partition("://")
-    return f"{scheme}://..." if there and "@" in rest else url

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy.dialects import postgresql
 
+from unacorda.addresses import ESCAPED, Server, shown
 from unacorda.errors import InvalidParameter, LedgerFailed
 from unacorda.extras import require
 from unacorda.ledger.forks import no_fork, tell_of_forks
@@ -41,8 +42,8 @@ class PostgresStore:
 
     def __init__(self, url: str) -> None:
         require("psycopg", extra="postgres")
-        self._engine = _engine(url)
-        self.name = self._engine.url.render_as_string(hide_password=True)
+        self._engine, self._server = _engine(url)
+        self.name = self._server.name
         sqlalchemy.event.listen(self._engine, "connect", _configure)
         lock = f"SELECT pg_advisory_xact_lock({_PREPARING})"
         with no_fork(), self._translated():
@@ -99,10 +100,13 @@ class PostgresStore:
         try:
             yield
         except (Error, sqlalchemy.exc.SQLAlchemyError) as error:
-            origin = getattr(error, "orig", None) or error
-            reason = str(origin).partition("\n")[0]
+            reason = self._server.reason(error)
         if reason is not None:
-            raise LedgerFailed(self.name, reason=reason)
+            failed = LedgerFailed(self.name, reason=reason)
+            try:
+                raise failed
+            finally:
+                failed.__context__ = None  # the driver's error holds its connection's password
 
     def _refuse_forgetful(self) -> None:
         with self._engine.connect() as connection:
@@ -115,15 +119,25 @@ class PostgresStore:
             self._engine.dispose()
 
 
-def _engine(url: str) -> sqlalchemy.Engine:
+def _engine(url: str) -> tuple[sqlalchemy.Engine, Server]:
+    parsed = server = None
     try:
         parsed = sqlalchemy.make_url(url).set(drivername="postgresql+psycopg")
+        parts = {
+            "host": parsed.host,
+            "port": parsed.port,
+            "dbname": parsed.database,
+            "user": parsed.username,
+            "password": parsed.password,
+            **parsed.query,
+        }
+        server = Server.of(url, parts)
     except (sqlalchemy.exc.ArgumentError, ValueError):
-        parsed = None
-    if parsed is None:  # the text may hold a password: it is not shown
-        expected = 'an address such as "postgresql://user:password@host/database"'
-        raise InvalidParameter("ledger", "postgresql://...", expected=expected)
-    return sqlalchemy.create_engine(
+        pass
+    if parsed is None or server is None:
+        expected = f'an address such as "postgresql://user:password@host/database", {ESCAPED}'
+        raise InvalidParameter("ledger", shown(url), expected=expected)
+    made = sqlalchemy.create_engine(
         parsed,
         isolation_level="READ COMMITTED",
         pool_size=_CONNECTIONS,
@@ -131,6 +145,7 @@ def _engine(url: str) -> sqlalchemy.Engine:
         pool_timeout=_WAIT_SECONDS,
         pool_pre_ping=True,
     )
+    return made, server
 
 
 def _configure(connection: Any, _record: object) -> None:

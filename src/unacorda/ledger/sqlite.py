@@ -44,7 +44,7 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         _check_file(path, _made(path))
-        self.name = str(path)
+        self.name = _name(path)
         self._path = path.absolute()
         self._identity = _identity(self._path)
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class SqliteStore:
                 prepare(self._engine, self.name, guards=_guards())
         except _NotALedger:
             expected = "a SQLite file, or a name for a new one"
-            raise InvalidParameter("ledger", str(path), expected=expected) from None
+            raise InvalidParameter("ledger", _name(path), expected=expected) from None
         tell_of_forks(self)
 
     @contextlib.contextmanager
@@ -154,11 +154,16 @@ _creating = threading.Lock()
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
+def _name(path: Path) -> str:
+    """What messages call the file: of an address of a server, taken for a file, nothing."""
+    return "a SQLite file" if "@" in str(path) else str(path)
+
+
 def _made(path: Path) -> os.stat_result:
     """What the file is, made where there is none; LedgerFailed where that cannot be."""
     try:
         if not path.parent.is_dir():
-            raise InvalidParameter("ledger", str(path), expected="a file in a folder that exists")
+            raise InvalidParameter("ledger", _name(path), expected="a file in a folder that exists")
         # Closing any file drops all locks that this process has on it: nobody may have one yet.
         with no_fork(), _creating, contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -168,7 +173,7 @@ def _made(path: Path) -> os.stat_result:
         reason = "it is no file"
     except OSError as error:
         reason = error.strerror or type(error).__name__
-    raise LedgerFailed(str(path), reason=reason)
+    raise LedgerFailed(_name(path), reason=reason)
 
 
 def _check_file(path: Path, found: os.stat_result) -> None:
@@ -178,7 +183,7 @@ def _check_file(path: Path, found: os.stat_result) -> None:
             "a file with one name, in the folder that it lies in: under another hard link, or "
             "mounted without its folder, it has another log, and is spent twice"
         )
-        raise InvalidParameter("ledger", str(path), expected=expected)
+        raise InvalidParameter("ledger", _name(path), expected=expected)
 
 
 def _mounted_alone(path: Path) -> bool:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from unacorda import checks
+from unacorda.addresses import shown
 from unacorda.bits import source_of
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.privacy.guarantees import Guarantee
@@ -86,7 +87,7 @@ def check_options(
         )
     if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
         expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
-        raise InvalidParameter("ledger", ledger, expected=expected)
+        raise InvalidParameter("ledger", shown(ledger), expected=expected)
     source_of(bits)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from unacorda.addresses import shown
 from unacorda.errors import InvalidParameter
 from unacorda.query.engines.protocol import Engine
 
@@ -42,7 +43,7 @@ def open_engine(
         return Postgres(tables, server=engine)
     raise InvalidParameter(
         "engine",
-        f"{scheme}://..." if there else engine,  # an address may hold a password
+        shown(engine),
         expected="'duckdb', 'spark', a SparkSession, 'postgresql://user@host/database' or a "
         "SQLAlchemy Engine of such a database",
     )

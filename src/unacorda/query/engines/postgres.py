@@ -9,11 +9,13 @@ Everything the server raises while it answers leaves as one `EngineFailed` of co
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy
 
+from unacorda.addresses import ESCAPED, Server, shown
 from unacorda.errors import (
     EngineFailed,
     InvalidParameter,
@@ -50,7 +52,8 @@ class Postgres:
 
     def __init__(self, tables: Mapping[str, Any], *, server: object) -> None:
         require("psycopg", extra="postgres")
-        self._connect, self._closed = _door(server), False
+        self._connect, self._place = _door(server)
+        self._closed = False
         names = [named(title, source) for title, source in tables.items()]
         self._opened = {one.named.title: one for one in self._read(names)}
 
@@ -151,8 +154,7 @@ class Postgres:
                 ask = reading(connection)
                 return [opened(n, ask, view=f"source{i}") for i, n in enumerate(names)]
         except (Error, sqlalchemy.exc.SQLAlchemyError) as error:
-            origin = getattr(error, "orig", None) or error
-            reason = str(origin).partition("\n")[0]  # of a catalogue, not of a table
+            reason = self._place.reason(error)  # of a catalogue, not of a table
         raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")
 
 
@@ -169,13 +171,14 @@ def _server(connection: Any) -> str:
     raise InvalidParameter("engine", found, expected=expected)
 
 
-def _door(server: object) -> Connect:
-    """What connects to a server; InvalidParameter for what names none."""
+def _door(server: object) -> tuple[Connect, Server]:
+    """What connects to a server, and what may be told of it; InvalidParameter for none."""
     if isinstance(server, str):
-        address = _plain(server)
-        return lambda: _from_address(address)
+        address, place = _plain(server)
+        return lambda: _from_address(address), place
     if not isinstance(server, sqlalchemy.Engine):
-        raise InvalidParameter("engine", server, expected=f"{_ADDRESS}, or a SQLAlchemy Engine")
+        expected = f"{_ADDRESS}, or a SQLAlchemy Engine"
+        raise InvalidParameter("engine", shown(server), expected=expected)
     known: sqlalchemy.Engine = server
     if (known.dialect.name, known.dialect.driver) != ("postgresql", "psycopg"):
         raise InvalidParameter(
@@ -183,7 +186,11 @@ def _door(server: object) -> Connect:
             f"an Engine of {known.dialect.name}+{known.dialect.driver}",
             expected="one made with sqlalchemy.create_engine('postgresql+psycopg://...')",
         )
-    return lambda: _from_engine(known)
+    parts = {"host": known.url.host, "password": known.url.password, **known.url.query}
+    found = Server.of("", parts)
+    if found is None:
+        raise InvalidParameter("engine", "an Engine", expected=f"one of an address {ESCAPED}")
+    return lambda: _from_engine(known), found
 
 
 def _from_address(address: str) -> Any:
@@ -202,18 +209,16 @@ def _from_engine(engine: sqlalchemy.Engine) -> Any:
     return connection
 
 
-def _plain(address: str) -> str:
-    """The address as libpq reads it; InvalidParameter, without a password, for another text."""
+def _plain(address: str) -> tuple[str, Server]:
+    """The address as libpq reads it, and its server; InvalidParameter for another text."""
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
 
     scheme, _, rest = address.partition("://")
     plain = f"{scheme.removesuffix('+psycopg')}://{rest}"
-    readable = True
-    try:
-        conninfo_to_dict(plain)
-    except ProgrammingError:
-        readable = False
-    if not readable:
-        raise InvalidParameter("engine", "postgresql://...", expected=_ADDRESS)
-    return plain
+    place = None
+    with contextlib.suppress(ProgrammingError):
+        place = Server.of(plain, conninfo_to_dict(plain))
+    if place is None:
+        raise InvalidParameter("engine", shown(address), expected=f"{_ADDRESS}, {ESCAPED}")
+    return plain, place
