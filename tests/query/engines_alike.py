@@ -16,7 +16,10 @@ from tests.query.postgres_tables import stored, url
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query.counting import first_statement
+from unacorda.query import admission
+from unacorda.query.admission import Admitted
+from unacorda.query.compile import Statement
+from unacorda.query.counting import admitted
 from unacorda.query.engines.protocol import Tallies
 from unacorda.query.plan import Query
 from unacorda.query.session import Session
@@ -117,10 +120,15 @@ def opened_on(
     )
 
 
+def forged(session: Session, sql: Statement) -> Admitted:
+    """What a session's engine takes for admitted, for SQL that no question is compiled to."""
+    query = session.table("t").agg(n=unacorda.count())
+    return Admitted(query=query, engine=session._engine, sql=sql, key=admission._KEY)
+
+
 def counted(session: Session, query: Query, *, salt: int = 7) -> dict[str, Any]:
     """All integers of a question with public keys, in an order of their own."""
-    first = first_statement(session._engine, query, salt=salt)
-    tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
+    tallies = session._engine.run(admitted(session._admission, query, salt=salt))
     try:
         return plain(tallies, query)
     finally:

@@ -13,7 +13,6 @@ from unacorda.query.aggregates.extremes import Extreme
 from unacorda.query.aggregates.moments import Mean
 from unacorda.query.aggregates.quantiles import Quantile
 from unacorda.query.aggregates.sums import Sum
-from unacorda.query.compile import compile_query
 from unacorda.query.exact import exact_of
 from unacorda.query.plan import Query
 from unacorda.query.session import Session
@@ -46,9 +45,7 @@ def exact(session: Session, query: Query, *, salt: int = 7) -> dict[str, list[An
     Counts are integers; sums are fractions; a mean is a pair of sum and count; a quantile is the
     mapping of its grid's numbers to rows.
     """
-    scan = session._engine.scan
-    statement = compile_query(query, unit=session.unit, scan=scan, salt=salt)
-    tallies = session._engine.run(statement, measures=len(query.measures))
+    tallies = session._engine.run(session._admission.admit(query, salt=salt))
     answers: dict[str, list[Any]] = {}
     for name, aggregate in query.aggregates.items():
         found = exact_of(query, name, tallies)

@@ -59,6 +59,6 @@ def exact(
     """The number of rows, then all numbers of all wishes in their units, without noise."""
     rows = rows_of(query, features=features, target=target, weight=weight)
     counted = counts_of(rows.relation(), columns, wishes)
-    with closing(rows.held(session._engine, salt=7)) as held:
+    with closing(rows.held(session._admission.admit(rows.query, salt=7))) as held:
         sums = held.run(counted.counts, measures=counted.measures).sums
     return [one[0] if one else 0 for one in sums]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tests.query.neighbor_tables import statement_of
+from tests.query.neighbor_tables import tallies_of
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -90,8 +90,7 @@ def ask(
         release = session.evaluate(query, budget=budget)
         if not exactly:
             return Asked(release, promise, {})
-        statement = statement_of(session, query, salt=int(release.salt, 16))
-        tallies = session._engine.run(statement, measures=len(query.measures))
+        tallies = tallies_of(session, query, salt=int(release.salt, 16))
         exact = {name: exact_of(query, name, tallies) for name in query.aggregates}
     return Asked(release, promise, exact)
 

@@ -54,6 +54,7 @@ from unacorda.query.aggregates.variances import Variance
 from unacorda.query.aggregates.vectors import VectorSum, vector_sum
 from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
 from unacorda.query.compile import Statement, compile_query
+from unacorda.query.engines.protocol import Tallies
 from unacorda.query.exact import exact_of
 from unacorda.query.noise import AdditiveNoise
 from unacorda.query.plan import Query
@@ -385,6 +386,11 @@ def statement_of(session: Session, query: Query, *, salt: int) -> Statement:
     return compile_query(query, unit=session.unit, scan=session._engine.scan, salt=salt)
 
 
+def tallies_of(session: Session, query: Query, *, salt: int) -> Tallies:
+    """The exact integers of a question."""
+    return session._engine.run(session._admission.admit(query, salt=salt))
+
+
 def vectors(
     session: Session, query: Query, noises: Mapping[str, Any], *, salt: int
 ) -> dict[str, list[NDArray[Any]]]:
@@ -394,8 +400,7 @@ def vectors(
     size for sums and counts, for Laplace noise and for normal noise, which may be added to others;
     one matrix of losses for every draw of a quantile.
     """
-    statement = statement_of(session, query, salt=salt)
-    tallies = session._engine.run(statement, measures=len(query.measures))
+    tallies = tallies_of(session, query, salt=salt)
     found = {}
     for name, aggregate in query.aggregates.items():
         recorder, noise = Recorder(), noises[name]

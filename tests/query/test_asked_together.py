@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.engines_alike import counted as integers_of
-from tests.query.neighbor_tables import statement_of
+from tests.query.neighbor_tables import statement_of, tallies_of
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -43,7 +43,7 @@ def session_of(values: Sequence[Any], **columns: Any) -> unacorda.Session:
 
 def ranked(session: unacorda.Session, query: Query) -> tuple[Counted, Any]:
     """The counts of the only ranking, and what is to be closed."""
-    tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
+    tallies = tallies_of(session, query, salt=1)
     (name,) = query.aggregates
     return Given.of(query, tallies).exact(name).rankings[0], tallies
 

@@ -25,6 +25,7 @@ from unacorda.errors import (
 )
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.memory import MemoryStore
+from unacorda.query.admission import Admitted
 from unacorda.query.allocation import allocate, allocate_together
 from unacorda.query.scans import scans_of
 from unacorda.query.verification import verify
@@ -125,9 +126,9 @@ def test_questions_about_the_same_rows_are_scanned_once(
     runs = []
     run = session._engine.run
 
-    def counted(statement: Any, *, measures: int) -> Any:
-        runs.append(statement)
-        return run(statement, measures=measures)
+    def counted(asked: Admitted) -> Any:
+        runs.append(asked)
+        return run(asked)
 
     monkeypatch.setattr(session._engine, "run", counted)
     table = session.table("t")
@@ -262,10 +263,10 @@ def test_an_engine_that_fails_late_gives_no_answer_at_all(
     """The second scan fails: the charge stands once, and the first scan's answer is not given."""
     run, closed = session._engine.run, []
 
-    def failing(statement: Any, *, measures: int) -> Any:
-        if measures == 0:
+    def failing(asked: Admitted) -> Any:
+        if not asked.query.measures:
             raise EngineFailed
-        tallies = run(statement, measures=measures)
+        tallies = run(asked)
         monkeypatch.setattr(type(tallies), "close", lambda _: closed.append(1))
         return tallies
 

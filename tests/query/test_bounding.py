@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from tests.query.neighbor_tables import statement_of
+from tests.query.neighbor_tables import statement_of, tallies_of
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -90,8 +90,7 @@ def test_the_number_is_exact_where_floats_are_coarse() -> None:
         with session_of({"id": np.zeros(rows, int), "x": np.arange(rows) % 977.0}, k=k) as session:
             query = session.table("t").agg(n=unacorda.count())
             for salt in salts(6):
-                statement = statement_of(session, query, salt=salt)
-                tallies = session._engine.run(statement, measures=1)
+                tallies = tallies_of(session, query, salt=salt)
                 assert tallies.sums == ([k],)
 
 
@@ -250,7 +249,7 @@ def test_two_people_never_merge(kind: str) -> None:
     with session_of(table, k=2) as session:
         assert rows_by_person(session, salt=3) == dict.fromkeys(people, 2)
         query = session.table("t").agg(people=unacorda.count_people())
-        tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
+        tallies = tallies_of(session, query, salt=3)
         assert tallies.sums == ([len(people)],)
 
 
@@ -296,7 +295,7 @@ def test_a_collation_of_the_source_merges_no_people(collated: str) -> None:
         for salt in salts(20):
             assert rows_by_person(session, salt=salt) == {"A": 3, "a": 3}
         query = session.table("t").agg(people=unacorda.count_people())
-        tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
+        tallies = tallies_of(session, query, salt=3)
         assert tallies.sums == ([2],)
 
 
@@ -307,9 +306,9 @@ def test_a_collation_of_the_source_puts_no_row_under_two_keys(collated: str) -> 
         query = (
             session.table("t").group_by("region", keys=["X", "x", "\u1e8b"]).agg(n=unacorda.count())
         )
-        tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
+        tallies = tallies_of(session, query, salt=3)
         assert dict(zip(tallies.cells.tolist(), tallies.sums[0], strict=True)) == {0: 20, 1: 20}
         derived = session.table("t").derive(same="region").group_by("same", keys=["X", "x"])
         query = derived.agg(n=unacorda.count())
-        tallies = session._engine.run(statement_of(session, query, salt=3), measures=1)
+        tallies = tallies_of(session, query, salt=3)
         assert dict(zip(tallies.cells.tolist(), tallies.sums[0], strict=True)) == {0: 20, 1: 20}

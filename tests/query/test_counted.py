@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from tests.query.neighbor_tables import statement_of
+from tests.query.neighbor_tables import tallies_of
 
 import unacorda
 from unacorda.query import ranking as rankings
@@ -92,7 +92,7 @@ def test_parts_are_read_when_they_are_needed_and_give_all_cells(
         )
 
         def counts() -> list[NDArray[np.int64]]:
-            tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
+            tallies = tallies_of(session, query, salt=1)
             found = [exact_of(query, name, tallies).rankings[0].counts for name in ("m", "b")]
             tallies.close()
             return found

@@ -19,7 +19,6 @@ from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.query.compile import Statement
-from unacorda.query.counting import first_statement
 from unacorda.query.units import Person
 
 pytestmark = [
@@ -44,7 +43,7 @@ def test_a_table_is_read_once(engine: str) -> None:
     """Spark writes out what WITH names wherever it stands: people beyond a bound stay with all."""
     with opened_on(engine, {"t": TABLE, "u": TABLE}, unit=TIGHT) as session:
         both = session.table("t").join(session.table("u"), columns=[], max_rows=2)
-        first = first_statement(session._engine, both.agg(n=unacorda.count()), salt=1)
+        first = session._admission.admit(both.agg(n=unacorda.count()), salt=1).sql
         assert isinstance(first, Statement)
         found = [first.bounded.count(word) for word in ("WITH", "MATERIALIZED")]
         assert found == ([0, 0] if engine == "spark" else [3, 6])

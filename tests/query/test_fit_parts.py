@@ -44,7 +44,7 @@ def dealt(
             query = session.table("t").where(f"k = {number}")
             # x1 is -0 where x is.
             rows = rows_of(query, features=["x", "x * 1"], target="y")
-            held: Any = rows.held(session._engine, salt=7)
+            held: Any = rows.held(session._admission.admit(rows.query, salt=7))
             with closing(held):
                 sides = [one.relation(gaps=True) for one in (*rows.parts(0.3, salt=salt), rows)]
                 told = [held._cursor.execute(held._before + one.text).fetchall() for one in sides]

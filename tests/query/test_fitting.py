@@ -450,9 +450,9 @@ def test_the_same_rows_of_a_person_stay_in_every_scan(monkeypatch: pytest.Monkey
     scans: list[str] = []
     hold, run = DuckDB.hold, reading.HeldRows.run
 
-    def holding(self: DuckDB, bounded: str, *, keep: bool) -> Any:
-        held.append((bounded, keep))
-        return hold(self, bounded, keep=keep)
+    def holding(self: DuckDB, asked: Any, *, keep: bool) -> Any:
+        held.append((asked.sql.bounded, keep))
+        return hold(self, asked, keep=keep)
 
     def running(self: Any, counts: str, **named: Any) -> Any:
         scans.append(counts)

@@ -25,9 +25,9 @@ from unacorda.errors import (
     SourceChanged,
     UnacordaError,
 )
+from unacorda.query.admission import Admitted
 from unacorda.query.aggregates.answers import Exact
 from unacorda.query.aggregates.counted import Counted
-from unacorda.query.compile import Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Tallies
 from unacorda.query.ranking import Ranking
@@ -117,8 +117,8 @@ def test_a_source_that_changes_while_it_is_read_gives_no_answer_and_stays_spent(
     path.write_text("id,x\n1,2\n")
     run = DuckDB.run
 
-    def touching(engine: DuckDB, statement: Statement, *, measures: int) -> Tallies:
-        found = run(engine, statement, measures=measures)
+    def touching(engine: DuckDB, asked: Admitted) -> Tallies:
+        found = run(engine, asked)
         path.write_text(f"id,x\n1,{SECRET}\n")
         return found
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 from tests.postgres_server import Server, server
-from tests.query.engines_alike import TABLE, counted, opened_on
+from tests.query.engines_alike import TABLE, counted, forged, opened_on
 from tests.query.postgres_tables import stored, url
 
 import unacorda
@@ -317,11 +317,9 @@ def test_a_question_of_several_reads_sees_one_state(there: psycopg.Connection) -
     there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
     with opened(f"{name}.t") as session:
         query = session.table("t").agg(m=unacorda.median("x", 0, 1000, steps=100_000))
-        from unacorda.query.counting import first_statement
         from unacorda.query.ranking import Asked
 
-        first = first_statement(session._engine, query, salt=3)
-        tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
+        tallies = session._engine.run(session._admission.admit(query, salt=3))
         assert tallies.deeper is not None
         there.execute("INSERT INTO t SELECT 5 FROM generate_series(1, 1000)")
         asked = Asked(cells=[0], lows=[385], highs=[512], shifts=[20], points=[1])  # 4 and 5
@@ -374,6 +372,7 @@ def test_nothing_is_written_and_no_function_of_a_user_is_called(there: psycopg.C
 
 def statement(bounded: str) -> Statement:
     return Statement(
+        measures=1,
         keys=None,
         bounded=bounded,
         counts="SELECT cell, sum(x)::VARCHAR AS a0 FROM bounded GROUP BY cell",
@@ -393,7 +392,7 @@ def test_failures_tell_nothing_and_stay_spent(caplog: pytest.LogCaptureFixture) 
     with opened(stored(table)) as session:
         broken = statement("SELECT x + x AS x, 0::UTINYINT AS cell FROM source0")
         with pytest.raises(EngineFailed) as failed:
-            session._engine.run(broken, measures=1)
+            session._engine.run(forged(session, broken))
         assert failed.value.__cause__ is None
         assert failed.value.__context__ is None
         assert not caplog.records

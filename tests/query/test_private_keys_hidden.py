@@ -19,7 +19,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.privacy.guarantees import ZCDP, ApproxDP
 from unacorda.query.aggregates.sums import Sum
-from unacorda.query.compile import compile_found
 from unacorda.query.counting import finished
 from unacorda.query.private_keys import KeyRule
 from unacorda.query.verification import verify
@@ -126,13 +125,11 @@ def test_finished_counts_are_those_of_public_keys() -> None:
         private = start.group_by("key", keys=unacorda.private_keys()).agg(
             s=unacorda.sum("x", 0, 200)
         )
-        scan = session._engine.scan
-        keyed = session._engine.find(
-            compile_found(private, unit=private.limited, scan=scan, salt=4)
-        )
+        asked = session._admission.admit(private, salt=4)
+        keyed = session._engine.find(asked)
         every = PartitionSelection(epsilon=50, delta=0.5)
         rule = KeyRule(mechanism=every, delta=Fraction(1, 2))
-        query, tallies = finished(private, keyed, rule=rule, bits=SeededBits(1))
+        query, tallies = finished(asked, keyed, rule=rule, bits=SeededBits(1))
         assert query.keys == (("a",), ("b",), ("c",))
         clamp = cast("Sum", private.aggregates["s"]).clamp
         expected = [sum(x for _, k, x in lines if k == key and x < 150) for key in "abc"]

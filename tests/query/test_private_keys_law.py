@@ -21,7 +21,6 @@ from unacorda.bits import SeededBits
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from unacorda.query.allocation import allocate
-from unacorda.query.compile import compile_found
 from unacorda.query.private_keys import key_rule
 
 ROOMY = ApproxDP(2, "1e-3")
@@ -113,8 +112,7 @@ def _people(lines: list[tuple[int, int, str]], unit: unacorda.Person) -> dict[An
         asked = {"key": unacorda.private_keys(), "word": unacorda.private_keys()}
         query = session.table("t").group_by("key", "word", keys=asked).agg(n=unacorda.count())
         assert int(allocate(query, ROOMY).reach.touched) >= 1
-        statement = compile_found(query, unit=query.limited, scan=session._engine.scan, salt=11)
-        keyed = session._engine.find(statement)
+        keyed = session._engine.find(session._admission.admit(query, salt=11))
         found = keyed.keys(range(len(keyed.people)))
         people = dict(zip(found, keyed.people.tolist(), strict=True))
         keyed.close()

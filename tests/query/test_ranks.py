@@ -186,11 +186,11 @@ def test_counts_within_bins_are_right() -> None:
     with unacorda.Session(
         {"t": table}, unit=Person("id", max_rows=1), budget=unacorda.PureDP(1)
     ) as session:
-        from tests.query.neighbor_tables import statement_of
+        from tests.query.neighbor_tables import tallies_of
 
         query = session.table("t").group_by("cell", keys=range(3))
         query = query.agg(m=unacorda.median("x", 0, 10**6, steps=10**6))
-        tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
+        tallies = tallies_of(session, query, salt=1)
         assert tallies.deeper is not None
         found = tallies.deeper.count({0: asked})[0]
         tallies.close()

@@ -18,6 +18,7 @@ from tests.query.engines_alike import (
     LOOSE,
     TABLE,
     counted,
+    forged,
     grouped,
     local,
     opened_on,
@@ -28,7 +29,6 @@ from tests.query.engines_alike import (
 import unacorda
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
 from unacorda.query.compile import Statement
-from unacorda.query.counting import first_statement
 from unacorda.query.engines.spark_local import quietly, unlogged
 from unacorda.query.plan import Query
 from unacorda.query.ranking import Asked
@@ -48,8 +48,7 @@ def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
         query = grouped(session.table("t")).agg(
             m=unacorda.median("whole", 0, 10, steps=100_000), s=unacorda.sum("x", 0, 9)
         )
-        first = first_statement(session._engine, query, salt=11)
-        tallies = session._engine.run(first, measures=len(query.measures))  # type: ignore[arg-type]
+        tallies = session._engine.run(session._admission.admit(query, salt=11))
         assert tallies.deeper is not None
         whole = refined(tallies.deeper, query)
         lost = lose_everything(spark)
@@ -111,6 +110,7 @@ def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
                 frame.collect()
             assert any("777" in message for message in logged) is told
         broken = Statement(
+            measures=1,
             keys=None,
             bounded="SELECT x + x AS y, 0::UTINYINT AS cell FROM source0",
             counts="SELECT cell, max(y)::VARCHAR AS a0 FROM bounded GROUP BY cell",
@@ -120,7 +120,7 @@ def test_what_spark_says_of_a_row_is_told_to_nobody() -> None:
             ladders=(),
         )
         with pytest.raises(EngineFailed):
-            session._engine.run(broken, measures=1)
+            session._engine.run(forged(session, broken))
         assert not logged
     logger.removeHandler(handler)
 

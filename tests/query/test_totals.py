@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.many_cells import repeated
-from tests.query.neighbor_tables import empty_scope, statement_of
+from tests.query.neighbor_tables import empty_scope, tallies_of
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -47,7 +47,7 @@ def nasty(rows: int = 400) -> pa.Table:
 def climbers(table: pa.Table, aggregate: Any, *, unit: Any) -> tuple[Any, tuple[Climbers, ...]]:
     with unacorda.Session({"t": table}, unit=unit, budget=unacorda.PureDP(1)) as session:
         query = session.table("t").group_by("cell", keys=range(4)).agg(a=aggregate)
-        tallies = session._engine.run(statement_of(session, query, salt=1), measures=0)
+        tallies = tallies_of(session, query, salt=1)
         return query.aggregates["a"], exact_of(query, "a", tallies).people
 
 
@@ -312,9 +312,9 @@ def test_a_crash_leaves_the_charge_and_says_nothing(monkeypatch: pytest.MonkeyPa
     right = DuckDB.run
     with opened(pa.table(repeated([1.0, 2.0], cells=2))) as session:
 
-        def fails(engine: Any, statement: Any, *, measures: int) -> Any:
+        def fails(engine: Any, asked: Any) -> Any:
             assert session.spent == unacorda.PureDP(3)  # reserved before anything is read
-            return right(engine, statement, measures=measures)
+            return right(engine, asked)
 
         monkeypatch.setattr(DuckDB, "run", fails)
         session.evaluate(session.table("t").agg(s=unacorda.sum("x")), budget=unacorda.PureDP(3))

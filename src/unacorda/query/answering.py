@@ -15,10 +15,10 @@ from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.admission import Admission, Admitted
 from unacorda.query.aggregates.answers import Answer, Exact
 from unacorda.query.allocation import Allocation, allocate, allocate_together, event_of
-from unacorda.query.counting import Begun, First, finished, first_statement
-from unacorda.query.engines.protocol import Engine
+from unacorda.query.counting import Begun, admitted, finished
 from unacorda.query.exact import Given, answers_of
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.plan import Query
@@ -74,16 +74,18 @@ class Priced:
         """The scans that answer the questions."""
         return scans_of(self.together.queries)
 
-    def statements(self, engine: Engine, *, salt: int) -> list[First]:
-        """The first SQL of each scan; UnsupportedConstruct for what the engine does not have."""
-        return [first_statement(engine, scan.query, salt=salt) for scan in self.scans]
+    def admitted(self, admission: Admission, *, salt: int) -> list[Admitted]:
+        """What the engine may run, a scan each; UnsupportedConstruct for what it does not have."""
+        return [admitted(admission, scan.query, salt=salt) for scan in self.scans]
 
-    def answers(self, counted: Sequence[Begun], bits: RandomBits) -> list[Answered]:
+    def answers(
+        self, asked: Sequence[Admitted], counted: Sequence[Begun], bits: RandomBits
+    ) -> list[Answered]:
         """The noisy answers to each question; counted: what the engine gave for each scan."""
         found: dict[int, Answered] = {}
-        for scan, begun in zip(self.scans, counted, strict=True):
+        for scan, one, begun in zip(self.scans, asked, counted, strict=True):
             rule = self.allocations[scan.members[0]].rule
-            whole, tallies = finished(scan.query, begun, rule=rule, bits=bits)
+            whole, tallies = finished(one, begun, rule=rule, bits=bits)
             given = Given.of(whole, tallies)
             given.sharpen(
                 {

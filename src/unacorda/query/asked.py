@@ -4,24 +4,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unacorda.accounting.charges import request_price
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.admission import Admission
 from unacorda.query.margins import GivenLevelWeights
-from unacorda.query.opening import check_assumption, check_question
+from unacorda.query.opening import check_assumption
 from unacorda.query.plan import Query
 from unacorda.query.private_keys import GivenKeys
 from unacorda.query.rehearsing import assumed_of
-from unacorda.query.rows import Rows
 from unacorda.query.select import question, rows
 from unacorda.query.sql.types import Select
 from unacorda.query.supposed import Supposed, numbers_of
 from unacorda.query.targets import split_for
 from unacorda.query.together import Together, members_of, read_together
-from unacorda.query.units import Unit
 from unacorda.query.wishes import wishes_of
 
 __all__ = ["Asked", "read_asked"]
@@ -45,14 +44,12 @@ def read_asked(
     *,
     keys: GivenKeys,
     level_weights: GivenLevelWeights,
-    start: Callable[[str], Query],
-    starts: Mapping[str, Rows],
-    unit: Unit,
+    admission: Admission,
     account: Guarantee,
 ) -> Asked:
     """One question or several, with the split that was asked for; nothing is read or spent.
 
-    start: from a table's name to a query without steps. Of several, a SELECT takes those of the
+    admission: of the session that is asked. Of several, a SELECT takes those of the
     keys that its GROUP BY names, and the level weights where it has levels. account: what a budget
     is taken from. Raises what is wrong with a question, naming it.
     """
@@ -60,16 +57,17 @@ def read_asked(
 
     def read(one: object) -> tuple[Query, Select | None]:
         if not isinstance(one, str):
-            return check_question(one, starts, unit), None
+            return admission.asked(one), None
         own, levels = keys, level_weights
         if several and (keys is not None or levels is not None):
-            select = rows(one, start=start)[1]
+            select = rows(one, start=admission.begin)[1]
             if isinstance(keys, Mapping):
                 own = {name: keys[name] for name in keys if name in select.group_names}
             elif not select.groups:
                 own = None
             levels = None if select.margins is None else levels
-        return question(one, start=start, keys=own, level_weights=levels)
+        query, select = question(one, start=admission.begin, keys=own, level_weights=levels)
+        return admission.asked(query), select
 
     together, selects = read_together(query, weights, read)
     _check_taken(keys, level_weights, [select for select in selects if select is not None])

@@ -52,16 +52,17 @@ class Found:
 class Statement:
     """SQL for one question: what is bounded, and what is counted over it.
 
-    keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that
-    count, with the points of those that are ranked. counts: the SELECT of one line of integers a
-    cell, reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of which the k-th
-    is kept as `ranking<k>`; None where it is read off the rows. ranked: what to call the k-th.
-    finer: of each ranking the SELECT that counts within bins, a part of `finer_counts`; None where
-    first counts say everything.
+    keys: the cells, kept as `keys`, where there are any. bounded: a SELECT of the rows that count,
+    with the points of those that are ranked. counts: the SELECT of one line of integers a cell,
+    `measures` of them, reading a relation named `bounded`. rankings: SELECTs of (cell, bin, g), of
+    which the k-th is kept as `ranking<k>`; None where it is read off the rows. ranked: what to call
+    the k-th. finer: of each ranking the SELECT that counts within bins, a part of `finer_counts`;
+    None where first counts say everything.
     ladders: for each ladder its SELECT of (cell, bin, people, sum of their numbers). The
     integers that may pass 64 bits leave as text.
     """
 
+    measures: int
     keys: KeyTable | None
     bounded: str
     counts: str
@@ -139,6 +140,7 @@ def _counted(query: Query, *, unit: Unit, keys: KeyTable | None, bounded: str) -
         for number, ranking in enumerate(rankings)
     )
     return Statement(
+        measures=len(query.measures),
         keys=keys,
         bounded=_with_points(query, unit, bounded),
         counts=f"SELECT cell{counts} FROM bounded GROUP BY cell",

@@ -13,58 +13,54 @@ from __future__ import annotations
 import numpy as np
 
 from unacorda.bits import RandomBits
+from unacorda.query.admission import Admission, Admitted
 from unacorda.query.columns import Key
-from unacorda.query.compile import Found, Statement, compile_chosen, compile_found, compile_query
-from unacorda.query.engines.protocol import Engine, Keyed, Tallies
+from unacorda.query.compile import Found
+from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.plan import Query
 from unacorda.query.private_keys import KeyRule
 
-__all__ = ["Begun", "First", "begun", "finished", "first_statement"]
-
-First = Statement | Found
-"""What is asked of the table itself."""
+__all__ = ["Begun", "admitted", "begun", "finished", "with_found_keys"]
 
 Begun = Tallies | Keyed
-"""What came of it."""
+"""What came of what is asked of the table itself."""
 
 
-def first_statement(engine: Engine, query: Query, *, salt: int) -> First:
-    """The SQL that reads the tables; UnsupportedConstruct for what the engine does not have."""
-    compiled = compile_query if query.private is None else compile_found
-    first = compiled(
-        query,
-        unit=query.limited,
-        scan=engine.scan,
-        salt=salt,
-        narrow=engine.narrow,
-        once=engine.once,
-    )
-    engine.check(query, first)
-    return first
+def admitted(admission: Admission, query: Query, *, salt: int) -> Admitted:
+    """A question that its engine has all constructs of; UnsupportedConstruct for another."""
+    asked = admission.admit(query, salt=salt)
+    asked.engine.check(query, asked.sql)
+    return asked
 
 
-def begun(engine: Engine, query: Query, first: First) -> Begun:
+def begun(asked: Admitted) -> Begun:
     """Read the table; the caller closes what comes."""
-    if isinstance(first, Found):
-        return engine.find(first)
-    return engine.run(first, measures=len(query.measures))
+    if isinstance(asked.sql, Found):
+        return asked.engine.find(asked)
+    return asked.engine.run(asked)
 
 
 def finished(
-    query: Query, begun: Begun, *, rule: KeyRule | None, bits: RandomBits
+    asked: Admitted, begun: Begun, *, rule: KeyRule | None, bits: RandomBits
 ) -> tuple[Query, Tallies]:
     """The question with all its keys, and the exact integers of its cells.
 
     rule: how private keys are found; this is where they are, so that a charge has been committed.
     """
     if isinstance(begun, Tallies):
-        return query, begun
+        return asked.query, begun
     assert rule is not None
+    answered, places, parts = with_found_keys(asked.query, begun, rule=rule, bits=bits)
+    return answered, begun.run(asked.chosen(places=places, parts=parts))
+
+
+def with_found_keys(
+    query: Query, keyed: Keyed, *, rule: KeyRule, bits: RandomBits
+) -> tuple[Query, list[int], list[int]]:
+    """The question with the keys that a rule finds; of each cell the place and the public cell."""
     # Places are in the order of the keys: which are left out is a function of the chosen ones.
-    kept = np.flatnonzero(rule.kept(begun.people, bits=bits))[: query.most_found]
-    answered, places, parts = _named(query, begun, kept.tolist())
-    statement = compile_chosen(query, unit=query.limited, places=places, parts=parts)
-    return answered, begun.run(statement, measures=len(query.measures))
+    kept = np.flatnonzero(rule.kept(keyed.people, bits=bits))[: query.most_found]
+    return _named(query, keyed, kept.tolist())
 
 
 def _named(query: Query, keyed: Keyed, kept: list[int]) -> tuple[Query, list[int], list[int]]:

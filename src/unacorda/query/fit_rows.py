@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.query.admission import Admitted
 from unacorda.query.aggregates.arguments import expression_of
 from unacorda.query.aggregates.vectors import VectorSum
 from unacorda.query.bounding import drawn_number, salt_for
-from unacorda.query.compile import Statement, compile_query
-from unacorda.query.engines.protocol import Engine, Held
+from unacorda.query.engines.protocol import Held
 from unacorda.query.expressions.types import Expression
 from unacorda.query.fit_sums import Relation
 from unacorda.query.plan import Query
@@ -107,21 +107,13 @@ class Rows:
         first, second = (Part(share=share, below=below, salt=salt) for below in (True, False))
         return dataclasses.replace(self, part=first), dataclasses.replace(self, part=second)
 
-    def statement(self, engine: Engine, *, salt: int) -> Statement:
-        """The SQL of the bounded rows."""
-        return compile_query(
-            self.query,
-            unit=self.query.limited,
-            scan=engine.scan,
-            salt=salt,
-            narrow=engine.narrow,
-            once=engine.once,
-        )
+    def held(self, asked: Admitted) -> Held:
+        """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing.
 
-    def held(self, engine: Engine, *, salt: int) -> Held:
-        """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing."""
-        keep = isinstance(self.query.limited, Person) and engine.room > 0
-        return engine.hold(self.statement(engine, salt=salt).bounded, keep=keep)
+        asked: the question of all of them together.
+        """
+        keep = isinstance(self.query.limited, Person) and asked.engine.room > 0
+        return asked.engine.hold(asked, keep=keep)
 
     def _held_in(self, expression: Expression) -> str:
         """The column of the bounded rows that holds an expression."""

@@ -31,8 +31,9 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.mechanisms.additive import Gaussian
 from unacorda.mechanisms.selection.top import TopK
 from unacorda.privacy.guarantees import GDP, Guarantee
+from unacorda.query.admission import Admission, Admitted, sql_of
 from unacorda.query.compile import Statement
-from unacorda.query.engines.protocol import Engine, Held
+from unacorda.query.engines.protocol import Held
 from unacorda.query.fit_asking import Answers, Asking
 from unacorda.query.fit_rows import Rows
 from unacorda.query.fit_steps import Steps
@@ -79,7 +80,7 @@ M = TypeVar("M", bound=Fits)
 def fitted(
     model: M,
     rows: Rows,
-    engine: Engine,
+    admission: Admission,
     ledger: Ledger,
     dataset: str,
     *,
@@ -87,13 +88,18 @@ def fitted(
     bits: RandomBits,
     notes: Mapping[str, str | None],
 ) -> M:
-    """Fit a model; raises as `Session.fit` does. notes: who asks, and what for."""
+    """Fit a model; raises as `Session.fit` does.
+
+    admission: of the session that is asked; notes: who asks, and what for.
+    """
     asks, budgets = _asks(model)
+    engine = admission.engine
     check_engine(engine)
     salt = salt_from(bits)
     request = functools.reduce(operator.add, budgets)
     request_price(request, account)  # refuses a budget of another unit
-    rehearsal = _Rehearsal(rows=rows, engine=engine, bounded=rows.statement(engine, salt=salt))
+    admitted = admission.admit(rows.query, salt=salt)
+    rehearsal = _Rehearsal(rows=rows, asked=admitted)
     copy.copy(asks).fit_table(Asking.of(rows, rehearsal, whole=_FREE, salt=salt))
     whole = _whole(budgets)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
@@ -112,8 +118,7 @@ def fitted(
     )
     scans = _Scans(
         rows=rows,
-        engine=engine,
-        salt=salt,
+        asked=admitted,
         bits=bits,
         ledger=ledger,
         reservation=reservation,
@@ -128,8 +133,7 @@ class _Rehearsal:
     """Answers that are made up, of questions that the engine could be asked. Reads no data."""
 
     rows: Rows
-    engine: Engine
-    bounded: Statement
+    asked: Admitted
 
     def answers(
         self,
@@ -159,8 +163,9 @@ class _Rehearsal:
         return relation
 
     def _check(self, asked: Counted) -> None:
-        bounded = dataclasses.replace(self.bounded, counts=asked.counts)
-        self.engine.check(self.rows.query, bounded)
+        statement = sql_of(self.asked, self.asked.engine, Statement)
+        bounded = dataclasses.replace(statement, counts=asked.counts)
+        self.asked.engine.check(self.rows.query, bounded)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,8 +177,7 @@ class _Scans:
     """
 
     rows: Rows
-    engine: Engine
-    salt: int
+    asked: Admitted
     bits: RandomBits
     ledger: Ledger
     reservation: Reservation
@@ -217,19 +221,19 @@ class _Scans:
 
     def kept(self, relation: Relation) -> Relation:
         """The same rows, computed once where there is room, in place of those kept before."""
-        if self._number * len(relation.columns) > self.engine.room:
+        if self._number * len(relation.columns) > self.asked.engine.room:
             return relation
         name = f"rows{len(self._kept)}"
         self._there.keep(name, relation.text)
         self._there.forget(self._kept[-1])
         self._kept.append(name)
-        self.engine.check_sources()
+        self.asked.engine.check_sources()
         return relation.kept(name)
 
     def _read(self, asked: Counted) -> list[int]:
         """One scan, the first of which commits the charge."""
         exact = self._there.run(asked.counts, measures=asked.measures).sums
-        self.engine.check_sources()
+        self.asked.engine.check_sources()
         if not self._committed:
             self.ledger.commit(self.reservation)
             self._committed = True
@@ -243,7 +247,7 @@ class _Scans:
     @property
     def _there(self) -> Held:
         if self._held is None:
-            self._held = self.rows.held(self.engine, salt=self.salt)
+            self._held = self.rows.held(self.asked)
         return self._held
 
 

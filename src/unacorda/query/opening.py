@@ -33,14 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "account_name",
-    "begin",
     "check_affordable",
     "check_alive",
     "check_assumption",
     "check_limit",
     "check_notes",
     "check_options",
-    "check_question",
     "check_tables",
     "found_unit",
     "public_of",
@@ -215,14 +213,6 @@ def starts_of(
     }
 
 
-def begin(name: str, starts: Mapping[str, Rows], *, unit: Unit) -> Query:
-    """A question about one table; InvalidParameter where there is none of that name."""
-    if not checks.is_text(name) or name not in starts:
-        known = ", ".join(starts)
-        raise InvalidParameter("table", name, expected=f"one of the session's tables: {known}")
-    return Query(rows=starts[name], unit=unit.in_table(name))
-
-
 def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
     """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
 
@@ -261,29 +251,3 @@ def check_assumption(assuming: object, *queries: Query) -> None:
             raise InvalidParameter(
                 "assuming", name, expected=f"columns as the aggregates name them: {listed}"
             )
-
-
-def check_question(query: object, starts: Mapping[str, Rows], unit: Unit) -> Query:
-    """A question that was begun with a session of these tables, and ended with `agg`."""
-    if not isinstance(query, Query) or not query.aggregates:
-        raise InvalidParameter(
-            "query", query, expected="session.table(...)....agg(n=unacorda.count(), ...)"
-        )
-    first = query.rows.tables[0].name
-    if not _begun_here(query.rows, starts) or query.unit != unit.in_table(first):
-        raise InvalidParameter(
-            "query", query.table, expected="a question begun with this session's table(...)"
-        )
-    return query
-
-
-def _begun_here(rows: Rows, starts: Mapping[str, Rows]) -> bool:
-    """Whether all tables are these, each after the steps that it begins with."""
-    for table, base in zip(rows.tables, rows.bases, strict=True):
-        start = starts.get(table.name)
-        if start is None or table.scope is not start.tables[0].scope:
-            return False
-        if base.steps[: len(start.steps)] != start.steps:
-            return False
-    public = next(iter(starts.values())).public
-    return all(step.public is public.get(step.table) for step in rows.lookups)

@@ -21,8 +21,8 @@ from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume
 from unacorda.query.allocation import Allocation, allocate_together
 from unacorda.query.columns import Key
-from unacorda.query.compile import compile_query
-from unacorda.query.counting import begun, finished, first_statement
+from unacorda.query.compile import compile_found, compile_query
+from unacorda.query.counting import with_found_keys
 from unacorda.query.engines.public import PublicTables
 from unacorda.query.exact import Given
 from unacorda.query.lifted import Held, asked_of, lifted, unclamped
@@ -105,9 +105,10 @@ def _with_all_keys(query: Query, allocation: Allocation, tables: PublicTables) -
     """The question with private keys as they would be found in public tables."""
     if query.private is None:
         return query
-    first = first_statement(tables.engine, query, salt=0)
-    with closing(begun(tables.engine, query, first)) as held:
-        return finished(query, held, rule=allocation.rule, bits=SeededBits(0))[0]
+    assert allocation.rule is not None
+    found = compile_found(query, unit=query.limited, scan=tables.scan, salt=0, narrow=True)
+    with closing(tables.find(found)) as held:
+        return with_found_keys(query, held, rule=allocation.rule, bits=SeededBits(0))[0]
 
 
 def _limited(query: Query, asked: Query) -> Unit:
@@ -169,7 +170,7 @@ def _answers(
     reach, bits = Reach.of(unit, cells=query.cells), SeededBits(0)
     silent: dict[str, Answer] = {}
     noisy: dict[str, Answer] = {}
-    with closing(tables.engine.run(statement, measures=len(query.measures))) as tallies:
+    with closing(tables.run(statement)) as tallies:
         given = Given.of(query, tallies)
         for name, aggregate in query.aggregates.items():
             exact = given.exact(name)

@@ -37,7 +37,6 @@ from unacorda.query.fitting import M, fitted
 from unacorda.query.margins import GivenLevelWeights
 from unacorda.query.opening import (
     account_name,
-    begin,
     check_affordable,
     check_notes,
     check_options,
@@ -162,7 +161,7 @@ class Session(SubSessions):
 
     def table(self, name: str) -> Query:
         """Begin a question about one table."""
-        return begin(name, self._starts, unit=self.unit)
+        return self._admission.begin(name)
 
     @overload
     def explain(
@@ -305,7 +304,7 @@ class Session(SubSessions):
         `columns=` of later sessions. What it does is told by `explain` of the same question,
         `session.table(...).agg(range=unacorda.find_bounds(column))`. Raises as `evaluate` does.
         """
-        query = table if isinstance(table, Query) else self.table(table)
+        query = self._admission.begun(table)
         if query.groups:
             raise InvalidParameter(
                 "table",
@@ -347,11 +346,11 @@ class Session(SubSessions):
         missing is 0. Bounds that the model is not given are those of `columns=`.
         Raises as `evaluate` does, and InvalidParameter for what the model cannot use.
         """
-        query = table if isinstance(table, Query) else self.table(table)
+        query = self._admission.begun(table)
         rows = rows_of(query, features=features, target=target, weight=weight)
         self._may_spend()
         rest: Any = {"account": self._budget, "bits": self._bits, "notes": self._notes}
-        return fitted(model, rows, self._engine, self._ledger, self._dataset, **rest)
+        return fitted(model, rows, self._admission, self._ledger, self._dataset, **rest)
 
     def sql(
         self,
@@ -384,11 +383,11 @@ class Session(SubSessions):
 
     def _asked(self, given: Any, keys: GivenKeys, level_weights: GivenLevelWeights) -> Asked:
         rest: Any = {"keys": keys, "level_weights": level_weights, "account": self._budget}
-        return read_asked(*given, start=self.table, starts=self._starts, unit=self.unit, **rest)
+        return read_asked(*given, admission=self._admission, **rest)
 
     def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:
         """The answers to all questions, or none."""
         priced = Priced.of(together, budget, self._budget)
         self._may_spend()
         ledger, dataset, notes = self._ledger, self._dataset, self._notes
-        return answered(priced, self._engine, ledger, dataset, bits=self._bits, notes=notes)
+        return answered(priced, self._admission, ledger, dataset, bits=self._bits, notes=notes)

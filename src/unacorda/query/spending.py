@@ -13,9 +13,9 @@ from contextlib import ExitStack, closing
 
 from unacorda.bits import RandomBits
 from unacorda.ledger.ledger import Ledger
+from unacorda.query.admission import Admission
 from unacorda.query.answering import Priced
 from unacorda.query.counting import begun
-from unacorda.query.engines.protocol import Engine
 from unacorda.query.release import Release
 from unacorda.query.reserving import check_engine, reserved, salt_from
 
@@ -24,20 +24,23 @@ __all__ = ["answered"]
 
 def answered(
     priced: Priced,
-    engine: Engine,
+    admission: Admission,
     ledger: Ledger,
     dataset: str,
     *,
     bits: RandomBits,
     notes: Mapping[str, str | None],
 ) -> tuple[Release, ...]:
-    """The answers to all questions, or none; notes: who asks, and what for.
+    """The answers to all questions, or none.
+
+    admission: of the session that is asked; notes: who asks, and what for.
 
     Raises as `Session.evaluate` does.
     """
+    engine = admission.engine
     check_engine(engine)
     salt = salt_from(bits)
-    statements = priced.statements(engine, salt=salt)
+    asked = priced.admitted(admission, salt=salt)
     reservation = reserved(
         ledger,
         dataset,
@@ -52,12 +55,9 @@ def answered(
         notes=notes,
     )
     with ExitStack() as kept:
-        counted = [
-            kept.enter_context(closing(begun(engine, scan.query, statement)))
-            for scan, statement in zip(priced.scans, statements, strict=True)
-        ]
+        counted = [kept.enter_context(closing(begun(one))) for one in asked]
         engine.check_sources()
         ledger.commit(reservation)
-        answers = priced.answers(counted, bits)
+        answers = priced.answers(asked, counted, bits)
     remaining = ledger.remaining(dataset)
     return priced.releases(answers, remaining=remaining, salt=salt, reproducible=not bits.secure)

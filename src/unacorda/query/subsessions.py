@@ -13,6 +13,7 @@ from unacorda.accounting.filters.additive import Filter
 from unacorda.bits import RandomBits
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
+from unacorda.query.admission import Admission
 from unacorda.query.analysts import AnalystLedger
 from unacorda.query.columns import Key, check_keys
 from unacorda.query.engines.protocol import Engine
@@ -46,6 +47,10 @@ class SubSessions:
     _above: tuple[SubSessions, ...] = ()  # those it came from
     _closed: bool
     _process: int
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(engine=self._engine, starts=self._starts, unit=self.unit)
 
     @property
     def closed(self) -> bool:

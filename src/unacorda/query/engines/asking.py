@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import UnsupportedConstruct
+from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.columns import Key
 from unacorda.query.compile import Found, KeyTable, Statement, compile_chosen
 from unacorda.query.dialects.statements import Table, Translated
@@ -75,11 +76,11 @@ class Asking(Protocol):
         ...
 
 
-def tallied(asking: Asking, statement: Statement, measures: int) -> Tallies:
+def tallied(asking: Asking, statement: Statement) -> Tallies:
     """The exact integers of a statement; all is forgotten unless something may still be asked."""
     kept = False
     try:
-        tallies = _tally(asking, statement, measures)
+        tallies = _tally(asking, statement)
         kept = tallies.deeper is not None
         return tallies
     finally:
@@ -87,12 +88,12 @@ def tallied(asking: Asking, statement: Statement, measures: int) -> Tallies:
             asking.close()
 
 
-def _tally(asking: Asking, statement: Statement, measures: int) -> Tallies:
+def _tally(asking: Asking, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     _list_keys(asking, statement.keys)
     several = bool(statement.ranked or statement.ladders)
     asking.name("bounded", statement.bounded, keep=several)
-    counted = _counted(asking, statement.counts, measures)
+    counted = _counted(asking, statement.counts, statement.measures)
     for number, relation in enumerate(statement.rankings):
         if relation is not None:
             asking.name(f"ranking{number}", relation, keep=True)
@@ -194,11 +195,11 @@ class HeldRows:
 class KeyedRows:
     """The bounded rows of a question with private keys, and the people behind each key."""
 
-    def __init__(self, asking: Asking, people: NDArray[np.int64]) -> None:
-        self._asking, self.people = asking, people
+    def __init__(self, asking: Asking, people: NDArray[np.int64], *, engine: object) -> None:
+        self._asking, self.people, self._engine = asking, people, engine
 
     @classmethod
-    def of(cls, asking: Asking, found: Found) -> KeyedRows:
+    def of(cls, asking: Asking, found: Found, *, engine: object) -> KeyedRows:
         """Bind the rows and count people; nothing is left behind where that fails."""
         done = False
         try:
@@ -207,7 +208,7 @@ class KeyedRows:
             asking.name("found", found.counted, keep=True)
             counted = asking.fetch("SELECT place, people FROM found")
             order = np.argsort(_integers(counted["place"]))
-            keyed = cls(asking, _integers(counted["people"])[order])
+            keyed = cls(asking, _integers(counted["people"])[order], engine=engine)
             done = True
             return keyed
         finally:
@@ -229,9 +230,10 @@ class KeyedRows:
         rows = zip(*(found[name] for name in ("place", *names)), strict=True)
         return [tuple(key) for _, *key in sorted(rows, key=lambda row: row[0])]
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of the question; EngineFailed, as `Engine.run`."""
-        return self._asking.guarded(lambda: _tally(self._asking, statement, measures))
+        statement = sql_of(asked, self._engine, Statement)
+        return self._asking.guarded(lambda: _tally(self._asking, statement))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""

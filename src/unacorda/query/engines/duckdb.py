@@ -22,6 +22,7 @@ import duckdb
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
+from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.compile import Found, Statement
 from unacorda.query.engines.column_types import PARQUET_OPTIONS, parquet_types, scanned
 from unacorda.query.engines.frames import columns_of
@@ -130,12 +131,14 @@ class DuckDB:
     def check(self, query: Query, first: Statement | Found) -> None:
         """Nothing is refused: statements are written for this engine."""
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        return guarded(lambda: self._tallied(statement, measures))
+        statement = sql_of(asked, self, Statement)
+        return guarded(lambda: self._tallied(statement))
 
-    def find(self, found: Found) -> Keyed:
+    def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
+        found = sql_of(asked, self, Found)
         return guarded(lambda: self._keyed(found))
 
     @property
@@ -143,8 +146,9 @@ class DuckDB:
         """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
         return self._room
 
-    def hold(self, bounded: str, *, keep: bool) -> Held:
-        """Bounded rows for several scans; EngineFailed, as `run`."""
+    def hold(self, asked: Admitted, *, keep: bool) -> Held:
+        """The bounded rows of a question for several scans; EngineFailed, as `run`."""
+        bounded = sql_of(asked, self, Statement).bounded
         return guarded(lambda: self._held(bounded, keep))
 
     def _held(self, bounded: str, keep: bool) -> Held:  # noqa: FBT001
@@ -181,19 +185,19 @@ class DuckDB:
             cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
             cursor.execute("DROP TABLE IF EXISTS temp.keys")
             people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
-            keyed = KeyedRows(cursor, integers(people["people"]))
+            keyed = KeyedRows(cursor, integers(people["people"]), engine=self)
             done = True
             return keyed
         finally:
             if not done:
                 cursor.close()
 
-    def _tallied(self, statement: Statement, measures: int) -> Tallies:
+    def _tallied(self, statement: Statement) -> Tallies:
         with self._lock:
             cursor = self._connection.cursor()
         kept = False
         try:
-            tallies = tally(cursor, statement, measures)
+            tallies = tally(cursor, statement)
             kept = tallies.deeper is not None
             return tallies
         finally:

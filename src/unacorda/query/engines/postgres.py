@@ -23,6 +23,7 @@ from unacorda.errors import (
     SourceUnreadable,
 )
 from unacorda.extras import require
+from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.compile import Found, Statement
 from unacorda.query.dialects.postgres import translate
 from unacorda.query.dialects.statements import Table
@@ -108,21 +109,24 @@ class Postgres:
         """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
         check_question(query, first, self._tables, translate, engine="PostgreSQL")
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        return guarded(lambda: tallied(self._asking(), statement, measures))
+        statement = sql_of(asked, self, Statement)
+        return guarded(lambda: tallied(self._asking(), statement))
 
-    def find(self, found: Found) -> Keyed:
+    def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        return guarded(lambda: KeyedRows.of(self._asking(), found))
+        found = sql_of(asked, self, Found)
+        return guarded(lambda: KeyedRows.of(self._asking(), found, engine=self))
 
     @property
     def room(self) -> float:
         """0: nothing is kept on the server between scans."""
         return 0.0
 
-    def hold(self, bounded: str, *, keep: bool) -> Held:
+    def hold(self, asked: Admitted, *, keep: bool) -> Held:
         """Bounded rows for several scans of one state of the tables; EngineFailed, as `run`."""
+        bounded = sql_of(asked, self, Statement).bounded
         return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
 
     def close(self) -> None:

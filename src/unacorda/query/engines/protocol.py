@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from unacorda.query.admission import Admitted
 from unacorda.query.columns import Key
 from unacorda.query.compile import Found, Statement
 from unacorda.query.plan import Query
@@ -76,7 +77,7 @@ class Keyed(Protocol):
         """The keys at rising places: what has been chosen, and nothing else, is read."""
         ...
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of the question for its chosen keys, from the same rows."""
         ...
 
@@ -154,14 +155,15 @@ class Engine(Protocol):
         """Raise UnsupportedConstruct for a question that this engine cannot answer alike."""
         ...
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails.
 
+        Raises TypeError for what no session of this engine admitted, as `find` and `hold` do.
         Where they hold a `deeper`, the caller closes it.
         """
         ...
 
-    def find(self, found: Found) -> Keyed:
+    def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`.
 
         The caller closes it.
@@ -173,10 +175,11 @@ class Engine(Protocol):
         """How many numbers of rows it may hold between scans, beside as many; 0 where none."""
         ...
 
-    def hold(self, bounded: str, *, keep: bool) -> Held:
-        """Bounded rows for several scans; EngineFailed, as `run`. The caller closes it.
+    def hold(self, asked: Admitted, *, keep: bool) -> Held:
+        """The bounded rows of a question for several scans; EngineFailed, as `run`.
 
-        keep: whether they are computed once, where the engine can, or else in every scan.
+        The caller closes them. keep: whether they are computed once, where the engine can, or
+        else in every scan.
         """
         ...
 

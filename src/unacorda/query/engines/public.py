@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unacorda.query.compile import Found, KeyTable
+from unacorda.query.compile import Found, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
+from unacorda.query.engines.protocol import Keyed, Tallies
+from unacorda.query.engines.reading import guarded
 
 __all__ = ["PublicTables"]
 
@@ -21,15 +23,23 @@ class PublicTables:
     """
 
     def __init__(self, sources: Mapping[str, object]) -> None:
-        self.engine = DuckDB(sources)
+        self._engine = _Open(sources)
 
     def types(self, name: str) -> dict[str, str]:
         """The engine's type of each column of a table."""
-        return dict(self.engine.schema[name])
+        return dict(self._engine.schema[name])
 
     def scan(self, name: str) -> str:
         """SQL of the relation that a table is."""
-        return self.engine.scan(name)
+        return self._engine.scan(name)
+
+    def run(self, statement: Statement) -> Tallies:
+        """The exact integers of a question, begun wherever it was; as `Engine.run`."""
+        return self._engine.tallied(statement)
+
+    def find(self, found: Found) -> Keyed:
+        """Rows and the people behind each key; as `Engine.find`."""
+        return self._engine.keyed(found)
 
     def rows(
         self, select: str, *, keys: KeyTable | None = None, held: str = "SELECT 1"
@@ -39,7 +49,7 @@ class PublicTables:
         held: a SELECT that it may read as `held`, and that may itself read `keys`.
         """
         numbered = f"SELECT row_number() OVER () - 1 AS place, 1 AS people, * FROM ({select})"
-        found = self.engine.find(Found(keys=keys, held=held, counted=numbered))
+        found = self.find(Found(keys=keys, held=held, counted=numbered))
         try:
             return [tuple(row) for row in found.keys(range(len(found.people)))]
         finally:
@@ -47,4 +57,14 @@ class PublicTables:
 
     def close(self) -> None:
         """Forget the tables; a second call does nothing."""
-        self.engine.close()
+        self._engine.close()
+
+
+class _Open(DuckDB):
+    """An engine without anybody's data, which runs what it is given."""
+
+    def tallied(self, statement: Statement) -> Tallies:
+        return guarded(lambda: self._tallied(statement))
+
+    def keyed(self, found: Found) -> Keyed:
+        return guarded(lambda: self._keyed(found))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import EngineFailed
+from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.columns import Key
 from unacorda.query.compile import KeyTable, Statement
 from unacorda.query.engines.protocol import Tallies
@@ -34,8 +35,10 @@ T = TypeVar("T")
 class KeyedRows:
     """A cursor with the bounded rows of a question, and the people behind each key."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64]) -> None:
-        self._cursor, self.people = cursor, people
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64], *, engine: object
+    ) -> None:
+        self._cursor, self.people, self._engine = cursor, people, engine
 
     def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
         """The keys at some places, in their order; EngineFailed, as `run`."""
@@ -48,9 +51,10 @@ class KeyedRows:
         )
         return self._cursor.execute(query, [list(places)]).fetchall()
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of the question; EngineFailed, as `Engine.run`."""
-        return guarded(lambda: tally(self._cursor, statement, measures))
+        statement = sql_of(asked, self._engine, Statement)
+        return guarded(lambda: tally(self._cursor, statement))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
@@ -93,7 +97,7 @@ def keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
         cursor.execute(f"CREATE TEMP TABLE keys AS {keys.sql}", list(keys.columns))
 
 
-def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int) -> Tallies:
+def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     keep_keys(cursor, statement.keys)
     if statement.ranked or statement.ladders:
@@ -102,7 +106,7 @@ def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement, measures: int
         first = statement.counts
     else:
         first = f"WITH bounded AS ({statement.bounded}) {statement.counts}"
-    counted = _counted(cursor, first, measures)
+    counted = _counted(cursor, first, statement.measures)
     ladders = []
     for number, relation in enumerate(statement.rankings):
         if relation is not None:

@@ -17,6 +17,7 @@ from os import PathLike
 from typing import Any
 
 from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.compile import Found, Statement
 from unacorda.query.dialects.spark import translate
 from unacorda.query.dialects.statements import Table
@@ -137,21 +138,24 @@ class Spark:
         """Raise UnsupportedConstruct for a question that Spark would answer in another way."""
         check_question(query, first, self._tables, translate, engine="Spark")
 
-    def run(self, statement: Statement, *, measures: int) -> Tallies:
+    def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
-        return guarded(lambda: tallied(self._asking(), statement, measures))
+        statement = sql_of(asked, self, Statement)
+        return guarded(lambda: tallied(self._asking(), statement))
 
-    def find(self, found: Found) -> Keyed:
+    def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
-        return guarded(lambda: KeyedRows.of(self._asking(), found))
+        found = sql_of(asked, self, Found)
+        return guarded(lambda: KeyedRows.of(self._asking(), found, engine=self))
 
     @property
     def room(self) -> float:
         """No end: what is beyond the memory Spark keeps on its disks."""
         return math.inf
 
-    def hold(self, bounded: str, *, keep: bool) -> Held:
+    def hold(self, asked: Admitted, *, keep: bool) -> Held:
         """Bounded rows for several scans; EngineFailed, as `run`."""
+        bounded = sql_of(asked, self, Statement).bounded
         return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
 
     def close(self) -> None:
