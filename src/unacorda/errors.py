@@ -17,6 +17,7 @@
     ├── EngineFailed                      the engine stopped; constant text, the spend stays
     ├── FitFailed                         an estimator failed on the rows; constant text
     ├── StreamStopped                     a started mechanism takes no further question
+    ├── InternalError                     unacorda contradicts itself: a bug, to be reported
     └── MissingExtra (ImportError)        an optional package is not installed
 
 No message ever contains a value from the data: texts are functions of what the caller wrote, of
@@ -46,6 +47,7 @@ __all__ = [
     "BudgetExceeded",
     "EngineFailed",
     "FitFailed",
+    "InternalError",
     "InvalidParameter",
     "LedgerFailed",
     "LedgerMismatch",
@@ -236,6 +238,21 @@ class StreamStopped(UnacordaError):
         super().__init__(
             f"This stream takes no further question: {reason}. Start another one, which costs "
             "its event again."
+        )
+
+
+class InternalError(UnacordaError):
+    """Two things that unacorda proved contradict each other: one is wrong, and no answer is given.
+
+    subject: what they speak of; contradiction: what was proved, of public numbers alone.
+    """
+
+    def __init__(self, subject: object, *, contradiction: str) -> None:
+        self.subject, self.contradiction = subject, contradiction
+        super().__init__(
+            f"unacorda contradicts itself about {_show(subject)}: {contradiction}. This is a bug, "
+            "and no answer is given. Please report it as SECURITY.md says, with this text and the "
+            "version."
         )
 
 

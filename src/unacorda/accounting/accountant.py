@@ -24,6 +24,7 @@ from unacorda.accounting.findings import (
     NARROW,
     Finding,
     Findings,
+    Meeting,
     delta_findings,
     epsilon_findings,
 )
@@ -283,26 +284,24 @@ def _intervals(
 
 
 def _met(found: Findings, event: Event, *, worst: float) -> Interval:
-    """The intersection, up to where it is narrow; the hull of what contradicts itself."""
-    low, high, known, largest = 0.0, worst, False, 0.0
+    """The intersection, up to where it is narrow.
+
+    Raises InternalError where two findings contradict each other: one of them is wrong, and nobody
+    knows which.
+    """
+    meeting = Meeting(event, high=worst)
     for finding in found:
         if finding is not None:
-            known = True
-            interval = finding.interval
-            low, high = max(low, interval.lower), min(high, interval.upper)
-            largest = max(largest, min(interval.upper, worst))
-        enough = CLOSE if finding is None else NARROW
-        if high < math.inf and high - low <= enough * high:
+            meeting.add(finding.engine, finding.interval)
+        if meeting.within(CLOSE if finding is None else NARROW):
             break
-    if not known and worst == 1.0:
-        known = isinstance(event, Shuffled)
-    if not known:
+    if not meeting.added and not (worst == 1.0 and isinstance(event, Shuffled)):
         raise UnsupportedEvent(
             event,
             kind="(epsilon, delta)",
             try_instead="Ask with another neighbors=, or price its parts as Approximate events.",
         )
-    return Interval(low, high) if low <= high else Interval(high, largest)
+    return Interval(meeting.low, meeting.high)
 
 
 def together(events: Events, neighbors: Neighbors) -> Event | None:

@@ -29,14 +29,22 @@ from unacorda.accounting.engines import (
     by_turning,
     engines_of,
 )
-from unacorda.errors import InvalidParameter, UnsupportedEvent
+from unacorda.errors import InternalError, InvalidParameter, UnsupportedEvent
 from unacorda.privacy import conversions
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event, RandomAllocation, Shuffled
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.privacy.rounding import float_above, float_below
 
-__all__ = ["CLOSE", "NARROW", "Finding", "Findings", "delta_findings", "epsilon_findings"]
+__all__ = [
+    "CLOSE",
+    "NARROW",
+    "Finding",
+    "Findings",
+    "Meeting",
+    "delta_findings",
+    "epsilon_findings",
+]
 
 NARROW = 1e-8
 """An interval this narrow, relative to its upper end, is not looked at again."""
@@ -73,6 +81,47 @@ class Finding:
 
 Findings: TypeAlias = Iterator[Finding | None]
 """In the order in which engines are asked; None before those that lose more than CLOSE."""
+
+
+@dataclass(slots=True)
+class Meeting:
+    """Where intervals meet that all hold one number of an event.
+
+    event: what they speak of; low, high: where they meet; added: whether any was added.
+    """
+
+    event: Event
+    low: float = 0.0
+    high: float = math.inf
+    added: bool = False
+    _lowest: str = "the range of all answers"
+    _highest: str = "the range of all answers"
+
+    def add(self, engine: str, interval: Interval) -> None:
+        """Intersect with what this engine proved; InternalError where nothing is left.
+
+        Bound       both.
+        Source      each engine's.
+        """
+        self.added = True
+        if interval.lower > self.low:
+            self.low, self._lowest = interval.lower, engine
+        if interval.upper < self.high:
+            self.high, self._highest = interval.upper, engine
+        if not self.low <= self.high:  # in every build: no assert
+            raise InternalError(
+                self.event,
+                contradiction=f"{self._lowest!r} proves at least {self.low!r}, "
+                f"{self._highest!r} at most {self.high!r}",
+            )
+
+    def within(self, enough: float) -> bool:
+        """Whether what is left open is this narrow, relative to its upper end.
+
+        Bound       none: it only compares.
+        Source      the definition.
+        """
+        return self.high < math.inf and self.high - self.low <= enough * self.high
 
 
 def epsilon_findings(
@@ -113,7 +162,7 @@ def epsilon_findings(
             lambda: Interval(intervals(below, neighbors, delta=limit).lower, math.inf),
             _REACHED,
         )
-    meet = _Meeting()
+    meet = Meeting(plain)
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=NARROW)
     engines = iter([by_edges(plain, neighbors)])
@@ -125,14 +174,14 @@ def epsilon_findings(
         yield finding
     engines = iter([by_caps(plain, neighbors)])
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=enough)
-    if meet.known and isinstance(plain, RandomAllocation):
+    if meet.added and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, delta=limit):
         yield from _asked(name, bound, source)
     yield None
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
-        exactly, meet = below == entire, _Meeting()
+        exactly, meet = below == entire, Meeting(entire)
     engines = iter([by_loss_grids(entire, neighbors)])
     yield from _numerical(engines, "epsilon", limit, exactly=exactly, meet=meet, enough=CLOSE)
     yield None
@@ -183,7 +232,7 @@ def delta_findings(
             lambda: Interval(intervals(below, neighbors, epsilon=at).lower, 1.0),
             _REACHED,
         )
-    meet = _Meeting()
+    meet = Meeting(plain)
     engines = engines_of(plain, neighbors)
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=NARROW)
 
@@ -193,7 +242,7 @@ def delta_findings(
     early = meet.low == 0.0 and _NO_DELTA < meet.high < _FAINT
     if early:
         for finding in _asked("Renyi divergences", by_moments, _MOMENTS):
-            meet.high = min(meet.high, finding.interval.upper)
+            meet.add(finding.engine, finding.interval)
             yield finding
     if meet.high <= _NO_DELTA:
         return
@@ -211,32 +260,19 @@ def delta_findings(
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=enough)
     if meet.high <= _NO_DELTA:
         return
-    if meet.known and isinstance(plain, RandomAllocation):
+    if meet.added and isinstance(plain, RandomAllocation):
         return  # its moments are slow to find, and no better than its profile
     for name, bound, source in derived_bounds(plain, neighbors, intervals, epsilon=at):
         yield from _asked(name, bound, source)
     yield None
     entire = stand_ins.whole_stand_in(known, neighbors)
     if entire != plain:
-        exactly, meet = below == entire, _Meeting()
+        exactly, meet = below == entire, Meeting(entire)
     engines = iter([by_loss_grids(entire, neighbors)])
     yield from _numerical(engines, "delta", at, exactly=exactly, meet=meet, enough=CLOSE)
     yield None
     if not early:
         yield from _asked("Renyi divergences", by_moments, _MOMENTS)
-
-
-@dataclass(slots=True)
-class _Meeting:
-    """Where the intervals of the numerical engines meet, about the event that they were asked."""
-
-    low: float = 0.0
-    high: float = math.inf
-    known: bool = False
-
-    def within(self, enough: float) -> bool:
-        """Whether what is left open is this narrow, relative to its upper end."""
-        return self.high < math.inf and self.high - self.low <= enough * self.high
 
 
 def _numerical(
@@ -245,7 +281,7 @@ def _numerical(
     at: Fraction,
     *,
     exactly: bool,
-    meet: _Meeting,
+    meet: Meeting,
     enough: float,
 ) -> Iterator[Finding]:
     """What the engines find, until they leave `enough` open or less.
@@ -257,8 +293,7 @@ def _numerical(
             return
         for finding in _asked(name, partial(ask, measure, at), source):
             own = finding.interval
-            meet.low, meet.high = max(meet.low, own.lower), min(meet.high, own.upper)
-            meet.known = True
+            meet.add(name, own)
             yield finding if exactly else _finding(name, Interval(0.0, own.upper), source)
 
 
