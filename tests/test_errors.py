@@ -127,6 +127,7 @@ def test_every_error_survives_a_process_pool() -> None:
         errors.SourceUnreadable("gone"),
         errors.FitFailed(),
         errors.StreamStopped(reason="it has given every answer"),
+        errors.InternalError(Gaussian(noise_multiplier=1), contradiction="two numbers"),
         errors.MissingExtra("torch", extra="learning"),
         errors.UnsupportedConstruct("LN", engine="Spark"),
         errors.UnacordaError("root"),

@@ -18,7 +18,7 @@ from unacorda.accounting.amplification import events as rewritten
 from unacorda.accounting.amplification.relations import holds_sample
 from unacorda.accounting.derived import Intervals, derived_bounds
 from unacorda.accounting.divergences import approximate as by_renyi
-from unacorda.accounting.divergences.pure import checked_pure_epsilon
+from unacorda.accounting.divergences.pure import FiniteLoss, finite_loss
 from unacorda.accounting.engines import (
     Engine,
     Measure,
@@ -67,6 +67,9 @@ _FAINT = 1e-30
 
 _REACHED = "a pair that the event allows; docs/proofs/matrices.md"
 _MOMENTS = "Asoodeh et al. 2020, Theorem 3"
+_OPTIMAL = "Kairouz, Oh, Viswanath 2015"
+_ROUNDED = Fraction(1, 1 << 48)
+"""More than was added to an epsilon by rounding it up, relative to it."""
 _NOTHING_PROVED = Interval(0.0, math.inf)
 
 
@@ -132,9 +135,12 @@ def epsilon_findings(
     Bound       both, each.
     Source      in each finding.
     """
-    pure = checked_pure_epsilon(event, neighbors)
-    if pure is not None:
-        yield _finding("pure composition", Interval(0.0, pure), "Dwork et al. 2006")
+    loss = finite_loss(event, neighbors)
+    if loss is not None and loss.mass <= limit:
+        name, source = _basic(loss)
+        sharp = loss.attained and loss.mass == limit
+        least = float_below(loss.epsilon * (1 - _ROUNDED)) if sharp else 0.0
+        yield _finding(name, Interval(least, float_above(loss.epsilon)), source)
     if not limit:
         return
     if isinstance(event, Shuffled):
@@ -206,10 +212,11 @@ def delta_findings(
     Bound       both, each.
     Source      in each finding.
     """
-    pure = checked_pure_epsilon(event, neighbors)
-    if pure is not None:
-        whole = conversions.approx_dp_delta_from_pure(pure, epsilon=at)
-        yield _finding("pure composition", Interval(0.0, whole), "Kairouz, Oh, Viswanath 2015")
+    loss = finite_loss(event, neighbors)
+    if loss is not None:
+        finite = conversions.approx_dp_delta_from_pure(float_above(loss.epsilon), epsilon=at)
+        whole = float_above(loss.mass + (1 - loss.mass) * Fraction(finite))
+        yield _finding(_basic(loss)[0], Interval(0.0, whole), _OPTIMAL)
     low = float_below(at)
     if isinstance(event, Shuffled):
         found = list(
@@ -314,6 +321,13 @@ def _asked(name: str, ask: Callable[[], Interval], source: str) -> Iterator[Find
     except (ArithmeticError, ValueError):
         interval = _NOTHING_PROVED
     yield _finding(name, interval, source)
+
+
+def _basic(loss: FiniteLoss) -> tuple[str, str]:
+    """What composition of plain promises is called, and its source."""
+    if loss.mass:
+        return "composition of promises", f"{_OPTIMAL}, Theorem 3.3; Balle, Barthe, Gaboardi 2018"
+    return "pure composition", "Dwork et al. 2006"
 
 
 def _finding(name: str, interval: Interval, source: str) -> Finding:

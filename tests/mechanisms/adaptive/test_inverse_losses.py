@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.mechanisms.adaptive.small_data import SmallData
 from tests.tiers import mostly_slow
 
-from unacorda.mechanisms.adaptive.inverse import InverseSensitivity
+from unacorda.mechanisms.adaptive.inverse import InverseSensitivity, Selection
 from unacorda.mechanisms.adaptive.losses import variance as variance_losses
 from unacorda.mechanisms.adaptive.statistics import (
     KthLargest,
@@ -313,6 +314,45 @@ def test_losses_of_modes_count_how_far_they_are_behind() -> None:
         for category in domain:
             is_mode = counts[:, category] == counts.max(axis=1)
             assert runs.loss(category) == apart[is_mode].min()
+
+
+def _law(losses: list[int], factor: float, selection: str) -> list[float]:
+    """Of each answer, exactly: by the weights, or by all orders in which coins may be flipped."""
+    heads = [math.exp(-factor * loss) for loss in losses]
+    if selection == "exponential":
+        return [head / sum(heads) for head in heads]
+    found = [0.0] * len(losses)
+    orders = list(itertools.permutations(range(len(losses))))
+    for order in orders:
+        left = 1 / len(orders)
+        for answer in order:
+            found[answer] += left * heads[answer]
+            left *= 1 - heads[answer]
+    return found
+
+
+@pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])
+@pytest.mark.parametrize("selection", ["exponential", "permute and flip"])
+@pytest.mark.parametrize("epsilon", [0.2, 3])
+def test_modes_are_private_though_their_loss_moves_by_two(
+    neighbors: Neighbors, selection: Selection, epsilon: float
+) -> None:
+    domain = (0, 1, 2)
+    mechanism = InverseSensitivity(
+        epsilon=epsilon, statistic=Mode(categories=domain), neighbors=neighbors, selection=selection
+    )
+    farthest, worst = 0, 0.0
+    small = SmallData(domain, 5, neighbors)
+    for one, two in ((data, near) for data in small.data for near in small.beside[data]):
+        losses = [
+            [mechanism.losses(np.array(table, dtype=np.int64)).loss(y) for y in domain]
+            for table in (one, two)
+        ]
+        farthest = max(farthest, *(abs(a - b) for a, b in zip(*losses, strict=True)))
+        laws = [_law(loss, float(mechanism.factor), selection) for loss in losses]
+        worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(*laws, strict=True)))
+    assert farthest == (2 if neighbors is ReplaceOne else 1)
+    assert 0.5 * epsilon < worst <= epsilon * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("neighbors", [AddRemove, ReplaceOne])

@@ -141,7 +141,7 @@ def test_no_pair_of_neighbours_passes_delta_and_one_meets_it(
 
 @pytest.mark.parametrize("epsilon", [F(1, 20), F(1), F(20)])
 @pytest.mark.parametrize("share", [F(1, 100), F(1, 5)])
-@pytest.mark.parametrize("power", [F(2), F(4), F(13, 2)])
+@pytest.mark.parametrize("power", [F(2), F(4), F(13, 2), F(12), F(20)])
 @pytest.mark.parametrize(("noise", "law"), [("student", student), ("cauchy", cauchy)])
 def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
     noise: Noise,
@@ -157,8 +157,25 @@ def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
         law(float(power)), smoothness=float(smoothness), shift=1 / float(scale)
     )
     assert worst <= float(epsilon) * (1 + 1e-9)
-    assert worst >= float(epsilon) * (1 - 1e-5)
+    assert worst >= float(epsilon) * (1 - 2e-5)  # of a grid
     assert at_most_shift <= worst
+
+
+@pytest.mark.parametrize("power", [F(2), F(23, 2), F(12), F(15), F(20)])
+@pytest.mark.parametrize("epsilon", [F(1, 1000), F(1, 10), F(1), F(10), F(500)])
+def test_every_power_of_the_cauchy_has_a_default_that_keeps_its_promise(
+    power: Fraction, epsilon: Fraction
+) -> None:
+    smoothness = default_smoothness("cauchy", epsilon=epsilon, delta=F(0), tail_power=power)
+    assert smoothness is not None
+    scale = least_scale(
+        "cauchy", epsilon=epsilon, delta=F(0), smoothness=smoothness, tail_power=power
+    )
+    assert scale is not None
+    shift = 1 / checks.exact("scale", scale)
+    assert cauchy_epsilon(power=power, smoothness=smoothness, shift=shift) <= epsilon
+    wider = cauchy_epsilon(power=power, smoothness=smoothness, shift=shift * F(1001, 1000))
+    assert wider > epsilon
 
 
 def test_cauchy_and_student_agree_where_they_are_one_law() -> None:

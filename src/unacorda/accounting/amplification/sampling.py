@@ -22,6 +22,7 @@ from unacorda.privacy.enclosure import context, float_down, float_up, mpf
 
 __all__ = [
     "SamplingWorth",
+    "approx_dp_of_replaced_sample",
     "approx_dp_of_sample",
     "approx_dp_of_sample_with_replacement",
     "approx_dp_within_sample",
@@ -74,6 +75,28 @@ def pure_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
     non_negative(epsilon=epsilon)
     share(rate=rate)
     return float_up(replaced_response(epsilon, rate=rate)[0])
+
+
+def approx_dp_of_replaced_sample(epsilon: Real, *, rate: Real) -> float:
+    r"""The epsilon under replacement, beside rate delta, from the (epsilon, delta) of one unit.
+
+    epsilon: under add/remove; rate: below 1.
+
+    Statement   log((1 - q + q e^epsilon)/(1 - q)), q = rate: with R the law without either unit,
+                P = (1 - q) R + q M <= (1 - q + q e^epsilon) R + q delta and Q >= (1 - q) R.
+    Bound       upper, rounded up.
+    Edges       rate = 1 -> inf: the mass of two steps is (1 + e^epsilon) delta.
+    Source      the statement; docs/proofs/amplification.md, Section 6, for larger delta'.
+
+    >>> round(approx_dp_of_replaced_sample(1.0, rate=0.01), 6)
+    0.027087
+    """
+    non_negative(epsilon=epsilon)
+    share(rate=rate)
+    if rate == 1:
+        return float("inf")
+    q, mp = mpf(rate), context()
+    return float_up(mp.log1p(q * mp.expm1(mpf(epsilon))) - mp.log(mpf(1 - Fraction(rate))))
 
 
 def replaced_response(epsilon: Real, *, rate: Real) -> tuple[Any, Any, Any]:

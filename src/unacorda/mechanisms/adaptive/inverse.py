@@ -14,7 +14,9 @@ zCDP. `InverseSensitivity.for_guarantee` chooses.
 
 **No factor of 2 is saved by monotone losses**, save for the mode: where f(x) and f(x') differ, the
 loss of f(x) rises from 0 and that of f(x') falls to 0. Proofs, also of all losses:
-docs/proofs/adaptive_inverse.md.
+docs/proofs/adaptive_inverse.md. The loss of a category as a mode is by how many records the most
+frequent one is ahead of it: where records are replaced that moves by 2, of which 1 is the same for
+all categories and tells selection nothing.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -171,10 +173,11 @@ class InverseSensitivity:
     def loss_bound(self, confidence: checks.Number) -> int:
         """A k such that the answer has a loss of at most k with this probability.
 
-        That is: k changed records lead the statistic to the answer, or beyond it. Known beforehand:
-        floor(ln(|grid| / (1 - confidence)) / factor). For a median or quantile a change is worth
-        half a rank or more under AddRemove; for a fixed rank, or where records are replaced, one
-        rank. Raises InvalidParameter for more certainty than losses are told apart to.
+        That is: k changed records, or fewer, lead the statistic to the answer, or beyond it. Known
+        beforehand: floor(ln(|grid| / (1 - confidence)) / factor). For a median or quantile a change
+        is worth half a rank or more under AddRemove; for a fixed rank, or where records are
+        replaced, one rank. Raises InvalidParameter for more certainty than losses are told apart
+        to.
         """
         miss = 1 - confident(confidence)
         bound = self._most()
@@ -188,7 +191,7 @@ class InverseSensitivity:
         return bound
 
     def losses(self, values: ArrayLike) -> Runs:
-        """The loss of every answer. NOT private: never release it."""
+        """The loss of every answer; of a mode, see the module. NOT private: never release it."""
         if self.statistic is None:
             raise InvalidParameter(
                 "statistic", None, expected="a statistic; your own losses go to release_losses"

@@ -135,7 +135,7 @@ class SmoothSensitivity:
                 "neighbors", self.neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne"
             )
         epsilon = positive("epsilon", self.epsilon)
-        if not _LEAST_EPSILON <= epsilon <= _LARGEST_EPSILON:
+        if not _LEAST_EPSILON <= checks.exact("epsilon", epsilon) <= _LARGEST_EPSILON:
             raise InvalidParameter("epsilon", self.epsilon, expected="a number from 1e-6 to 500")
         self._check_statistic()
         keep(self, epsilon=epsilon, delta=self._delta(), tail_power=self._tail_power())

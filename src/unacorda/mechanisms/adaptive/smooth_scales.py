@@ -278,10 +278,25 @@ def _cauchy_loss(shift: float, xi: float, power: float) -> float:
 
 def _ratio_near(start: float, slope: float, power: float) -> float:
     def rising(y: float) -> bool:
-        return bool(slope * y ** (1 - power) - (start + slope * y) ** (1 - power) > start)
+        # times y^(power - 1), so that no power of a large number is taken
+        left = slope - _power(y / (start + slope * y), power - 1)
+        return left > start * _power(y, power - 1)
 
     place = _largest(rising, 1.0, steps=30)  # the ratio is flat there
-    return math.log1p((start + slope * place) ** power) - math.log1p(place**power)
+    return _log_of_more(start + slope * place, power) - _log_of_more(place, power)
+
+
+def _power(base: float, exponent: float) -> float:
+    """base^exponent, base >= 0; e^700 where it is more."""
+    return math.exp(min(exponent * math.log(base), 700.0)) if base else 0.0
+
+
+def _log_of_more(base: float, power: float) -> float:
+    """ln(1 + base^power), whatever the base >= 0."""
+    if not base:
+        return 0.0
+    log = power * math.log(base)
+    return max(log, 0.0) + math.log1p(math.exp(-abs(log)))
 
 
 def _largest(

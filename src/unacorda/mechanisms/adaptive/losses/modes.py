@@ -4,9 +4,11 @@ Under addition and removal that is the least number of changes that make the oth
 record moves one count, so that all counts move the same way, and the loss differs from minus the
 count by the same number for all categories: half the usual factor is enough.
 
-Under replacement the least number is smaller, since one change lowers one count and raises another
-(the least t with the sum over others of (c_z - c_y - t)+ at most t), but not better: as scores both
-move by at most 1 in either direction, and the counts lie farther apart. So counts serve both.
+Under replacement one change lowers one count and raises another, so that the loss moves by up to 2.
+It still differs from minus the count by a number that all categories share, and a count moves by at
+most 1: selection, which that number does not touch, pays for 1 and not for 2. The least number of
+changes is smaller (the least t with the sum over others of (c_z - c_y - t)+ at most t) and moves by
+1, but is no better: the counts lie farther apart. So counts serve both.
 """
 
 # SPDX-License-Identifier: Apache-2.0
