@@ -18,7 +18,7 @@ from unacorda.ledger.splits import Splits, definition_of, neighbors_of, split_of
 from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 
-__all__ = ["Accounts", "known"]
+__all__ = ["Accounts"]
 
 
 class Accounts:
@@ -26,6 +26,10 @@ class Accounts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # By dataset, the digest of its account: neither budget nor terms ever change.
+        self._opened: dict[str, str] = {}
+        # By dataset and sub-account, the digest of the entry that opened it.
+        self._openings: dict[tuple[str, str], str] = {}
         # By dataset and sub-account, the filter once the entry of a digest stands.
         self._filters: dict[tuple[str, str | None], tuple[str, Filter]] = {}
         # By dataset, the sequence and digest of the newest entry that this ledger has seen.
@@ -50,15 +54,13 @@ class Accounts:
         """
         chain.check_name("dataset", dataset)
         with self._store.reading() as found:
-            account = found.account(dataset)
-            first = None if account is None else found.entry(dataset, 1)
-        if account is not None:
-            chain.check_first(account, first)
+            there = found.account(dataset) is not None
+            account = self._known(found, dataset) if there else None
         if account is None:
             new = chain.new_account(dataset, budget, terms)
             with self._store.writing(dataset) as transaction:
                 transaction.add_account(new)
-                account = known(transaction, dataset)  # somebody else's, who was faster
+                account = self._known(transaction, dataset)  # somebody else's, who was faster
         return chain.matching_account(account, budget, terms)
 
     def open_sub_account(self, dataset: str, name: str, budget: Guarantee) -> None:
@@ -69,7 +71,7 @@ class Accounts:
         """
         chain.check_name("name", name)
         with self._store.writing(dataset) as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             found = transaction.opening(dataset, name)
             if found is None:
                 last = self._last(transaction, dataset)
@@ -104,7 +106,7 @@ class Accounts:
             chain.check_name("name", name)
         most = int(checks.positive_integer(max_parts=max_parts))
         with self._store.writing(dataset) as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
             with self._told(transaction, account) as splits:
                 if inside is not None:
@@ -132,14 +134,14 @@ class Accounts:
     def splits(self, dataset: str) -> dict[Split, dict[str, Guarantee]]:
         """All splits of a dataset, and by key what their parts have spent, where they have."""
         with self._store.reading() as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             with self._told(transaction, account) as splits:
                 return {split: splits.spent(split.sequence) for split in splits}
 
     def account(self, dataset: str) -> Account:
         """The account of a dataset; LedgerMismatch where there is none."""
         with self._store.reading() as transaction:
-            return known(transaction, dataset)
+            return self._known(transaction, dataset)
 
     def datasets(self) -> tuple[str, ...]:
         """The names of all accounts, sorted."""
@@ -149,11 +151,45 @@ class Accounts:
     def sub_accounts(self, dataset: str) -> dict[str, Guarantee]:
         """The budgets of a dataset's sub-accounts by name, in the order of their opening."""
         with self._store.reading() as transaction:
-            known(transaction, dataset)
+            self._known(transaction, dataset)
             return {
-                name: guarantee_from_json(_opening(transaction, dataset, name).request)
+                name: guarantee_from_json(self._opening(transaction, dataset, name).request)
                 for name in transaction.sub_accounts(dataset)
             }
+
+    def _known(self, transaction: Transaction, dataset: str) -> Account:
+        """The account of a dataset; LedgerMismatch where there is none, or it was changed.
+
+        Its first entry chains to it; before there is one it is as this ledger saw it first.
+        """
+        account = transaction.account(dataset) if chain.is_storable(dataset) else None
+        if account is None:
+            raise LedgerMismatch(f"There is no account named {dataset!r} in this ledger.")
+        digest = chain.account_digest(account)
+        if digest != self._opened.get(dataset):
+            if dataset in self._opened:
+                raise chain.other_account(dataset)
+            first = transaction.entry(dataset, 1)
+            if first is None and transaction.last(dataset) is not None:
+                raise chain.changed(dataset, 1, "it is gone")
+            chain.check_first(account, first)
+            self._opened[dataset] = digest
+        return account
+
+    def _opening(self, transaction: Transaction, dataset: str, name: str) -> Entry:
+        """The entry that opened a sub-account; LedgerMismatch where none did, or it was changed."""
+        opening = transaction.opening(dataset, name) if chain.is_storable(name) else None
+        if opening is None:
+            raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
+        if opening.digest != self._openings.get((dataset, name)):
+            following = transaction.entry(dataset, opening.sequence + 1)
+            if (dataset, name) in self._openings or (
+                following is not None and following.previous != opening.digest
+            ):
+                raise chain.changed(dataset, opening.sequence, "the next one does not follow it")
+        chain.honest(opening, opening.request)
+        self._openings[dataset, name] = opening.digest
+        return opening
 
     def _last(self, transaction: Transaction, dataset: str) -> Entry | None:
         """The newest entry, to a transaction that writes: nobody else adds one before it ends.
@@ -203,7 +239,7 @@ class Accounts:
         return self._kept((account.dataset, None), last, account.budget, last.spent)
 
     def _part(self, transaction: Transaction, dataset: str, name: str) -> Filter:
-        opening = _opening(transaction, dataset, name)
+        opening = self._opening(transaction, dataset, name)
         last = transaction.last_of(dataset, name)
         if last is None or last.sub_spent is None:
             raise chain.changed(dataset, opening.sequence, "its sub-account has no sums")
@@ -214,25 +250,11 @@ class Accounts:
         self, key: tuple[str, str | None], last: Entry, limit: Guarantee, spent: str
     ) -> Filter:
         digest, found = self._filters.get(key, ("", None))
+        stands = chain.honest(last, spent)
         if found is None or digest != last.digest:  # somebody else wrote, or this is the first look
-            found = Filter(limit).spend(chain.honest(last, spent))
+            found = Filter(limit).spend(stands)
             self._filters[key] = last.digest, found
         return found
-
-
-def known(transaction: Transaction, dataset: str) -> Account:
-    """The account of a dataset; LedgerMismatch where there is none."""
-    account = transaction.account(dataset) if chain.is_storable(dataset) else None
-    if account is None:
-        raise LedgerMismatch(f"There is no account named {dataset!r} in this ledger.")
-    return account
-
-
-def _opening(transaction: Transaction, dataset: str, name: str) -> Entry:
-    opening = transaction.opening(dataset, name) if chain.is_storable(name) else None
-    if opening is None:
-        raise LedgerMismatch(f"There is no sub-account named {name!r} of {dataset!r}.")
-    return opening
 
 
 def _another(known: Split, limit: Guarantee, max_parts: int) -> LedgerMismatch:

@@ -33,6 +33,7 @@ __all__ = [
     "matching_account",
     "new_account",
     "opened_entry",
+    "other_account",
     "refunded",
     "refuse_reproducible",
     "reserved_entry",
@@ -269,10 +270,15 @@ def changed(dataset: str, sequence: int, why: str) -> LedgerMismatch:
     )
 
 
+def other_account(dataset: str) -> LedgerMismatch:
+    """What to raise where an account is not the one that its entries were chained to."""
+    return changed(dataset, 1, "the account's budget or terms were changed")
+
+
 def check_first(account: Account, first: Entry | None) -> None:
     """LedgerMismatch where an account is not the one that its first entry was chained to."""
     if first is not None and first.previous != account_digest(account):
-        raise changed(account.dataset, first.sequence, "the account's budget or terms were changed")
+        raise other_account(account.dataset)
 
 
 def honest(entry: Entry, sums: str) -> Guarantee:

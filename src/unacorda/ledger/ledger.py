@@ -12,7 +12,7 @@ from typing import NoReturn
 from unacorda.accounting.filters import Filter
 from unacorda.errors import InvalidParameter
 from unacorda.ledger import chain
-from unacorda.ledger.accounts import Accounts, known
+from unacorda.ledger.accounts import Accounts
 from unacorda.ledger.entries import Account, Entry, Part, Reservation
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.stores import Store, Transaction
@@ -95,7 +95,7 @@ class Ledger(Accounts):
             "reproducible": reproducible,
         }
         with self._store.writing(dataset) as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
             due = charge
             if part is not None:
@@ -167,7 +167,7 @@ class Ledger(Accounts):
     def entries(self, dataset: str) -> tuple[Entry, ...]:
         """All entries of a dataset, oldest first."""
         with self._store.reading() as transaction:
-            known(transaction, dataset)
+            self._known(transaction, dataset)
             return tuple(transaction.entries(dataset))
 
     def verify(self, dataset: str, *, containing: str | None = None) -> int:
@@ -178,7 +178,7 @@ class Ledger(Accounts):
         it as `containing`, which some entry must then have.
         """
         with self._store.reading() as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             entries = transaction.entries(dataset)
         return verify_entries(account, entries, containing=containing)
 
@@ -195,7 +195,7 @@ class Ledger(Accounts):
     def _end(self, reservation: Reservation, state: chain.End) -> None:
         dataset, sequence = reservation.dataset, reservation.sequence
         with self._store.writing(dataset) as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
             reserved = transaction.entry(dataset, sequence)
             if last is None or reserved is None or reserved.state != "reserved":
@@ -234,7 +234,7 @@ class Ledger(Accounts):
 
     def _filter(self, dataset: str, sub_account: str | None, part: Part | None) -> Filter:
         with self._store.reading() as transaction:
-            account = known(transaction, dataset)
+            account = self._known(transaction, dataset)
             if part is not None:
                 with self._told(transaction, account) as splits:
                     return splits.part(part)

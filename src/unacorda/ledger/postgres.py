@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sqlalchemy
@@ -15,14 +15,31 @@ from unacorda.addresses import ESCAPED, Server, shown
 from unacorda.errors import InvalidParameter, LedgerFailed
 from unacorda.extras import require
 from unacorda.ledger.forks import no_fork, tell_of_forks
-from unacorda.ledger.tables import TABLES, Statements, TableTransaction, prepare
+from unacorda.ledger.tables import (
+    TABLES,
+    Statements,
+    TableTransaction,
+    accounts,
+    entries,
+    prepare,
+)
+from unacorda.postgres import LEDGER, beginning, pinned
 
 __all__ = ["PostgresStore"]
 
 _WAIT_SECONDS = 60
 _CONNECTIONS = 8
 _PREPARING = 7_461_636_574  # "unacorda" in hexadecimal digits: any number, always the same
-_STATEMENTS = Statements(postgresql.dialect(paramstyle="pyformat"), locking=True)  # type: ignore[no-untyped-call]
+_DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+_PLACE = (
+    "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    f"WHERE c.oid = to_regclass('{entries.name}')"
+)
+_SOUND = f"""
+SELECT current_setting('fsync'), count(*) FILTER (WHERE relkind = 'r' AND relpersistence = 'p')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE nspname = '{{schema}}' AND relname IN ('{accounts.name}', '{entries.name}')
+"""
 
 
 class PostgresStore:
@@ -30,10 +47,12 @@ class PostgresStore:
 
     A transaction that writes locks the row of its account first, so that writers about one dataset
     wait for each other, on whatever machine, and those about others do not. A commit is on the
-    server's disk before it returns: `synchronous_commit=off` is put on, and a server that runs with
-    `fsync=off` is refused. A client that stops in the middle loses its transaction, at once where
-    its connection ends and else after a minute.
+    server's disk before it returns: each transaction puts `synchronous_commit` on, and a server
+    that runs with `fsync=off` is refused. A client that stops in the middle loses its transaction,
+    at once where its connection ends and else after a minute.
 
+    What a role or an address sets is overruled (`unacorda.postgres`), and a policy that would hide
+    rows is an error. The schema is the one that the tables were in when the store was opened.
     Triggers refuse to update, delete or truncate. Threads take connections from a pool of at most
     eight; a fork waits until none is used, and the child makes its own.
     """
@@ -44,11 +63,13 @@ class PostgresStore:
         require("psycopg", extra="postgres")
         self._engine, self._server = _engine(url)
         self.name = self._server.name
-        sqlalchemy.event.listen(self._engine, "connect", _configure)
+        sqlalchemy.event.listen(self._engine, "begin", _prepare)
         lock = f"SELECT pg_advisory_xact_lock({_PREPARING})"
         with no_fork(), self._translated():
             prepare(self._engine, self.name, guards=_guards(), lock=lock)
-            self._refuse_forgetful()
+            schema = self._check_place()
+        self._statements = Statements(_DIALECT, locking=True, schema=schema)
+        self._sound = _SOUND.format(schema=schema.replace("'", "''"))
         tell_of_forks(self)
 
     @contextlib.contextmanager
@@ -85,12 +106,34 @@ class PostgresStore:
         ):
             connection: Any = taken.driver_connection
             try:
-                yield TableTransaction(connection.execute, _STATEMENTS, held=held)
-                connection.commit()
+                connection.autocommit = True  # BEGIN says more than the driver's would
+                self._begin(connection)
+                yield TableTransaction(connection.execute, self._statements, held=held)
+                connection.execute("COMMIT")
             except BaseException:
                 # Whatever happened, this connection may be in the middle of it.
                 taken.invalidate()
                 raise
+
+    def _begin(self, connection: Any) -> None:
+        """Begin a transaction in which nothing that a role, a database or an address sets counts.
+
+        Checks that wait for the end are made at once, so that what they do is seen.
+        """
+        begin = beginning(
+            "ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE",
+            _settings(connection.info.server_version),
+        )
+        cursor = connection.execute(
+            f"{begin}; SET CONSTRAINTS ALL IMMEDIATE; {self._sound}", prepare=False
+        )
+        while cursor.nextset():
+            pass
+        fsync, tables = cursor.fetchone()
+        if fsync != "on":
+            raise LedgerFailed(self.name, reason="fsync is off, so that the server may forget")
+        if tables != 2:
+            raise LedgerFailed(self.name, reason="its tables are no plain, logged tables any more")
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -108,11 +151,13 @@ class PostgresStore:
             finally:
                 failed.__context__ = None  # the driver's error holds its connection's password
 
-    def _refuse_forgetful(self) -> None:
+    def _check_place(self) -> str:
+        """The schema of the tables; InvalidParameter for a server that may forget."""
         with self._engine.connect() as connection:
             if connection.exec_driver_sql("SHOW fsync").scalar() != "on":
                 expected = "a server with fsync=on: this one may forget what was spent"
                 raise InvalidParameter("ledger", self.name, expected=expected)
+            return str(connection.exec_driver_sql(_PLACE).scalar())
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
@@ -139,7 +184,7 @@ def _engine(url: str) -> tuple[sqlalchemy.Engine, Server]:
         raise InvalidParameter("ledger", shown(url), expected=expected)
     made = sqlalchemy.create_engine(
         parsed,
-        isolation_level="READ COMMITTED",
+        execution_options={"isolation_level": "READ COMMITTED", "postgresql_readonly": False},
         pool_size=_CONNECTIONS,
         max_overflow=0,
         pool_timeout=_WAIT_SECONDS,
@@ -148,16 +193,18 @@ def _engine(url: str) -> tuple[sqlalchemy.Engine, Server]:
     return made, server
 
 
-def _configure(connection: Any, _record: object) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('lock_timeout', %(wait)s, false),"
-            " set_config('idle_in_transaction_session_timeout', %(wait)s, false),"
-            " set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-            " WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)",
-            {"wait": f"{_WAIT_SECONDS}s"},
-        )
-    connection.commit()
+def _settings(version: int) -> Mapping[str, str]:
+    wait = f"'{_WAIT_SECONDS}s'"
+    waits = {"lock_timeout": wait, "idle_in_transaction_session_timeout": wait}
+    return pinned(version, *LEDGER, **waits)
+
+
+def _prepare(connection: sqlalchemy.Connection) -> None:
+    """Pin what tables are made under, but for the schema, which the address or the role says."""
+    version = connection.connection.driver_connection.info.server_version  # type: ignore[union-attr]
+    for name, value in _settings(version).items():
+        if name != "search_path":
+            connection.exec_driver_sql(f"SET LOCAL {name} = {value}")
 
 
 def _guards() -> Iterator[str]:

@@ -162,11 +162,20 @@ class Statements:
     """The statements as text for one dialect, whose parameters are named.
 
     locking: end the reading of an account with FOR UPDATE, by which a transaction holds it.
+    schema: of the tables, where it is not left to the database.
     """
 
-    def __init__(self, dialect: sqlalchemy.Dialect, *, locking: bool) -> None:
+    def __init__(
+        self, dialect: sqlalchemy.Dialect, *, locking: bool, schema: str | None = None
+    ) -> None:
         def text(statement: Any) -> str:
-            return str(statement.compile(dialect=dialect))
+            return str(
+                statement.compile(
+                    dialect=dialect,
+                    schema_translate_map=None if schema is None else {None: schema},
+                    render_schema_translate=schema is not None,
+                )
+            )
 
         # As plain text, not parameters: the indexes WHERE state ... are used for such alone.
         ends = sqlalchemy.text("state IN ('committed', 'voided')")
@@ -264,8 +273,14 @@ class TableTransaction:
         return [_entry(row) for row in self._run(self._statements.entries, {"dataset": dataset})]
 
     def append(self, entry: Entry) -> None:
-        """Add the next entry."""
+        """Add the next entry, and look whether it is there as it was written."""
         self._run(self._statements.append, {name: getattr(entry, name) for name in _NAMES})
+        if self.entry(entry.dataset, entry.sequence) != entry:
+            raise LedgerMismatch(
+                f"Entry {entry.sequence} of account {entry.dataset!r} is not kept as it was "
+                "written: a trigger or a rule of the database swallows or changes what is added. "
+                "Remove it."
+            )
 
     def _one(self, statement: str, **values: Any) -> Entry | None:
         row = self._run(statement, values).fetchone()
