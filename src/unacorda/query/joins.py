@@ -19,7 +19,7 @@ from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.public import Public, join_key
 from unacorda.query.rows import MOST_COPIES, How, Lookup, Matched, Pair, Rows, United
 from unacorda.query.scope import INTEGERS, Identity, Leaf, Scope
-from unacorda.query.sqltext import identifier
+from unacorda.query.sqltext import identifier, twin
 
 __all__ = ["Columns", "On", "common_type", "looked_up", "matched", "united"]
 
@@ -110,11 +110,12 @@ def united(rows: Rows, other: Rows) -> Rows:
     facts: dict[str, Fact] = {}
     moved: dict[str, tuple[str, str]] = {}
     for label in left.names:
-        if label not in right:
+        theirs = right.alike(label)
+        if theirs is None:
             continue
         found: list[Leaf] = []
         for one in _readings(left, label):
-            for two in _readings(right, label):
+            for two in _readings(right, theirs):
                 if one.kind is two.kind or (one.kind.numeric and two.kind.numeric):
                     leaf = _passed(label, _hull(one, two))
                     if leaf.name not in moved:
@@ -122,7 +123,7 @@ def united(rows: Rows, other: Rows) -> Rows:
                         found.append(leaf)
         if found:
             leaves[label] = tuple(found)
-            if label in left.facts and left.facts[label] == right.facts.get(label):
+            if label in left.facts and left.facts[label] == right.facts.get(theirs):
                 facts[label] = left.facts[label]
     source = United(left=rows, right=other, columns=moved)
     return _together(source, rows, leaves, facts, f"{left.table} and {right.table}")
@@ -298,12 +299,13 @@ def _names(left: Scope, right: Scope, columns: Columns, *, skip: set[str]) -> di
         right.column(label, argument="columns")
         if not checks.is_text(new) or not new or "\x00" in new:
             raise InvalidParameter("columns", new, expected="names that are text")
-        if left.taken(new) or any(new.casefold() == known.casefold() for known in found):
+        if left.taken(new) or twin([*found, new]):
             raise InvalidParameter(
                 "columns",
                 new,
-                expected=f"new names: {left.table!r} has that column too. Choose with columns=[...]"
-                f", or rename with columns={{'other_{label}': {label!r}}}",
+                expected=f"new names: {left.table!r} has that column too (capitals do not tell "
+                "names apart). Choose with columns=[...], or rename with "
+                f"columns={{'other_{label}': {label!r}}}",
             )
         found[new] = label
     return found

@@ -24,7 +24,7 @@ from unacorda.query.plan import Query
 from unacorda.query.public import Looked, Public
 from unacorda.query.rows import Rows, Table
 from unacorda.query.scope import Scope, plain_type, readings
-from unacorda.query.sqltext import identifier
+from unacorda.query.sqltext import folded, identifier, twin
 from unacorda.query.units import Person, Row, Unit
 
 if TYPE_CHECKING:
@@ -56,15 +56,25 @@ def check_tables(tables: Mapping[str, Any], public: Mapping[str, Any] | None) ->
     for name in tables:
         if not checks.is_text(name) or "\x00" in name:
             raise InvalidParameter("tables", name, expected=expected)
+    _check_names("tables", tables)
     if public is None:
         return
     if not _is_mapping(public) or not all(checks.is_text(n) and "\x00" not in n for n in public):
         expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
         raise InvalidParameter("public", public, expected=expected)
+    _check_names("public", public)
+    private = set(map(folded, tables))
     for name in public:
-        if name in tables:
-            expected = "another name than a private table has"
+        if folded(name) in private:
+            expected = "another name than a private table has (capitals do not tell names apart)"
             raise InvalidParameter("public", name, expected=expected)
+
+
+def _check_names(argument: str, tables: Mapping[str, Any]) -> None:
+    again = twin(tables)
+    if again is not None:
+        expected = "names of tables that differ by more than capitals"
+        raise InvalidParameter(argument, again, expected=expected)
 
 
 def check_options(

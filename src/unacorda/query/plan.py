@@ -33,6 +33,7 @@ from unacorda.query.private_keys import GivenKeys, PrivateKeys
 from unacorda.query.ranking import Ranking
 from unacorda.query.row_steps import RowSteps, check_copies
 from unacorda.query.rows_in_words import shown
+from unacorda.query.sqltext import folded, twin
 from unacorda.query.stated import stated_rows
 from unacorda.query.units import Person, Reach, Row, Unit
 
@@ -117,8 +118,10 @@ class Query(RowSteps):
             raise InvalidParameter("group_by", columns, expected="one group_by with all columns")
         if not columns or not all(isinstance(name, str) for name in columns):
             raise InvalidParameter("group_by", columns, expected="column names")
-        if len(set(columns)) < len(columns):
-            raise InvalidParameter("group_by", columns, expected="column names that differ")
+        if twin(columns) is not None:
+            raise InvalidParameter(
+                "group_by", columns, expected="column names that differ by more than capitals"
+            )
         groups, listed, private = grouped(self.scope, columns, keys)
         sought = sum(group.private for group in groups)
         check_margins(margins, listed, found=sought)
@@ -140,7 +143,7 @@ class Query(RowSteps):
         self._open("agg")
         if not aggregates:
             raise InvalidParameter("agg", aggregates, expected="name=unacorda.count(), ...")
-        taken = set(self.released_groups)
+        taken = set(map(folded, self.released_groups))
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise InvalidParameter(
@@ -148,15 +151,15 @@ class Query(RowSteps):
                     aggregate,
                     expected="what unacorda.count(), sum(), mean(), variance() or another makes",
                 )
-            columns = answer_columns(name, aggregate.parts)
-            if columns & taken:
+            columns = {folded(one): one for one in answer_columns(name, aggregate.parts)}
+            if columns.keys() & taken:
                 raise InvalidParameter(
                     name,
-                    sorted(columns & taken),
+                    sorted(columns[one] for one in columns.keys() & taken),
                     expected="a name whose columns (name, name_se, name_low, ...) no group "
-                    "and no other aggregate has",
+                    "and no other aggregate has, in other capitals either",
                 )
-            taken |= columns
+            taken |= columns.keys()
         bound = {name: aggregate.bound_to(self.scope) for name, aggregate in aggregates.items()}
         check_copies(self.rows, self.unit, bound, private=self.private is not None)
         if self.margins is not None:

@@ -274,8 +274,9 @@ class Rows:
 
     def derive(self, label: str, text: str) -> Rows:
         """See `Query.derive`, of one column."""
-        if label in self.scope:
-            raise InvalidParameter(label, text, expected="a new name: a column of that name exists")
+        if self.scope.taken(label):
+            expected = "a new name: a column of that name exists (capitals do not tell names apart)"
+            raise InvalidParameter(label, text, expected=expected)
         expression = self.scope.parse(text, argument=label)
         step = Derive(
             name=f"{label} derived {len(self.scope.derived)}", label=label, expression=expression
@@ -302,8 +303,9 @@ class Rows:
         if count > MOST_PARTS:
             raise InvalidParameter("most", most, expected=f"at most {MOST_PARTS:,} parts")
         label = self._exploded(text) if into is None else into
-        if into is not None and (not checks.is_text(into) or not into or into in self.scope):
-            raise InvalidParameter("into", into, expected="a new name: no column has it")
+        if into is not None and (not checks.is_text(into) or not into or self.scope.taken(into)):
+            expected = "a new name: no column has it, in other capitals either"
+            raise InvalidParameter("into", into, expected=expected)
         step = Explode(
             name=f"{label} exploded {len(self.steps)}",
             label=label,
@@ -384,9 +386,9 @@ class Rows:
 
     def _exploded(self, text: str) -> str:
         """The column that is exploded, which its parts then stand for."""
-        known = [name for name in self.scope.names if name.casefold() == text.casefold()]
-        if len(known) == 1 or text in known:
-            return text if text in known else known[0]
+        known = self.scope.alike(text)
+        if known is not None:
+            return known
         raise InvalidParameter(
             "into", None, expected="a name for the column of parts, since no single column is split"
         )

@@ -20,7 +20,7 @@ from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.sqltext import double
+from unacorda.query.sqltext import double, folded, twin
 
 __all__ = [
     "INTEGERS",
@@ -99,6 +99,9 @@ class Scope:
     type that has none). ids: the columns that name a person, in the type in which people are told
     apart. derived: columns made by `derive`.
     facts: what the curator declared.
+
+    However a name comes in, no two of a scope differ in capitals alone: an engine would take them
+    for one, and answer about the wrong one. InvalidParameter.
     """
 
     table: str
@@ -107,6 +110,15 @@ class Scope:
     ids: Mapping[str, Identity]
     derived: Mapping[str, Column]
     facts: Mapping[str, Fact]
+
+    def __post_init__(self) -> None:
+        again = twin(self.names)
+        if again is not None:
+            raise InvalidParameter(
+                f"tables[{self.table!r}]",
+                again,
+                expected="column names that differ by more than capitals",
+            )
 
     def parse(self, text: str, *, argument: str, expect: Kind | None = None) -> Expression:
         """The expression, with each untyped column read as its use needs.
@@ -155,9 +167,9 @@ class Scope:
         if isinstance(name, str):
             if name in self:
                 return name
-            alike = [known for known in self.names if known.casefold() == name.casefold()]
-            if len(alike) == 1:
-                return alike[0]
+            alike = self.alike(name)
+            if alike is not None:
+                return alike
         raise self._unknown(name, argument)
 
     def column(self, name: str, *, argument: str) -> tuple[Column, ...]:
@@ -184,9 +196,13 @@ class Scope:
         """The scope with columns of another table beside its own; their names are new ones."""
         return replace(self, leaves={**self.leaves, **leaves}, facts={**self.facts, **facts})
 
+    def alike(self, name: str) -> str | None:
+        """The column that has this name, but for capitals; None where there is none."""
+        return next((known for known in self.names if folded(known) == folded(name)), None)
+
     def taken(self, name: str) -> bool:
         """Whether a new column of this name would be one with another, but for capitals."""
-        return any(known.casefold() == name.casefold() for known in self.names)
+        return self.alike(name) is not None
 
     def used(self, names: Iterable[str]) -> tuple[Leaf, ...]:
         """The leaves behind these SQL identifiers, each once, in a fixed order."""

@@ -5,12 +5,40 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 
 from sqlglot import exp
 
 from unacorda.query.columns import Key
 
-__all__ = ["double", "identifier", "literal"]
+__all__ = ["double", "folded", "identifier", "literal", "twin"]
+
+
+def folded(name: str) -> str:
+    """What is the same of two names that an engine may take for one.
+
+    DuckDB compares names without regard to the capitals of ASCII, Spark by default to those of all
+    alphabets, for which "\u0131" (i without a dot) and "\u0130" (I with one) are "i". Names that
+    any of them takes for one are one here, on every engine.
+
+    >>> folded("Z") == folded("z"), folded("Z") == folded("zz")
+    (True, False)
+    """
+    return name.upper().casefold().replace("i\u0307", "i")
+
+
+def twin(names: Iterable[str]) -> str | None:
+    """The first name that is another before it but for capitals; None where all differ in more.
+
+    >>> twin(["a", "b", "A"])
+    'A'
+    """
+    known: set[str] = set()
+    for name in names:
+        if folded(name) in known:
+            return name
+        known.add(folded(name))
+    return None
 
 
 def identifier(name: str) -> str:

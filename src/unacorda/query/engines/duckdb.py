@@ -45,7 +45,7 @@ from unacorda.query.engines.sources import (
     locate,
 )
 from unacorda.query.plan import Query
-from unacorda.query.sqltext import identifier, literal
+from unacorda.query.sqltext import identifier, literal, twin
 
 __all__ = ["DuckDB", "size"]
 
@@ -269,6 +269,7 @@ class DuckDB:
     def _open_parquet(self, name: str, files: tuple[Fingerprint, ...]) -> None:
         schemas = []
         for file in files:
+            self._check_names(name, file.path)
             try:
                 schemas.append(self._parquet_types(_pattern(file.path)))
             except (duckdb.Error, RecursionError, LookupError):
@@ -294,6 +295,20 @@ class DuckDB:
             f"FROM parquet_schema({pattern})"
         ).fetchall()
         return parquet_types(list(described.items()), elements)
+
+    def _check_names(self, name: str, path: str) -> None:
+        """Raise SourceUnreadable where the engine would rename a column of a Parquet file."""
+        try:
+            listed = self._connection.execute(
+                f"SELECT name, num_children FROM parquet_schema({_pattern(path)})"
+            ).fetchall()
+        except duckdb.Error:
+            return  # it has no footer, which is told apart
+        if twin(_top(listed)) is not None:
+            raise SourceUnreadable(
+                f"The Parquet file {path!r} of table {name!r} has columns of one name (capitals do "
+                "not tell names apart)."
+            )
 
     def _attach(self, name: str, path: str, table: str, number: int) -> None:
         catalog = f"file{number}"
@@ -364,6 +379,21 @@ class DuckDB:
     def _describe(self, scan: str) -> dict[str, str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         return {row[0]: row[1] for row in rows}
+
+
+def _top(elements: Sequence[tuple[str, int | None]]) -> list[str]:
+    """The names of the columns themselves, out of a list of all fields within them.
+
+    elements: each with how many fields follow that are within it, and the whole file first.
+    """
+    found: list[str] = []
+    within = 0  # fields that are still to come of a column
+    for name, children in elements[1:]:
+        if within == 0:
+            found.append(name)
+            within = 1
+        within += (children or 0) - 1
+    return found
 
 
 def _remove(folder: str, process: int) -> None:
