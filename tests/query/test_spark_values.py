@@ -30,7 +30,7 @@ def test_every_expression_has_the_same_value() -> None:
 
 
 def settings() -> Mapping[str, str]:
-    from unacorda.query.engines.spark import SETTINGS
+    from unacorda.query.engines.spark_settings import SETTINGS
 
     return SETTINGS
 

@@ -47,7 +47,7 @@ from unacorda.query.engines.sources import (
 from unacorda.query.plan import Query
 from unacorda.query.sqltext import identifier, literal, twin
 
-__all__ = ["DuckDB", "size"]
+__all__ = ["DuckDB", "csv_scan", "size"]
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([MGTmgt])i?[Bb]")
 _UNITS = {"M": 1, "G": 1_000, "T": 1_000_000}
@@ -255,7 +255,7 @@ class DuckDB:
         match source:
             case CsvFile(file=file, columns=columns):
                 self._files.append(file)
-                self._scans[name] = _csv_scan(source)
+                self._scans[name] = csv_scan(source)
                 self._schema[name] = dict.fromkeys(columns, "VARCHAR")
             case Parquet(files=files):
                 self._files += files
@@ -426,7 +426,7 @@ def _bytes(memory_limit: str) -> float:
     return float(found[1]) * _UNITS[found[2].upper()] * 1e6
 
 
-def _csv_scan(source: CsvFile) -> str:
+def csv_scan(source: CsvFile) -> str:
     """Read every column as text and never stop: a line that is not readable is left out."""
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.columns)
     quote = literal(source.quote)

@@ -26,23 +26,12 @@ from unacorda.query.engines.protocol import Held, Keyed, Tallies
 from unacorda.query.engines.sources import Csv, Fingerprint
 from unacorda.query.engines.spark_asking import Asking, guarded
 from unacorda.query.engines.spark_local import ended, local_spark, quietly
+from unacorda.query.engines.spark_settings import pin
 from unacorda.query.engines.spark_sources import opened
 from unacorda.query.plan import Query
 
-__all__ = ["SETTINGS", "Spark"]
+__all__ = ["Spark"]
 
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.parser.quotedRegexColumnNames": "false",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
-    "spark.sql.csv.parser.columnPruning.enabled": "false",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-}
 _MEGABYTES = {"M": 1, "G": 1_000, "T": 1_000_000}
 
 
@@ -53,8 +42,8 @@ class Spark:
     their own beside it. tables, memory_limit, threads: as for DuckDB; the last two are those of a
     local Spark that starts now, and of no other.
 
-    Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies frames
-    of pandas, polars and Arrow.
+    Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies CSV
+    files, and frames of pandas, polars and Arrow.
     """
 
     def __init__(
@@ -77,10 +66,7 @@ class Spark:
             )
         with quietly():
             self._spark = spark.newSession()
-            for name, value in SETTINGS.items():
-                self._spark.conf.set(name, value)
-            for name in ("spark.sql.shuffle.partitions",):
-                self._spark.conf.set(name, spark.conf.get(name))
+            pin(self._spark, spark)
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._schema: dict[str, dict[str, str]] = {}

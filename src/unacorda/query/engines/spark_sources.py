@@ -1,7 +1,8 @@
 """Where Spark's tables come from: files, tables of its catalogue, its own frames, and others'.
 
 A frame that is computed anew whenever it is read can give other rows each time (`rand()`, `sample`,
-`limit`): only base relations are taken. No reader stops at a row.
+`limit`): only base relations are taken, and of files those of Parquet alone, in a plan that is made
+here. How a column is read follows from its type: no value ends an opening or a question.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
 from unacorda.query.dialects.spark import quoted
 from unacorda.query.dialects.statements import Table
+from unacorda.query.engines.duckdb import csv_scan
 from unacorda.query.engines.frames import copied
 from unacorda.query.engines.sources import (
     CsvFile,
@@ -27,6 +29,15 @@ from unacorda.query.engines.sources import (
     locate,
 )
 from unacorda.query.engines.spark_local import quietly, unlogged
+from unacorda.query.engines.spark_parquet import (
+    Column,
+    days,
+    decimal_within,
+    instants,
+    local_uris,
+    relation,
+    stored_columns,
+)
 
 __all__ = ["OpenedTable", "opened"]
 
@@ -34,9 +45,24 @@ _MATERIALISE = (
     "It could give other rows each time it is read: materialise it first (frame.write.parquet(...) "
     "and its path, or frame.localCheckpoint())"
 )
+_REWRITE = (
+    "files of Parquet: other readers stop at a value, or can be told to. Write them anew "
+    "(frame.write.parquet(...)), or give the path of a single CSV file"
+)
 _WHOLE = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT"}
 _FLOATS = {"float": "FLOAT", "double": "DOUBLE"}
 _PLAIN = {"boolean": "BOOLEAN", "date": "DATE"}
+_ARROW_UNITS = {"s": "SECONDS", "ms": "MILLIS", "us": "MICROS", "ns": "NANOS"}
+_ARROW_TYPES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +84,8 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Ope
     failed: str | None = None
     try:
         with quietly(), unlogged():
-            frame, files, empty = _frame(spark, name, source, caller)
-            return _registered(frame, view, files=files, empty_is_null=empty)
+            frame, columns, files = _frame(spark, name, source, caller)
+            return _registered(frame, columns, view, files=files)
     except UnacordaError:
         raise
     except Exception:  # noqa: BLE001  # its text may show a value
@@ -67,10 +93,11 @@ def opened(spark: Any, name: str, source: Any, *, caller: Any, view: str) -> Ope
     raise SourceUnreadable(failed)
 
 
-def _frame(
-    spark: Any, name: str, source: Any, caller: Any
-) -> tuple[Any, tuple[Fingerprint, ...], bool]:
-    """The source as a frame of this session, its local files, and whether empty text is NULL."""
+_Found = tuple[Any, Sequence[Column], tuple[Fingerprint, ...]]
+
+
+def _frame(spark: Any, name: str, source: Any, caller: Any) -> _Found:
+    """The source as a frame of this session, how its columns are read, and its local files."""
     if type(source).__module__.startswith("pyspark."):
         return _own_frame(spark, name, source)
     if isinstance(source, str) and _is_table_name(source):
@@ -78,11 +105,13 @@ def _frame(
     located = locate(name, source)
     match located:
         case CsvFile(file=file):
-            return _csv(spark, located), (file,), True
+            return *_copied(spark, _parsed(located)), (file,)
         case Parquet(files=files):
-            return _parquet(spark, name, files), files, False
+            uris = local_uris(file.path for file in files)
+            columns = stored_columns(spark, name, uris)
+            return relation(spark, uris, columns), columns, files
         case Frame(value=value):
-            return _copied(spark, name, value), (), False
+            return *_copied(spark, copied(name, value)), ()
         case DatabaseTable():
             raise InvalidParameter(
                 f"tables[{name!r}]", source, expected="engine='duckdb' for a table of a DuckDB file"
@@ -95,20 +124,55 @@ def _is_table_name(text: str) -> bool:
     )
 
 
-def _own_frame(spark: Any, name: str, frame: Any) -> tuple[Any, tuple[Fingerprint, ...], bool]:
+def _own_frame(spark: Any, name: str, frame: Any) -> _Found:
     if not hasattr(frame, "_jdf") or not hasattr(frame, "toArrow"):
         raise InvalidParameter(
             f"tables[{name!r}]", type(frame), expected="a Spark DataFrame, not one of Spark Connect"
         )
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
-    unfit = _unfit(plan)
-    if unfit is not None:
+    base, unfit = _base(plan)
+    if unfit:
         raise InvalidParameter(
             f"tables[{name!r}]",
             f"a DataFrame made by {unfit}",
             expected=f"a table as it is stored. {_MATERIALISE}",
         )
-    return _moved(spark, plan), _local_files(frame), False
+    if base.getClass().getSimpleName() != "LogicalRelation":
+        moved = _moved(spark, plan)
+        return moved, [_held(field) for field in moved.schema.fields], ()
+    return _files(spark, name, frame, base.relation())
+
+
+def _files(spark: Any, name: str, frame: Any, stored: Any) -> _Found:
+    """A relation of files, read anew: neither a listing nor a cache of the caller's is used."""
+    kind = str(stored.fileFormat().getClass().getName())
+    if kind != "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat":
+        raise InvalidParameter(
+            f"tables[{name!r}]",
+            f"a table read by {kind.rpartition('.')[2].removesuffix('$')}",
+            expected=_REWRITE,
+        )
+    index = stored.location()
+    if index.getClass().getSimpleName() == "CatalogFileIndex":
+        index = index.filterPartitions(spark._jvm.PythonUtils.toSeq([]))  # noqa: SLF001
+    uris = sorted({str(uri) for uri in index.inputFiles()})
+    if not uris:
+        empty = spark.createDataFrame([], frame.schema)
+        return empty, [_held(field) for field in empty.schema.fields], ()
+    local = [url for url in map(urllib.parse.urlparse, uris) if url.scheme in ("", "file")]
+    files = tuple(Fingerprint.of(urllib.parse.unquote(url.path)) for url in local)
+    columns = {column.name: column for column in stored_columns(spark, name, uris)}
+    partitions = index.partitionSpec()
+    read = relation(spark, uris, tuple(columns.values()), partitions=partitions)
+    placed = partitions.partitionColumns().size()
+    columns |= {field.name: _held(field) for field in read.schema.fields[-placed:] if placed}
+    missing = [column for column in frame.columns if column not in columns]
+    if missing:
+        raise SourceUnreadable(
+            f"The Parquet files of table {name!r} lack columns that the table has: "
+            f"{', '.join(map(repr, missing))}."
+        )
+    return read, [columns[column] for column in frame.columns], files
 
 
 def _moved(spark: Any, plan: Any) -> Any:
@@ -119,36 +183,28 @@ def _moved(spark: Any, plan: Any) -> Any:
     return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001
 
 
-def _unfit(plan: Any) -> str | None:
-    """The first step of a plan that is no base relation, by Spark's name; None where all are."""
-    kind = plan.getClass().getSimpleName()
+def _base(plan: Any) -> tuple[Any, str]:
+    """The relation behind a plan; else the first step that is none, by Spark's name."""
+    kind = str(plan.getClass().getSimpleName())
     match kind:
-        case "LocalRelation" | "HiveTableRelation" | "Range":
-            return None
+        case "LocalRelation" | "Range":
+            return plan, ""
         case "LogicalRelation":
             inner = str(plan.relation().getClass().getSimpleName())
-            return None if inner == "HadoopFsRelation" else inner
+            return plan, "" if inner == "HadoopFsRelation" else inner
         case "LogicalRDD":
-            return None if plan.rdd().isCheckpointed() else "an RDD"
+            return plan, "" if plan.rdd().isCheckpointed() else "an RDD"
         case "SubqueryAlias":
-            return _unfit(plan.child())
+            return _base(plan.child())
         case "Project":
             listed = plan.projectList()
             kinds = {listed.apply(i).getClass().getSimpleName() for i in range(listed.size())}
-            return _unfit(plan.child()) if kinds == {"AttributeReference"} else "Project"
+            return _base(plan.child()) if kinds == {"AttributeReference"} else (plan, "Project")
         case _:
-            return str(kind)
+            return plan, kind
 
 
-def _local_files(frame: Any) -> tuple[Fingerprint, ...]:
-    found = (urllib.parse.urlparse(file) for file in frame.inputFiles())
-    paths = [urllib.parse.unquote(url.path) for url in found if url.scheme in ("", "file")]
-    return tuple(map(Fingerprint.of, paths))
-
-
-def _catalogue_table(
-    spark: Any, name: str, table: str, caller: Any
-) -> tuple[Any, tuple[Fingerprint, ...], bool]:
+def _catalogue_table(spark: Any, name: str, table: str, caller: Any) -> _Found:
     if not caller.catalog.tableExists(table):
         raise InvalidParameter(
             f"tables[{name!r}]",
@@ -158,82 +214,75 @@ def _catalogue_table(
     return _own_frame(spark, name, caller.table(table))
 
 
-def _parquet(spark: Any, name: str, files: Sequence[Fingerprint]) -> Any:
-    paths = [_escaped(file.path) for file in files]
-    schemas = [spark.read.parquet(path).schema.simpleString() for path in paths]
-    if any(schema != schemas[0] for schema in schemas):
-        raise SourceUnreadable(
-            f"The Parquet files of table {name!r} differ in their columns or types."
-        )
-    return spark.read.parquet(*paths)
+def _parsed(source: CsvFile) -> Any:
+    """A CSV file as text, by DuckDB: Spark's reader stops at a line of very many fields."""
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET preserve_insertion_order = false")
+        return connection.sql(f"SELECT * FROM {csv_scan(source)}").to_arrow_table()
 
 
-def _csv(spark: Any, source: CsvFile) -> Any:
-    """Every column as text, never stopping: a line with another number of fields is left out."""
-    schema = ", ".join(f"{quoted(name)} STRING" for name in source.columns)
-    reader = spark.read.schema(schema).options(
-        header=True,
-        sep=source.delimiter,
-        quote=source.quote,
-        escape=source.quote,
-        multiLine=True,
-        mode="DROPMALFORMED",
-        maxCharsPerColumn=-1,
-    )
-    return reader.csv(_escaped(source.file.path))
-
-
-def _escaped(path: str) -> str:
-    """A path without the signs of a pattern."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
-
-
-def _copied(spark: Any, name: str, value: Any) -> Any:
-    """A frame of pandas, polars or Arrow, copied."""
+def _copied(spark: Any, table: Any) -> tuple[Any, list[Column]]:
+    """An Arrow table, copied: instants and dates as the numbers that count them."""
     import pyarrow as pa
 
-    table = copied(name, value)
-    columns = [_held(column) for column in table.columns]
-    return spark.createDataFrame(pa.table(columns, names=table.column_names))
+    sent, columns = {}, []
+    for name in table.column_names:
+        values, column = _sent(table.column(name), name)
+        columns.append(column)
+        if column.kind is not None:
+            sent[name] = values
+    if not sent:
+        sent = {"nothing": pa.nulls(table.num_rows, pa.int8())}
+    return spark.createDataFrame(pa.table(sent)), columns
 
 
-def _held(column: Any) -> Any:
-    """An Arrow column in a type that Spark has."""
+def _sent(values: Any, name: str) -> tuple[Any, Column]:
+    """An Arrow column in a type that Spark has, and how it is read."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _held(column.cast(kind.value_type))
-    if pa.types.is_uint64(kind):
-        return column.cast(pa.decimal128(20, 0))
-    if pa.types.is_unsigned_integer(kind):
-        return column.cast(pa.int64())
-    if pa.types.is_float16(kind):
-        return column.cast(pa.float32())
-    if pa.types.is_null(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
-        return column.cast(pa.string())
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", tz=kind.tz), safe=False)
-    if pa.types.is_date64(kind):
-        return column.cast(pa.date32())
-    return column
+    kind, types, column = values.type, pa.types, quoted(name)
+    if types.is_null(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return values.cast(pa.string()), _typed(name, "string")
+    if types.is_timestamp(kind):
+        sql = instants(column, unit=_ARROW_UNITS[kind.unit])
+        read = Column(name=name, sql_type="TIMESTAMP", kind="TIMESTAMP", sql=sql)
+        return values.cast(pa.int64()), read
+    if types.is_date32(kind):
+        read = Column(name=name, sql_type="DATE", kind="DATE", sql=days(column))
+        return values.cast(pa.int32()), read
+    if types.is_decimal128(kind):
+        return values, _typed(name, f"decimal({kind.precision},{kind.scale})")
+    if types.is_uint64(kind):
+        return values.cast(pa.decimal128(20, 0)), _typed(name, "decimal(20,0)")
+    if types.is_unsigned_integer(kind):
+        return values.cast(pa.int64()), _typed(name, "bigint")
+    return values, _typed(name, _ARROW_TYPES.get(str(kind), f"{kind}[]"))
 
 
 def _registered(
-    frame: Any, view: str, *, files: tuple[Fingerprint, ...], empty_is_null: bool
+    frame: Any, columns: Iterable[Column], view: str, *, files: tuple[Fingerprint, ...]
 ) -> OpenedTable:
     """A view in which every column has one of the few types that questions are asked in."""
-    schema, columns, parts = {}, {}, []
-    for field in frame.schema.fields:
-        schema[field.name], kind, sql = _read(field.dataType.simpleString(), quoted(field.name))
-        if kind is None:
-            continue
-        if empty_is_null and kind == "TEXT":
-            sql = f"nullif({sql}, '')"
-        columns[field.name] = kind
-        parts.append(f"{sql} AS {quoted(field.name)}")
+    schema, kinds, parts = {}, {}, []
+    for column in columns:
+        schema[column.name] = column.sql_type
+        if column.kind is not None:
+            kinds[column.name] = column.kind
+            parts.append(f"{column.sql} AS {quoted(column.name)}")
     frame.selectExpr(*(parts or ["1 AS nothing"])).createOrReplaceTempView(view)
-    return OpenedTable(table=Table(view=view, columns=columns), schema=schema, files=files)
+    return OpenedTable(table=Table(view=view, columns=kinds), schema=schema, files=files)
+
+
+def _held(field: Any) -> Column:
+    """How a column is read that Spark holds in one of its own types."""
+    return _typed(field.name, field.dataType.simpleString())
+
+
+def _typed(name: str, kind: str) -> Column:
+    sql_type, computed, sql = _read(kind, quoted(name))
+    return Column(name=name, sql_type=sql_type, kind=computed, sql=sql)
 
 
 def _read(kind: str, column: str) -> tuple[str, str | None, str]:
@@ -245,8 +294,10 @@ def _read(kind: str, column: str) -> tuple[str, str | None, str]:
     if kind in _PLAIN:
         return _PLAIN[kind], _PLAIN[kind], column
     if kind.startswith("decimal"):
-        wide = kind.endswith(",0)") and int(kind[8:-3]) > 18
-        return kind.upper(), "WIDE" if wide else "DECIMAL", column
+        digits, scale = (int(part) for part in kind[8:-1].split(","))
+        wide = scale == 0 and digits > 18  # not held in 64 bits
+        within = decimal_within(column, digits, scale)
+        return kind.upper(), "WIDE" if wide else "DECIMAL", within
     if kind.startswith(("string", "varchar", "char")):
         # By code point; what is not UTF-8 is NULL.
         plain = (
@@ -255,4 +306,4 @@ def _read(kind: str, column: str) -> tuple[str, str | None, str]:
         return "VARCHAR", "TEXT", f"try_validate_utf8({plain})"
     if kind in ("timestamp", "timestamp_ntz"):
         return "TIMESTAMP", "TIMESTAMP", f"CAST({column} AS TIMESTAMP_NTZ)"
-    return kind.upper() + "[]", None, column
+    return kind.upper().removesuffix("[]") + "[]", None, column
