@@ -134,7 +134,7 @@ def put(plain: dict[str, Any], path: tuple[Any, ...], value: Any) -> str:
         (("searches", "t", "rows"), [{"rows": 9, "rows_se": None}], "before"),
         (("searches", "t", "query", "table"), "u", "before"),
         (("searches", "t", "query", "aggregates", "rows", "most"), 8, "before"),
-        (("searches", "t", "exact", "request", "epsilon"), "2", "before"),
+        (("searches", "t", "exact", "request", "epsilon"), "1", "before"),
         (("searches", "t", "salt"), "0" * 32, None),
         (("people", "value"), 39, "summary"),
         (("rows", "high"), 4_000.0, "summary"),

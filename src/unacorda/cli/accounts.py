@@ -96,6 +96,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "part_charge",
         "definition",
         "limits",
+        "found",
     ):
         fields[name] = json.loads(fields[name]) if fields[name] else None
     return fields

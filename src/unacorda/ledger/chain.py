@@ -210,14 +210,15 @@ def reserved_entry(
     sub_spent: Guarantee | None,
     part: Part | None = None,
     part_charge: Guarantee | None = None,
+    search: str | None = None,
     limits: Mapping[str, int],
     **asked: Any,
 ) -> Entry:
     """The entry that debits a charge that was admitted.
 
     spent, sub_spent: the sums once it stands. part, part_charge: of a split, and what it is charged
-    itself. limits: on rows, by name. asked: event and request as JSON texts, plan_digest, salt,
-    analyst, purpose, reproducible.
+    itself. search: its digest, if it is one. limits: on rows, by name. asked: event and request as
+    JSON texts, plan_digest, salt, analyst, purpose, reproducible.
     """
     return _next(
         account,
@@ -230,14 +231,24 @@ def reserved_entry(
         part=part,
         part_charge=None if part_charge is None else part_charge.to_json(),
         limits=_encode(dict(limits)),
+        search=search,
         **asked,
     )
 
 
 def ended_entry(
-    last: Entry, reserved: Entry, state: End, spent: Guarantee, sub_spent: Guarantee | None
+    last: Entry,
+    reserved: Entry,
+    state: End,
+    spent: Guarantee,
+    sub_spent: Guarantee | None,
+    *,
+    found: str | None = None,
 ) -> Entry:
-    """The entry that commits or voids a reservation; spent, sub_spent: the sums after it."""
+    """The entry that commits or voids a reservation; spent, sub_spent: the sums after it.
+
+    found: the answer of a search, JSON text.
+    """
     return _sealed(
         sequence=last.sequence + 1,
         dataset=reserved.dataset,
@@ -260,6 +271,8 @@ def ended_entry(
         part_charge=None,
         definition=None,
         limits=None,
+        search=reserved.search,
+        found=found,
     )
 
 
@@ -328,6 +341,7 @@ def _next(
     part_charge: str | None = None,
     definition: str | None = None,
     limits: str | None = None,
+    search: str | None = None,
 ) -> Entry:
     sequence = 1 if last is None else last.sequence + 1
     split = part.split if part is not None else sequence if state == "split" else None
@@ -353,6 +367,8 @@ def _next(
         part_charge=part_charge,
         definition=definition,
         limits=limits,
+        search=search,
+        found=None,
     )
 
 

@@ -9,7 +9,18 @@ from typing import Literal, TypeAlias
 
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["LIMITS", "Account", "Entry", "Part", "Reservation", "Split", "Term"]
+__all__ = [
+    "LIMITS",
+    "Account",
+    "Entry",
+    "Part",
+    "Reservation",
+    "Search",
+    "SearchBegun",
+    "Searched",
+    "Split",
+    "Term",
+]
 
 Term: TypeAlias = "str | tuple[Term, ...]"
 """One term of an account: a text, or terms in their order."""
@@ -51,7 +62,9 @@ class Entry:
     of that entry), part: the key of the part that is debited, and part_charge: JSON text of what it
     is debited; the charge is then what the split owes more for that. definition: JSON text of a
     split that is opened. None where no split is meant. limits: of a reservation, JSON text of the
-    limits on rows that its question keeps.
+    limits on rows that its question keeps. search: the digest of a search that an account pays
+    for once, of its reservation and of its end; found: of the end that commits it, JSON text of the
+    answer, which is public.
     """
 
     sequence: int
@@ -77,6 +90,8 @@ class Entry:
     part_charge: str | None = None
     definition: str | None = None
     limits: str | None = None
+    search: str | None = None
+    found: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +132,34 @@ class Reservation:
     sequence: int
     charge: Guarantee
     sub_account: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """A question whose answer is kept with the account, so that it is paid for once.
+
+    digest: of what is searched; seen: the sequence of the newest entry about it that its asker has
+    seen, 0 for none.
+    """
+
+    digest: str
+    seen: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What an account knows of a search.
+
+    found: the answer, JSON text, None before there is one; paid: what was requested for it. seen:
+    the sequence of the newest entry about it, 0 for none. begun: UTC time of a search that may
+    still run, None where none does.
+    """
+
+    found: str | None
+    paid: Guarantee | None
+    seen: int
+    begun: str | None
+
+
+class SearchBegun(Exception):  # caught within the package, always
+    """Somebody else began the same search, or ended it, since its asker looked."""

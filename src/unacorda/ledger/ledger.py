@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -13,7 +13,15 @@ from unacorda.accounting.filters import Filter
 from unacorda.errors import InvalidParameter
 from unacorda.ledger import chain
 from unacorda.ledger.accounts import Accounts
-from unacorda.ledger.entries import Account, Entry, Part, Reservation
+from unacorda.ledger.entries import (
+    Account,
+    Entry,
+    Part,
+    Reservation,
+    Search,
+    SearchBegun,
+    Searched,
+)
 from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.stores import Store, Transaction
 from unacorda.privacy.event_codec import to_json
@@ -70,12 +78,15 @@ class Ledger(Accounts):
         limits: Mapping[str, int] = MappingProxyType({}),
         sub_account: str | None = None,
         part: Part | None = None,
+        search: Search | None = None,
     ) -> Reservation:
         """Debit the charge, durably, before this returns.
 
         limits: of the question, on the rows that one person brings into it; noted. sub_account:
         also of this one. part: of a split, which is debited the charge, and what lies above it what
-        the split owes more for that; it has its own sub-account, or none.
+        the split owes more for that; it has its own sub-account, or none. search: that this is one,
+        whose answer `commit` keeps; SearchBegun, and nothing is written, where there are newer
+        entries about it.
         Raises BudgetExceeded, and writes nothing, where less is left; WrongUnit for a charge in
         another unit than the budget's; LedgerMismatch where there is no such account;
         InvalidParameter for reproducible noise in a ledger that outlives the process. After
@@ -98,6 +109,11 @@ class Ledger(Accounts):
             account = self._known(transaction, dataset)
             last = self._last(transaction, dataset)
             due = charge
+            if (
+                search is not None
+                and _searched(transaction, dataset, search.digest)[0] > search.seen
+            ):
+                raise SearchBegun
             if part is not None:
                 with self._told(transaction, account) as splits:
                     due = splits.due(part, charge)
@@ -117,6 +133,7 @@ class Ledger(Accounts):
                 part=part,
                 part_charge=None if part is None else charge,
                 limits=limits,
+                search=None if search is None else search.digest,
                 **asked,
             )
             transaction.append(entry)
@@ -129,12 +146,30 @@ class Ledger(Accounts):
             dataset=dataset, sequence=entry.sequence, charge=due, sub_account=sub_account
         )
 
-    def commit(self, reservation: Reservation) -> None:
+    def commit(self, reservation: Reservation, *, found: str | None = None) -> None:
         """Note that the reserved question was computed: a new entry, nothing is changed.
 
+        found: the noisy answer of a search, JSON text, which the account keeps from now on.
         Raises InvalidParameter for a reservation that is unknown, already committed or voided.
         """
-        self._end(reservation, "committed")
+        self._end(reservation, "committed", found)
+
+    def searched(self, dataset: str, digest: str) -> Searched:
+        """What the account knows of a search: its answer, or since when somebody is searching."""
+        with self._store.reading() as transaction:
+            self._known(transaction, dataset)
+            seen, entries = _searched(transaction, dataset, digest)
+        for entry in entries:
+            chain.honest(entry, entry.spent)
+        ended = {entry.reservation for entry in entries if entry.state != "reserved"}
+        running = [e for e in entries if e.state == "reserved" and e.sequence not in ended]
+        begun = running[-1].time if running else None
+        for entry in entries:
+            if entry.found is not None:
+                (asked,) = (one for one in entries if one.sequence == entry.reservation)
+                paid = guarantee_from_json(asked.request)
+                return Searched(found=entry.found, paid=paid, seen=seen, begun=begun)
+        return Searched(found=None, paid=None, seen=seen, begun=begun)
 
     def void(self, reservation: Reservation) -> None:
         """Give a charge back whose question never reached the data: a new entry.
@@ -192,7 +227,7 @@ class Ledger(Accounts):
     def __reduce__(self) -> NoReturn:
         raise TypeError("A ledger holds budgets: it cannot be pickled or copied. Open it again.")
 
-    def _end(self, reservation: Reservation, state: chain.End) -> None:
+    def _end(self, reservation: Reservation, state: chain.End, found: str | None = None) -> None:
         dataset, sequence = reservation.dataset, reservation.sequence
         with self._store.writing(dataset) as transaction:
             account = self._known(transaction, dataset)
@@ -201,6 +236,8 @@ class Ledger(Accounts):
             if last is None or reserved is None or reserved.state != "reserved":
                 expected = "one that this ledger made"
                 raise InvalidParameter("reservation", reservation, expected=expected)
+            if found is not None and reserved.search is None:
+                raise InvalidParameter("found", found, expected="it of a search alone")
             if transaction.ending(dataset, sequence) is not None:
                 expected = "one neither committed nor voided yet"
                 raise InvalidParameter("reservation", reservation, expected=expected)
@@ -213,7 +250,12 @@ class Ledger(Accounts):
                 whole = chain.refunded(whole, charge)
                 part = None if part is None else chain.refunded(part, charge)
             entry = chain.ended_entry(
-                last, reserved, state, whole.spent, None if part is None else part.spent
+                last,
+                reserved,
+                state,
+                whole.spent,
+                None if part is None else part.spent,
+                found=found,
             )
             transaction.append(entry)
         self._saw(entry)
@@ -241,3 +283,9 @@ class Ledger(Accounts):
             if sub_account is not None:
                 return self._part(transaction, dataset, sub_account)
             return self._whole(account, transaction.last(dataset))
+
+
+def _searched(transaction: Transaction, dataset: str, digest: str) -> tuple[int, Sequence[Entry]]:
+    """The newest sequence among the entries about a search, and these, oldest first."""
+    entries = transaction.of_search(dataset, digest)
+    return (entries[-1].sequence if entries else 0), entries

@@ -100,6 +100,10 @@ class MemoryStore:
         known = self._lines[dataset].of_splits
         return known[bisect.bisect_right(known, after, key=lambda entry: entry.sequence) :]
 
+    def of_search(self, dataset: str, search: str) -> Sequence[Entry]:
+        """The entries about a search."""
+        return tuple(self._lines[dataset].searches.get(search, ()))
+
     def entries(self, dataset: str) -> Sequence[Entry]:
         """All entries of a dataset."""
         return tuple(self._lines[dataset].entries)
@@ -115,13 +119,15 @@ class MemoryStore:
             lines.newest[entry.sub_account] = entry
         if entry.split is not None:
             lines.of_splits.append(entry)
+        if entry.search is not None:
+            lines.searches.setdefault(entry.search, []).append(entry)
         lines.entries.append(entry)
 
 
 class _Lines:
     """The entries of one dataset, and where to find them."""
 
-    __slots__ = ("endings", "entries", "newest", "of_splits", "openings")
+    __slots__ = ("endings", "entries", "newest", "of_splits", "openings", "searches")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -129,3 +135,4 @@ class _Lines:
         self.openings: dict[str, Entry] = {}
         self.newest: dict[str, Entry] = {}
         self.of_splits: list[Entry] = []
+        self.searches: dict[str, list[Entry]] = {}

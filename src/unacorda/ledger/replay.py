@@ -138,12 +138,11 @@ class _Replay:
         if entry.state not in ("committed", "voided"):
             return f"its state is {entry.state!r}"
         reserved = self._running.pop(entry.reservation, None)
-        if reserved is None or (reserved.sub_account, reserved.split, reserved.part) != (
-            entry.sub_account,
-            entry.split,
-            entry.part,
-        ):
+        of = ("sub_account", "split", "part", "search")
+        if reserved is None or any(getattr(reserved, n) != getattr(entry, n) for n in of):
             return "it ends no reservation that stands"
+        if entry.found is not None and (entry.search is None or entry.state != "committed"):
+            return "it holds the answer of no search"
         if entry.state == "voided":
             charge = guarantee_from_json(reserved.charge)
             if reserved.split is not None and reserved.part is not None:

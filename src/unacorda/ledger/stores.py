@@ -46,6 +46,9 @@ class Transaction(Protocol):
     def of_splits(self, dataset: str, after: int) -> Sequence[Entry]:
         """The entries about splits, oldest first, with a sequence above `after`."""
 
+    def of_search(self, dataset: str, search: str) -> Sequence[Entry]:
+        """The entries about a search, oldest first."""
+
     def entries(self, dataset: str) -> Sequence[Entry]:
         """All entries of a dataset, oldest first."""
 

@@ -86,12 +86,15 @@ entries = Table(
     Column("part_charge", String),
     Column("definition", String),
     Column("limits", String),
+    Column("search", String),
+    Column("found", String),
 )
 
 _ends = entries.c.state.in_(["committed", "voided"])
 _opens = entries.c.state == "opened"
 _named = entries.c.sub_account.is_not(None)
 _split = entries.c.split.is_not(None)
+_search = entries.c.search.is_not(None)
 
 
 def _index(name: str, *columns: Any, where: Any, unique: bool) -> None:
@@ -110,6 +113,7 @@ _index(
     unique=False,
 )
 _index("unacorda_splits", entries.c.dataset, entries.c.sequence, where=_split, unique=False)
+_index("unacorda_searches", entries.c.dataset, entries.c.search, where=_search, unique=False)
 
 # The order of the fields of Entry, so that a row makes one without looking names up.
 _columns = [entries.c[field.name] for field in dataclasses.fields(Entry)]
@@ -205,6 +209,8 @@ class Statements:
         )
         of_splits = every.where(_split, entries.c.sequence > bindparam("after"))
         self.of_splits = text(of_splits.order_by(entries.c.sequence))
+        of_search = every.where(_search, entries.c.search == bindparam("search"))
+        self.of_search = text(of_search.order_by(entries.c.sequence))
         self.entries = text(every.order_by(entries.c.sequence))
         self.append = text(entries.insert())
 
@@ -267,6 +273,11 @@ class TableTransaction:
         """The newer entries about splits."""
         values = {"dataset": dataset, "after": after}
         return [_entry(row) for row in self._run(self._statements.of_splits, values)]
+
+    def of_search(self, dataset: str, search: str) -> Sequence[Entry]:
+        """The entries about a search."""
+        values = {"dataset": dataset, "search": search}
+        return [_entry(row) for row in self._run(self._statements.of_search, values)]
 
     def entries(self, dataset: str) -> Sequence[Entry]:
         """All entries of a dataset."""

@@ -10,8 +10,8 @@ that it rests on.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from unacorda.errors import InvalidParameter, WrongUnit
@@ -53,7 +53,7 @@ def check_before(
             yield Check(name="before", outcome="noted", detail=said)
         return
     before: Guarantee = decode(stated, Guarantee, at="exact.before")
-    made = total([one.charge for one in searches.values()]) if searches else None
+    made = next(iter(searches.values())).charge if searches else None  # one charge for all
     if before != made or repr(before) != told:
         what = "none is there" if not searches else f"those that are there cost {made}"
         yield differs("before", f"{told} is stated for searches, but {what}")
@@ -117,18 +117,21 @@ def _faults(
     ((plain, kept),) = wanted
     search = decode(plain, Auto, at="query.search")
     asked = encode({"rows": RowsPerPerson(most=search.most)})
-    part = search.budget * Fraction(1, len(searches))
+    several = len(searches) > 1
+    batches = {json.dumps(one.batch and {**one.batch, "place": 0}) for one in searches.values()}
+    if len(batches) != 1 or len({one.salt for one in searches.values()}) != 1:
+        yield "the searches were not asked together"
     numbers = [1]
     for name, one in searches.items():
         rest = [one.query.get(field) for field in ("steps", "groups", "keys")]
-        if one.batch is not None:
-            yield f"the search of {name!r} was asked together with others"
+        if (one.batch is not None) != several:
+            yield f"the search of {name!r} was asked {'alone' if several else 'with others'}"
         elif one.query.get("table") != name or one.query.get("aggregates") != asked:
             yield f"the search of {name!r} asks for something else"
         elif rest != [[], [], [[]]] or len(one.rows) != 1:
             yield f"the search of {name!r} is not about all rows of a person"
-        elif one.request != part:
-            yield f"the search of {name!r} was offered {one.request}, and not {part}"
+        elif one.request != search.budget:
+            yield f"the search of {name!r} was offered {one.request}, and not {search.budget}"
         else:
             (row,) = one.rows
             number = row.get("rows")

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unacorda import checks
 from unacorda.addresses import shown
@@ -15,7 +14,6 @@ from unacorda.bits import source_of
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Assume
-from unacorda.query.aggregates.found import RowsPerPerson
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.expressions.types import encodable
@@ -27,10 +25,6 @@ from unacorda.query.scope import Scope, plain_type, readings
 from unacorda.query.sqltext import folded, identifier, twin
 from unacorda.query.units import Person, Row, Unit
 
-if TYPE_CHECKING:
-    from unacorda.query.release import Release
-    from unacorda.query.session import Session
-
 __all__ = [
     "account_name",
     "check_affordable",
@@ -40,7 +34,6 @@ __all__ = [
     "check_notes",
     "check_options",
     "check_tables",
-    "found_unit",
     "public_of",
     "scope_of",
     "scopes_of",
@@ -148,24 +141,6 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
     ):
         raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
     return "session" if dataset is None else dataset
-
-
-def found_unit(session: Session, wanted: Person) -> tuple[Person, dict[str, Release]]:
-    """The unit with the rows per person that are found privately; and by table the answers.
-
-    session: one that protects the unit of the search, and pays for it.
-    """
-    assert wanted.search is not None
-    most, found = wanted.searched.max_rows, 1
-    assert most is not None
-    searches: dict[str, Release] = {}
-    for name in session.tables:
-        query = session.table(name).agg(rows=RowsPerPerson(most=most))
-        part = wanted.search.budget * Fraction(1, len(session.tables))
-        release = session.evaluate(query, budget=part)
-        found = max(found, int(release.answers["rows"].values[0]))
-        searches[name] = release
-    return wanted.found(found), searches
 
 
 def scopes_of(

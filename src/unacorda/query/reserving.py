@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from unacorda.bits import RandomBits
 from unacorda.errors import UnacordaError
-from unacorda.ledger.entries import Reservation
+from unacorda.ledger.entries import Reservation, Search
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
@@ -37,13 +37,14 @@ def reserved(
     salt: int,
     bits: RandomBits,
     notes: Mapping[str, str | None],
+    search: Search | None = None,
 ) -> Reservation:
     """What a question costs, reserved; after this the engine may be asked, and nothing comes back.
 
-    digest: of the question; unit: whose limits on rows are noted; notes: who asks, and what for.
-    Raises as `Ledger.reserve` does, and EngineFailed or SourceChanged where the engine is found
-    gone or a file another one: then the charge is given back, since neither is a function of what
-    the rows hold.
+    digest: of the question; unit: whose limits on rows are noted; notes: who asks, and what for;
+    search: that the question is one whose answer the account keeps. Raises as `Ledger.reserve`
+    does, and EngineFailed or SourceChanged where the engine is found gone or a file another one:
+    then the charge is given back, since neither is a function of what the rows hold.
     """
     reservation = ledger.reserve(
         dataset,
@@ -56,6 +57,7 @@ def reserved(
         analyst=notes["analyst"],
         purpose=notes["purpose"],
         reproducible=not bits.secure,
+        search=search,
     )
     try:
         check_engine(engine)

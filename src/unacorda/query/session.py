@@ -17,6 +17,7 @@ from unacorda.accounting.charges import request_price
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
+from unacorda.ledger.entries import Search
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
@@ -41,7 +42,6 @@ from unacorda.query.opening import (
     check_notes,
     check_options,
     check_tables,
-    found_unit,
     scopes_of,
     starts_of,
 )
@@ -49,6 +49,7 @@ from unacorda.query.plan import Query
 from unacorda.query.private_keys import GivenKeys
 from unacorda.query.rehearsing import assumed_of
 from unacorda.query.release import Release
+from unacorda.query.row_search import find_rows
 from unacorda.query.select import question
 from unacorda.query.spending import answered
 from unacorda.query.sql.types import Select
@@ -129,7 +130,9 @@ class Session(SubSessions):
             self._budget = self._ledger.open_account(self._dataset, budget, unit.terms).budget
             if isinstance(unit, Person) and unit.search is not None:
                 self.unit = unit.searched
-                self.unit, self.searches = found_unit(self, unit)
+                begun = {name: self.table(name) for name in self.tables}
+                rest: Any = {"ledger": self._ledger, "dataset": self._dataset}
+                self.unit, self.searches = find_rows(unit, begun, ask=self._answered, **rest)
         except BaseException:
             self._engine.close()
             raise
@@ -385,9 +388,12 @@ class Session(SubSessions):
         rest: Any = {"keys": keys, "level_weights": level_weights, "account": self._budget}
         return read_asked(*given, admission=self._admission, **rest)
 
-    def _answered(self, together: Together, budget: Guarantee) -> tuple[Release, ...]:
-        """The answers to all questions, or none."""
+    def _answered(
+        self, together: Together, budget: Guarantee, search: Search | None = None
+    ) -> tuple[Release, ...]:
+        """The answers to all questions, or none; search: that they are one."""
         priced = Priced.of(together, budget, self._budget)
         self._may_spend()
         ledger, dataset, notes = self._ledger, self._dataset, self._notes
-        return answered(priced, self._admission, ledger, dataset, bits=self._bits, notes=notes)
+        rest: Any = {"bits": self._bits, "notes": notes, "search": search}
+        return answered(priced, self._admission, ledger, dataset, **rest)

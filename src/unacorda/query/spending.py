@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
 from unacorda.bits import RandomBits
+from unacorda.ledger.entries import Search
 from unacorda.ledger.ledger import Ledger
 from unacorda.query.admission import Admission
 from unacorda.query.answering import Priced
 from unacorda.query.counting import begun
 from unacorda.query.release import Release
 from unacorda.query.reserving import check_engine, reserved, salt_from
+from unacorda.query.row_search import found_in
 
 __all__ = ["answered"]
 
@@ -30,11 +32,14 @@ def answered(
     *,
     bits: RandomBits,
     notes: Mapping[str, str | None],
+    search: Search | None = None,
 ) -> tuple[Release, ...]:
     """The answers to all questions, or none.
 
     admission: of the session that is asked; notes: who asks, and what for.
 
+    search: that the questions are one, whose answer is kept in the entry that commits its charge:
+    it is not known before, and never known without having been paid for.
     Raises as `Session.evaluate` does.
     """
     engine = admission.engine
@@ -53,11 +58,15 @@ def answered(
         salt=salt,
         bits=bits,
         notes=notes,
+        search=search,
     )
     with ExitStack() as kept:
         counted = [kept.enter_context(closing(begun(one))) for one in asked]
         engine.check_sources()
-        ledger.commit(reservation)
+        if search is None:
+            ledger.commit(reservation)
         answers = priced.answers(asked, counted, bits)
+    if search is not None:
+        ledger.commit(reservation, found=found_in(answers))
     remaining = ledger.remaining(dataset)
     return priced.releases(answers, remaining=remaining, salt=salt, reproducible=not bits.secure)

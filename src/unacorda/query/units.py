@@ -46,9 +46,10 @@ class Auto:
 def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
     """Let a session find how many rows of a person to keep: `Person("id", max_rows=auto(...))`.
 
-    budget: what the search may cost, of the session's; it is spent anew by every session that is
-    opened. most: a public end of the search. What is found is public: `session.unit.max_rows`.
-    All of a person's rows in a table are counted, whatever other limits there are.
+    budget: what the search may cost, of the session's. most: a public end of the search. What is
+    found is public: `session.unit.max_rows`. The ledger keeps it: an account pays once for a search
+    of the same tables with the same end, whatever the budget, and later sessions read what was
+    found. All of a person's rows in a table are counted, whatever other limits there are.
 
     >>> from unacorda.privacy.guarantees import PureDP
     >>> auto(budget=PureDP(0.1)).most
@@ -154,9 +155,15 @@ class Person:
             most = min(most, self.max_groups * self.max_rows_per_group)  # more is never kept
         return self._but(max_rows=most, max_groups=None, max_rows_per_group=None, search=None)
 
-    def found(self, max_rows: int) -> Person:
-        """The same unit with the number of rows that its search found."""
-        return self._but(max_rows=max_rows)
+    def found(self, max_rows: int, *, paid: Guarantee | None = None) -> Person:
+        """The same unit with the number of rows that its search found.
+
+        paid: what was paid for it, where that is not what this unit would pay.
+        """
+        search = self.search
+        if search is not None and paid is not None:
+            search = Auto(budget=paid, most=search.most)
+        return self._but(max_rows=max_rows, search=search)
 
     def with_groups(self, max_groups: int) -> Person:
         """The same unit in at most so many groups."""

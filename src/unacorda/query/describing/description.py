@@ -92,8 +92,7 @@ class Description:
         """What the session was charged for its searches; None where there were none."""
         if not self.searches:
             return None
-        first, *others = (release.charge for release in self.searches.values())
-        return sum(others, start=first)
+        return next(iter(self.searches.values())).charge  # one search of all tables, paid once
 
     @property
     def costs(self) -> str:
