@@ -28,7 +28,7 @@ from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter, SourceChanged, UnsupportedConstruct
-from unacorda.query.counting import first_statement
+from unacorda.query.counting import admitted
 from unacorda.query.engines.spark_local import quietly
 from unacorda.query.engines.spark_settings import SETTINGS, WHY
 from unacorda.query.session import Session
@@ -526,7 +526,7 @@ def answerable(session: Session, expression: str) -> bool:
     """Whether Spark has an equal for it: else it is refused by its name."""
     query = session.table("t").derive(y=expression).agg(n=unacorda.count("y"))
     try:
-        session._engine.check(query, first_statement(session._engine, query, salt=1))
+        admitted(session._admission, query, salt=1)
     except UnsupportedConstruct:
         return False
     return True
