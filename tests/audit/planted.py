@@ -13,7 +13,7 @@ import numpy as np
 
 from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
 
-__all__ = ["FAULTS", "SOUND", "Planted"]
+__all__ = ["FAINT", "FAULTS", "SIGMA", "SOUND", "Planted"]
 
 Drawn = np.random.Generator
 
@@ -129,6 +129,35 @@ def thresholded_bare(drawn: Drawn, x: Any, n: int) -> Any:
     return [("a",) if x > 0 else ()] * n
 
 
+def on_a_grid(values: Any) -> Any:
+    return np.round(values * 2**20) / 2**20  # no floating-point noise that tells by itself
+
+
+SIGMA = 3.7306316348
+"""Of normal noise for (1, 1e-5): Balle and Wang 2018, by the analytic formula."""
+
+
+def half_the_sigma(drawn: Drawn, x: Any, n: int) -> Any:
+    return on_a_grid(x + drawn.normal(scale=SIGMA / 2, size=n))
+
+
+def first_above_a_bare_threshold(drawn: Drawn, x: Any, n: int) -> Any:
+    # Monotone queries, noise of scale 2 for half of epsilon; the other half is not spent.
+    return (x + drawn.laplace(scale=2.0, size=(n, len(x))) >= 0).argmax(axis=1)
+
+
+def seldom_without_noise(drawn: Drawn, x: Any, n: int) -> Any:
+    noisy = on_a_grid(x + drawn.laplace(scale=1.0, size=n))
+    return np.where(drawn.random(n) < 1e-3, x, noisy)
+
+
+SEEDS = on_a_grid(np.random.default_rng(16).laplace(scale=1.0, size=1 << 16))
+
+
+def few_seeds(drawn: Drawn, x: Any, n: int) -> Any:
+    return x + SEEDS[drawn.integers(0, 1 << 16, size=n)]
+
+
 def one_more(pair: Any, drawn: Drawn) -> Any:
     x = pair[0] + drawn.integers(-2, 3, size=len(pair[0]))
     return x, x + drawn.choice([-1.0, 1.0], size=len(x))
@@ -166,7 +195,22 @@ FAULTS = {
 }
 
 
+FAINT = {
+    "half the sigma": Planted(half_the_sigma, ApproxDP(1, 1e-5), [(0.0, 1.0)]),
+    "first above a bare threshold": Planted(
+        first_above_a_bare_threshold, PureDP(1), [(np.zeros(40), np.ones(40))]
+    ),
+    "seldom without noise": Planted(seldom_without_noise, PureDP(1), [(0.0, 1.0)]),
+    "a seed of 16 bits": Planted(few_seeds, PureDP(1), [(0.0, 1.0)]),
+}
+"""Faults that take as many samples as a search takes by itself."""
+
 SOUND = {
+    "Gaussian for (1, 1e-5)": Planted(
+        lambda drawn, x, n: on_a_grid(x + drawn.normal(scale=SIGMA, size=n)),
+        ApproxDP(1, 1e-5),
+        [(0.0, 1.0)],
+    ),
     "Laplace": Planted(
         lambda drawn, x, n: np.round((x + drawn.laplace(size=n)) * 64), PureDP(1), [(0.0, 1.0)]
     ),

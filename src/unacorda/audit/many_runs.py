@@ -19,7 +19,7 @@ from unacorda.audit.bounds import Bound, Floats, canaries, delta_of
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.conversions import approx_dp_from_gdp
 
-__all__ = ["clearest", "many_runs"]
+__all__ = ["clearest", "foreseen", "many_runs"]
 
 _FEWEST: Final = 8
 _MARGIN: Final = 1e-9
@@ -140,6 +140,25 @@ def clearest(
     default as many as these. Where they are more, half a run is added to what was seen, so that
     what these runs never did is not taken for what none does.
     """
+    return _clearest(with_it, without, delta, confidence, runs, gaussian=gaussian)[1]
+
+
+def foreseen(
+    with_it: Floats, without: Floats, *, delta: float, confidence: float, runs: int
+) -> float:
+    """The epsilon of that bound: what other runs would say if they were like these."""
+    return _clearest(with_it, without, delta, confidence, runs, gaussian=False)[0]
+
+
+def _clearest(
+    with_it: Floats,
+    without: Floats,
+    delta: float,
+    confidence: float,
+    runs: int | None,
+    *,
+    gaussian: bool,
+) -> tuple[float, float]:
     cuts = np.unique(np.concatenate([with_it, without]))
     if cuts.size > 400:
         cuts = np.unique(np.quantile(cuts, np.linspace(0, 1, 400), method="nearest"))
@@ -147,15 +166,16 @@ def clearest(
     above = without.size - np.sort(without).searchsorted(cuts, side="left")
     error = (1 - confidence) / 2
 
-    def foreseen(seen: int, of: int) -> tuple[int, int]:
+    def scaled(seen: int, of: int) -> tuple[int, int]:
         if runs is None or runs <= of:
             return seen, of
         return min(runs, math.ceil((seen + 0.5) * runs / of)), runs
 
     def worth(place: int) -> float:
-        missed, of_with = foreseen(int(below[place]), with_it.size)
-        alarms, of_without = foreseen(int(above[place]), without.size)
+        missed, of_with = scaled(int(below[place]), with_it.size)
+        alarms, of_without = scaled(int(above[place]), without.size)
         seen = _Seen(missed=missed, with_it=of_with, alarms=alarms, without=of_without)
         return seen.mu(error) if gaussian else seen.epsilon(delta, error)
 
-    return float(cuts[max(range(cuts.size), key=worth)])
+    best = max(((worth(place), -place) for place in range(cuts.size)), default=(0.0, 0))
+    return best[0], float(cuts[-best[1]])

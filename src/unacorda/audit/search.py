@@ -1,4 +1,4 @@
-"""Looking for two neighbours and an event that break a promise."""
+"""Looking for two neighbors and an event that break a promise."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -15,9 +15,9 @@ from unacorda import checks
 from unacorda.audit.arguments import called, items_of
 from unacorda.audit.bounds import Bound
 from unacorda.audit.learned import Score
-from unacorda.audit.many_runs import clearest, many_runs
+from unacorda.audit.many_runs import clearest, foreseen, many_runs
+from unacorda.audit.power import BASE, Claim, factor_seen, mass_seen, points, samples_for
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.conversions import approx_dp_delta_from_gdp
 from unacorda.privacy.guarantees import GDP, ApproxDP, Guarantee, PureDP
 
 __all__ = ["Finding", "search"]
@@ -36,14 +36,20 @@ _LEAST_ALARM: Final = 1e-12
 class Finding:
     """What a search ended with: a promise broken, or the nearest it came to that.
 
-    pair: the neighbouring inputs; bound: the verdict on fresh samples; promised: the epsilon that
-    the claim allows at the bound's delta; tried: how many pairs were looked at.
+    pair: the neighboring inputs; bound: the verdict on fresh samples; promised: the epsilon that
+    the claim allows at the bound's delta; tried: how many pairs were looked at; event: the set of
+    outputs that the verdict is about, in words; counts: how many of `runs` outputs of the first
+    and of the second input lie in it; unseen: what too few samples were taken for.
     """
 
     pair: Pair
     bound: Bound
     promised: float
     tried: int
+    event: str
+    counts: tuple[int, int]
+    runs: int
+    unseen: str
 
     @property
     def violated(self) -> bool:
@@ -54,7 +60,9 @@ class Finding:
         verdict = "violated" if self.violated else "not refuted"
         return (
             f"Finding({verdict}: epsilon >= {self.bound.epsilon:.3g} where {self.promised:.3g} "
-            f"was promised at delta {self.bound.delta:.3g}; {self.tried} pairs tried)"
+            f"was promised at delta {self.bound.delta:.3g}. Event: {self.event}; "
+            f"{self.counts[0]:,} times on the first input, {self.counts[1]:,} on the second, of "
+            f"{self.runs:,} each. {self.tried} pairs tried. {self.unseen})"
         )
 
 
@@ -66,17 +74,25 @@ def search(
     vary: Vary | None = None,
     generations: int = 3,
     explore: int = 4000,
-    confirm: int = 40_000,
+    confirm: int | None = None,
     false_alarm: float = 1e-6,
     seed: int | None = None,
 ) -> Finding:
-    r"""Try neighbouring inputs, learn what tells their outputs apart, and judge on fresh samples.
+    r"""Try neighboring inputs, learn what tells their outputs apart, and judge on fresh samples.
 
     sample: from an input and a number n to n independent outputs of the mechanism; pairs: of
     neighbours to begin with, a grid for instance; claim: PureDP, ApproxDP or GDP; vary: makes
-    another pair of neighbours from a pair, for `generations` rounds of evolution that go on from
-    the three best; explore, confirm: samples an input for learning and for the verdict;
-    false_alarm: the probability with which a claim that holds is called violated; seed: of `vary`.
+    another pair of neighbors from a pair, for `generations` rounds of evolution that go on from
+    the three best; explore: samples an input to find the best pairs; confirm: to learn again from
+    the three best, and as many fresh ones for the verdict; by default so many that, with
+    probability .99, noise of half the scale is found, and an output without noise in one of 1,000,
+    where 4,000,000 (400,000 for the latter) do it. What the number taken cannot see is told in
+    `unseen`. false_alarm: the probability with which a claim that holds is called violated; seed:
+    of `vary`.
+
+    Events tried are half-lines, bins, single values, sets of values that came before (so noise
+    drawn from few seeds shows: what came on one input comes again on it, and not on the other),
+    and what all features together tell.
 
     Statement   if `violated`, the claim is false, or something happened that has a probability of
                 at most false_alarm: the verdict counts samples that had no part in any choice.
@@ -99,7 +115,7 @@ def search(
         called(vary=vary)
     if not isinstance(claim, PureDP | ApproxDP | GDP):
         raise InvalidParameter("claim", claim, expected="PureDP, ApproxDP or GDP")
-    for name, count in (("explore", explore), ("confirm", confirm)):
+    for name, count in (("explore", explore), ("confirm", BASE if confirm is None else confirm)):
         if checks.positive_integer(**{name: count}) < 100:
             raise InvalidParameter(name, count, expected="100 samples or more")
         if count > _MOST:
@@ -121,9 +137,12 @@ def search(
             raise InvalidParameter("vary", vary, expected="a function that makes pairs of pairs")
         tried = [*parents, *(_tried(sample, pair, claim, explore) for pair in children)]
         count += len(children)
-    best = max(tried, key=lambda one: one.excess)
-    bound = best.judged(sample, confirm, confidence=sure)
-    return Finding(pair=best.pair, bound=bound, promised=best.epsilon, tried=count)
+    runs = samples_for(claim, confidence=sure) if confirm is None else confirm
+    best = sorted(tried, key=lambda one: -one.excess)[:_KEPT]
+    if runs > explore:
+        again = [_tried(sample, one.pair, claim, runs, confidence=sure) for one in best]
+        best = sorted(again, key=lambda one: -one.excess)
+    return best[0].judged(sample, runs, claim, confidence=sure, tried=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -140,26 +159,65 @@ class _Tried:
     delta: float
     excess: float
 
-    def judged(self, sample: Sample, count: int, *, confidence: float) -> Bound:
+    def judged(
+        self, sample: Sample, count: int, claim: Claim, *, confidence: float, tried: int
+    ) -> Finding:
         told = [_outputs(sample, x, count) for x in self.pair]
         values, inside = _scored(told, self.score)
         cut = clearest(*self.seen, delta=self.delta, confidence=confidence, runs=count)
-        return many_runs(values, inside, delta=self.delta, confidence=confidence, threshold=cut)
+        bound = many_runs(values, inside, delta=self.delta, confidence=confidence, threshold=cut)
+        high = values >= cut
+        counts = int(high[inside].sum()), int(high[~inside].sum())
+        # the side that one of the inputs is likelier to be on by the larger factor
+        less = count - counts[0], count - counts[1]
+        above = max(counts) * min(less) >= max(less) * min(counts)
+        return Finding(
+            pair=self.pair,
+            bound=bound,
+            promised=self.epsilon,
+            tried=tried,
+            event=self.score.said(cut, above=above),
+            counts=counts if above else less,
+            runs=count,
+            unseen=_unseen(claim, count, confidence=confidence),
+        )
 
 
-def _tried(sample: Sample, pair: Pair, claim: Guarantee, count: int) -> _Tried:
+def _tried(
+    sample: Sample, pair: Pair, claim: Claim, count: int, *, confidence: float | None = None
+) -> _Tried:
+    """What is learned of a pair; confidence: of the verdict, to be foreseen, else a rough one."""
     half = count // 2
     scores = Score.candidates(*(_outputs(sample, x, half) for x in pair))
     told = [_outputs(sample, x, half) for x in pair]
     found = []
     for score in scores:
         values, inside = _scored(told, score)
-        for epsilon, delta in _points(claim):
-            bound = many_runs(values, inside, delta=delta, confidence=0.8)
-            seen = values[inside], values[~inside]
-            found.append((bound.epsilon - epsilon, epsilon, delta, score, seen))
+        seen = values[inside], values[~inside]
+        for epsilon, delta in points(claim):
+            if confidence is None:
+                reached = many_runs(values, inside, delta=delta, confidence=0.8).epsilon
+            else:
+                reached = foreseen(*seen, delta=delta, confidence=confidence, runs=count)
+            found.append((reached - epsilon, epsilon, delta, score, seen))
     excess, epsilon, delta, score, seen = max(found, key=lambda one: one[0])
     return _Tried(pair=pair, score=score, seen=seen, epsilon=epsilon, delta=delta, excess=excess)
+
+
+def _unseen(claim: Claim, runs: int, *, confidence: float) -> str:
+    """What so many samples miss, or may."""
+    factor = factor_seen(claim, runs, confidence=confidence)
+    mass = mass_seen(claim, runs, confidence=confidence)
+    if factor is None and mass is None:
+        return "Nothing that breaks this claim would show in so few samples"
+    told = []
+    if factor is None:
+        told.append("noise that is too small by a factor of 16 or less")
+    else:
+        told.append(f"noise that is too small by less than a factor of {factor:g}")
+    if mass is not None:
+        told.append(f"outputs of one input alone with a probability below {mass:.2g}")
+    return f"Too small to be seen surely: {'; '.join(told)}"
 
 
 def _generator(seed: object) -> np.random.Generator:
@@ -170,22 +228,6 @@ def _generator(seed: object) -> np.random.Generator:
 
 def _is_pair(pair: object) -> bool:
     return isinstance(pair, Sequence | np.ndarray) and len(pair) == 2
-
-
-def _points(claim: Guarantee) -> list[tuple[float, float]]:
-    """The (epsilon, delta) that a claim allows and that it is held against."""
-    match claim:
-        case PureDP(epsilon):
-            return [(float(epsilon), 0.0)]
-        case ApproxDP(epsilon, delta):
-            return [(float(epsilon), float(delta))]
-        case GDP():
-            mu, spare = claim.mu, float(claim.delta)
-            epsilons = [mu * (mu / 2 + k) for k in (0.0, 1.0, 2.0, 3.0)]
-            told = [(e, spare + approx_dp_delta_from_gdp(mu, epsilon=e)) for e in epsilons]
-            return [(e, delta) for e, delta in told if delta < 1]
-        case _:
-            raise AssertionError("claims are checked before")
 
 
 def _scored(told: list[Sequence[Any]], score: Score) -> tuple[np.ndarray, np.ndarray]:
