@@ -49,8 +49,9 @@ MaxRows = Annotated[
     str | None,
     typer.Option(
         "--max-rows",
-        metavar="N",
-        help="The most rows of one person that a question uses, over all groups together.",
+        metavar="N|auto",
+        help="The most rows of one person that a question uses, over all groups together; auto "
+        "finds the number privately, for a tenth of the budget, once per account.",
         show_default=False,
     ),
 ]

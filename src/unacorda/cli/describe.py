@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,14 +27,14 @@ from unacorda.cli.arguments import (
 from unacorda.cli.datafile import DataFile
 from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
 from unacorda.cli.ledgers import account_of, is_new, opened
-from unacorda.cli.options import Price, facts_of, unit_of
+from unacorda.cli.options import AUTO, SEARCH_SHARE, Price, facts_of, unit_of
 from unacorda.cli.output import check_page, check_record, stored
+from unacorda.cli.question import known_rows
 from unacorda.query.readable import clean
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.describing.description import Description
-    from unacorda.query.units import Unit
 
 __all__ = ["HELP", "SUMMARY", "describe"]
 
@@ -58,7 +57,8 @@ Examples:
   unacorda describe visits.csv --unit person_id --max-rows 10 --epsilon 1 \\
       --bounds age=0:120 --ledger sqlite:///budget.db --dataset visits-2024 --budget epsilon=3
 
-Without --max-rows, how many rows of a person to keep is found privately, for a tenth of the budget.
+Without --max-rows, how many rows of a person to keep is found privately, for a tenth of the budget;
+with --ledger once per account, and `unacorda query --max-rows auto` reads it there.
 
 {EXIT_CODES}"""
 
@@ -66,7 +66,6 @@ _UNKEPT = (
     "there is no --ledger, so nothing durable remembers what this look cost. Each further "
     "question about these people adds to it, and nothing stops you."
 )
-_ROWS = Fraction(1, 10)  # of the budget, to find how many rows of a person to keep
 
 
 def describe(
@@ -77,8 +76,9 @@ def describe(
         str | None,
         typer.Option(
             "--max-rows",
-            metavar="N",
-            help="The most rows of one person that a question uses; else it is found privately.",
+            metavar="N|auto",
+            help="The most rows of one person that a question uses; auto, as without it, finds "
+            "the number privately.",
             show_default=False,
         ),
     ] = None,
@@ -128,7 +128,10 @@ def describe(
     """The verb; its help is `HELP`."""
     with reporting():
         request = Price(epsilon=epsilon, delta=delta, rho=rho, mu=mu).guarantee()
-        whose, rest = _unit(unit or [], max_rows, row=row, request=request)
+        searching = None if row or not unit else AUTO
+        whose = unit_of(
+            persons=unit or [], max_rows=max_rows or searching, row=row, request=request
+        )
         file = DataFile(data=data, delimiter=delimiter)
         account = account_of(ledger, {"--dataset": dataset}, budget)
         hint = file.look()
@@ -140,13 +143,15 @@ def describe(
             check_record(output, overwrite=overwrite)
         options: dict[str, Any] = {"unit": whose, "columns": facts_of(bounds or [], columns)}
         if ledger is None:
-            found = _looked(file, rest, budget=request, **options)
+            found = _looked(file, request, budget=request, **options)
             show.notice(_UNKEPT)
         else:
             assert dataset is not None
             is_new(ledger, dataset, account)
             with opened(ledger, must_exist=False) as book:
-                found = _looked(file, rest, budget=account, ledger=book, dataset=dataset, **options)
+                found = _looked(
+                    file, request, budget=account, ledger=book, dataset=dataset, **options
+                )
         kept = html is not None and stored(found, html)
         recorded = output is None or stored(found, output)
         if as_json:
@@ -157,23 +162,14 @@ def describe(
             raise typer.Exit(ExitCode.FAILED)
 
 
-def _unit(
-    persons: list[str], max_rows: str | None, *, row: bool, request: Guarantee
-) -> tuple[Unit, Guarantee]:
-    """What is protected, and what is left of the request for the look itself."""
-    if row or not persons or max_rows is not None:
-        return unit_of(persons=persons, max_rows=max_rows, row=row), request
-    from unacorda.query.units import Person, auto
-
-    rows = auto(budget=request * _ROWS)
-    return Person(tuple(persons), max_rows=rows), request * (1 - _ROWS)
-
-
 def _looked(file: DataFile, request: Guarantee, **session: Any) -> Description:
+    """The look, and before it the search for the rows of a person where nobody made it yet."""
     from unacorda.query.session import Session
 
+    known_rows(file, request, **session)  # refuses what is more than is left
     with (
         show.progress("Looking") as advance,
         Session({file.name: file.source()}, **session) as opened_session,
     ):
-        return opened_session.describe(file.name, budget=request, progress=advance)
+        left = request * (1 - SEARCH_SHARE) if opened_session.searches else request
+        return opened_session.describe(file.name, budget=left, progress=advance)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,23 @@ if TYPE_CHECKING:
     from unacorda.query.columns import Fact
     from unacorda.query.units import Unit
 
-__all__ = ["Price", "assignment", "budget_of", "facts_of", "of_file", "read_text", "unit_of"]
+__all__ = [
+    "AUTO",
+    "SEARCH_SHARE",
+    "Price",
+    "assignment",
+    "budget_of",
+    "facts_of",
+    "of_file",
+    "read_text",
+    "unit_of",
+]
+
+AUTO = "auto"
+"""What is written for a number of rows that is to be found."""
+
+SEARCH_SHARE = Fraction(1, 10)
+"""How much of a request finds how many rows of a person to keep."""
 
 _LONGEST_COUNT = 30
 _BUDGETS = (
@@ -105,9 +122,13 @@ def unit_of(
     max_groups: str | None = None,
     max_rows_per_group: str | None = None,
     row: bool,
+    request: Guarantee | None = None,
 ) -> Unit:
-    """The unit of privacy: persons by their columns, or single rows; limits as written."""
-    from unacorda.query.units import Person, Row
+    """The unit of privacy: persons by their columns, or single rows; limits as written.
+
+    request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
+    """
+    from unacorda.query.units import Person, Row, auto
 
     limits = {
         "--max-rows": max_rows,
@@ -130,13 +151,16 @@ def unit_of(
         raise InvalidParameter(
             "--max-rows",
             None,
-            expected="--max-rows, the most rows of one person that a question uses, or "
+            expected="--max-rows, the most rows of one person that a question uses, or auto, or "
             "--max-groups with --max-rows-per-group" + (f", not {given[0]} alone" if given else ""),
         )
-    counts = {name: _count(name, value) for name, value in limits.items()}
+    searches = request is not None and (max_rows or "").strip() == AUTO
+    rows = None if searches else max_rows
+    counts = {name: _count(name, value) for name, value in {**limits, "--max-rows": rows}.items()}
+    found = auto(budget=request * SEARCH_SHARE) if searches and request is not None else None
     return Person(
         tuple(persons),
-        max_rows=counts["--max-rows"],
+        max_rows=found or counts["--max-rows"],
         max_groups=counts["--max-groups"],
         max_rows_per_group=counts["--max-rows-per-group"],
     )

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,7 +36,7 @@ from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
 from unacorda.cli.keys import key_table, key_texts
 from unacorda.cli.ledgers import Below, account_of, accounts, below_of, is_new, opened
 from unacorda.cli.mends import no_account
-from unacorda.cli.options import Price, facts_of, unit_of
+from unacorda.cli.options import AUTO, SEARCH_SHARE, Price, facts_of, unit_of
 from unacorda.cli.output import check_target, stored
 from unacorda.cli.question import Question
 from unacorda.cli.suggested import print_suggestions, wished_errors
@@ -74,6 +75,9 @@ Examples:
   unacorda query visits.csv --unit person_id --max-rows 10 --rho 0.01 \\
       --ledger sqlite:///budget.db --dataset visits-2024 --budget rho=0.1 \\
       "SELECT COUNT(*) AS n FROM visits WHERE age >= 65"
+
+--max-rows auto finds how many rows of a person to keep, privately, for a tenth of the budget; with
+--ledger once per account, and later questions and looks read it there.
 
 Without --ledger, nothing remembers what was spent. With one, --budget opens the account the first
 time; later it is left out or equal, and questions beyond it are refused. --sub-account spends from
@@ -225,6 +229,10 @@ def query(
             raise InvalidParameter(
                 "--error", error, expected="it without a budget, --explain, --ledger and --output"
             )
+        if wished is not None and max_rows == AUTO:
+            expected = "a number beside --error, which reads no data and so finds none"
+            raise InvalidParameter("--max-rows", max_rows, expected=expected)
+        request = (price if wished is None else Price(epsilon="1")).guarantee()
         table = key_table(keys or [])
         question = Question(
             file=DataFile(data=data, delimiter=delimiter),
@@ -235,12 +243,13 @@ def query(
                 max_groups=max_groups,
                 max_rows_per_group=max_rows_per_group,
                 row=row,
+                request=request,
             ),
             facts=facts_of(bounds or [], columns),
             keys={} if table is not None else key_texts(keys or []),
             table=table,
             private=tuple(private or ()),
-            request=(price if wished is None else Price(epsilon="1")).guarantee(),
+            request=request,
             level_weights=_weights(level_weights),
             assuming=assuming,
         )
@@ -293,25 +302,50 @@ def _explain(
     as_json: bool,
 ) -> None:
     """Explain, under the account's terms where there is one; make none."""
+    wanted = question
+    if wanted.searches:
+        question = wanted.unsearched
     if ledger is None or dataset is None:
+        _note_search(wanted, question)
         with question.session(budget=question.request) as session:
             print_explanation(question.explain(session), has_account=False, as_json=as_json)
         return
     known = accounts(ledger)
     if dataset in known:
-        with (
-            opened(ledger, must_exist=True) as book,
-            question.session(budget=budget, dataset=dataset, ledger=book) as session,
-        ):
+        with contextlib.ExitStack() as stack:
+            book = stack.enter_context(opened(ledger, must_exist=True))
+            account: dict[str, Any] = {"budget": budget, "dataset": dataset, "ledger": book}
+            if wanted.searches:
+                question = wanted.known(**account) or question
+            _note_search(wanted, question)
+            session = stack.enter_context(question.session(**account))
             if below is not None and not below.is_new(book, dataset):
-                session = session.for_analyst(below.name, below.limit)  # noqa: PLW2901
+                session = session.for_analyst(below.name, below.limit)
             print_explanation(question.explain(session), has_account=True, as_json=as_json)
         return
     if budget is None:
         show.notice(clean(no_account(dataset, known)))
+    _note_search(wanted, question)
     with question.session(budget=budget or question.request) as session:
         explanation = question.explain(session)
     print_explanation(explanation, has_account=budget is not None, as_json=as_json)
+
+
+def _note_search(wanted: Question, question: Question) -> None:
+    """Say how many rows of a person the explanation is about, where they were not given."""
+    if not wanted.searches:
+        return
+    rows = f"{question.unit.limits['max_rows']:,}"
+    if question.request == wanted.request:
+        show.notice(f"the account knows that {rows} rows of a person are to be kept: --max-rows.")
+        return
+    search = wanted.request * SEARCH_SHARE
+    show.notice(
+        clean(
+            f"finding how many rows of a person to keep comes first and costs {search}. This is "
+            f"explained for {rows}, the most that can be found: with fewer, errors are smaller."
+        )
+    )
 
 
 def _answered(
@@ -325,20 +359,33 @@ def _answered(
 ) -> Release:
     with show.working("Asking ..."):
         if ledger is None or dataset is None:
+            if question.searches:
+                question = question.found(budget=question.request)
+                _note_found(question)
             with question.session(budget=question.request) as session:
                 return question.answer(session)
         if is_new(ledger, dataset, budget):
             if below is not None:
                 below.check_new(budget)
             question.rehearse(budget=budget, account=dataset)
-        with (
-            opened(ledger, must_exist=False) as book,
-            question.session(budget=budget, dataset=dataset, ledger=book, **notes) as session,
-        ):
+        with contextlib.ExitStack() as stack:
+            book = stack.enter_context(opened(ledger, must_exist=False))
+            account: dict[str, Any] = {"budget": budget, "dataset": dataset, "ledger": book}
+            if question.searches:
+                if below is not None:
+                    below.is_new(book, dataset)
+                question = question.found(**account, **notes)
+                _note_found(question)
+            session = stack.enter_context(question.session(**account, **notes))
             if below is None:
                 return question.answer(session)
             below.is_new(book, dataset)
             return question.answer(session.for_analyst(below.name, below.limit))
+
+
+def _note_found(question: Question) -> None:
+    rows = f"{question.unit.limits['max_rows']:,}"
+    show.notice(f"at most {rows} rows of a person count: a number that was found privately.")
 
 
 def _print_release(release: Release, *, account: str | None) -> None:

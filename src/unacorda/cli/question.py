@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from unacorda.cli.datafile import ALWAYS, DataFile
 from unacorda.cli.keys import group_of, keys_by_group
+from unacorda.cli.options import SEARCH_SHARE
 from unacorda.errors import BudgetExceeded, InvalidParameter
 
 if TYPE_CHECKING:
+    from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.columns import Fact
     from unacorda.query.explanation import Explanation
@@ -23,7 +25,40 @@ if TYPE_CHECKING:
     from unacorda.query.session import Session
     from unacorda.query.units import Unit
 
-__all__ = ["Question"]
+__all__ = ["Question", "known_rows"]
+
+
+def known_rows(
+    file: DataFile,
+    request: Guarantee,
+    *,
+    unit: Unit,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    **session: Any,
+) -> Unit | None:
+    """The unit with the rows of a person that an account knows; None where it knows none.
+
+    Free, and reads no data. BudgetExceeded where they are to be found and less than the request is
+    left, since the search would be paid for in vain.
+    """
+    if getattr(unit, "search", None) is None or ledger is None or dataset is None:
+        return None
+    from unacorda.accounting.charges import request_price
+    from unacorda.query import row_search
+    from unacorda.query.opening import check_affordable
+    from unacorda.query.session import Session
+
+    wanted: Any = unit
+    tables = {file.name: file.source()}
+    rest: Any = {**session, "dataset": dataset, "ledger": ledger}
+    with Session(tables, unit=wanted.searched, **rest) as free:
+        begun = {name: free.table(name) for name in free.tables}
+        found = row_search.known_rows(wanted, begun, ledger=ledger, dataset=dataset)
+        if found is None:
+            check_affordable(request_price(request, free.budget), free.remaining, dataset)
+            return None
+        return found.with_rows(found.max_rows or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +109,59 @@ class Question:
         keys, weights = self._keys(session), self.level_weights
         return session.sql(self.sql, budget=self.request, keys=keys, level_weights=weights)
 
+    @property
+    def searches(self) -> bool:
+        """Whether the rows of a person are to be found."""
+        return getattr(self.unit, "search", None) is not None
+
+    @property
+    def unsearched(self) -> Question:
+        """The question as far as it is known: with the most rows, for what a search leaves it."""
+        rest = self.request * (1 - SEARCH_SHARE)
+        return replace(self, unit=getattr(self.unit, "searched", self.unit), request=rest)
+
+    def known(self, **account: Any) -> Question | None:
+        """The question with the rows of a person that the account knows; None where it knows none.
+
+        Raises as `known_rows`.
+        """
+        unit = known_rows(self.file, self.request, unit=self.unit, columns=self.facts, **account)
+        return None if unit is None else replace(self, unit=unit)
+
+    def found(self, **account: Any) -> Question:
+        """The question with the rows of a person that the account knows, or that it pays for now.
+
+        account: its budget, dataset, ledger and so on; the budget of the request where none is
+        kept. Raises what the question raises before it reads data, and BudgetExceeded where not
+        all of the request is left, before the search is paid for.
+        """
+        from unacorda.query.session import Session
+
+        known = self.known(**account)
+        if known is not None:
+            return known
+        free = self.unsearched
+        with free.session(**account) as session:
+            free.explain(session)
+        tables = {self.file.name: self.file.source()}
+        with Session(tables, unit=self.unit, columns=self.facts, **account) as session:
+            unit: Any = session.unit
+            return replace(free, unit=unit.with_rows(unit.max_rows))
+
     def rehearse(self, *, budget: Guarantee | None, account: str) -> None:
         """Raise what the question would raise before it reads data, in an account of its own.
 
         So a question that cannot be asked does not open an account, which could not be undone.
         """
+        from unacorda.accounting.charges import request_price
         from unacorda.accounting.filters import Filter
+        from unacorda.query.opening import check_affordable
 
+        if self.searches:
+            self.unsearched.rehearse(budget=budget, account=account)
+            limit = budget or self.request
+            check_affordable(request_price(self.request, limit), limit, account)
+            return
         with self.session(budget=budget, dataset=account) as session:
             cost = self.explain(session).cost
             if not Filter(session.budget).admits(cost):

@@ -165,6 +165,10 @@ class Person:
             search = Auto(budget=paid, most=search.most)
         return self._but(max_rows=max_rows, search=search)
 
+    def with_rows(self, max_rows: int) -> Person:
+        """The same unit with this number of rows, whatever it would search."""
+        return self._but(max_rows=max_rows, search=None)
+
     def with_groups(self, max_groups: int) -> Person:
         """The same unit in at most so many groups."""
         groups = max_groups if self.max_groups is None else min(max_groups, self.max_groups)
