@@ -93,17 +93,20 @@ class Postgres:
 
     def check_sources(self) -> None:
         """Raise SourceChanged if a table is another one, or its columns are. Reads no data."""
-        for before in self._opened.values():
-            try:
-                (after,) = self._read([before.named])
-                same = after.found == before.found
-            except InvalidParameter:
-                same = False
-            if not same:
-                raise SourceChanged(
-                    f"The table {before.named.sql} of the server was replaced, or its columns "
-                    "were, after the session opened it: open a new session."
-                )
+        why = "it was replaced, or its columns were"
+        now: list[OpenedTable] = []
+        try:
+            now = self._read([one.named for one in self._opened.values()])
+        except InvalidParameter as error:
+            why = str(error)
+        same = [a.found == b.found for a, b in zip(now, self._opened.values(), strict=False)]
+        if not now or not all(same):
+            names = [one.named.sql for one in self._opened.values()]
+            which = names[same.index(False)] if now else ", ".join(names)
+            raise SourceChanged(
+                f"The table {which} of the server is no longer what the session opened: {why}. "
+                "Open a new session."
+            )
 
     def check(self, query: Query, first: Statement | Found) -> None:
         """Raise UnsupportedConstruct for a question that PostgreSQL would answer otherwise."""
@@ -156,7 +159,7 @@ class Postgres:
             with connected(self._connect) as connection:
                 self._server = _server(connection)
                 ask = reading(connection)
-                return [opened(n, ask, view=f"source{i}") for i, n in enumerate(names)]
+                return opened(names, ask)
         except (Error, sqlalchemy.exc.SQLAlchemyError) as error:
             reason = self._place.reason(error)  # of a catalogue, not of a table
         raise SourceUnreadable(f"The PostgreSQL server cannot be asked: {reason}")

@@ -12,9 +12,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from unacorda.postgres import READING, beginning, pinned
 from unacorda.query.dialects.postgres import quoted, translate
 from unacorda.query.dialects.statements import Table
-from unacorda.query.engines.postgres_sources import OpenedTable, opened
+from unacorda.query.engines.postgres_sources import PARTS, OpenedTable, opened
 from unacorda.query.engines.reading import guarded
 
 __all__ = ["Asking", "Connect", "connected", "reading"]
@@ -24,16 +25,8 @@ T = TypeVar("T")
 Connect = Callable[[], Any]
 """Makes a connection of psycopg that commits by itself, in which nothing has been asked."""
 
-_SETTINGS = {
-    "search_path": "pg_catalog, pg_temp",  # no function of a user is taken for one of PostgreSQL
-    "TimeZone": "UTC",
-    "DateStyle": "ISO, YMD",
-    "extra_float_digits": "1",
-    "standard_conforming_strings": "on",
-    "transform_null_equals": "off",
-    "row_security": "off",  # an error, rather than some of the rows
-    "client_min_messages": "error",
-}
+_MODE = "ISOLATION LEVEL REPEATABLE READ, READ ONLY, NOT DEFERRABLE"
+_ATTEMPTS = 5
 
 
 @contextlib.contextmanager
@@ -46,10 +39,7 @@ def connected(connect: Connect) -> Iterator[Any]:
 def reading(connection: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
     """Begin to read one state of the tables; gives what asks for it."""
     cursor = _cursor(connection)
-    cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    for name, value in _SETTINGS.items():
-        cursor.execute(f"SET LOCAL {name} = '{value}'" if name != "search_path"
-                       else f"SET LOCAL search_path = {value}")  # fmt: skip
+    cursor.execute(beginning(_MODE, pinned(connection.info.server_version, *READING)))
 
     def ask(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = cursor.execute(sql, parameters).fetchall()
@@ -74,25 +64,56 @@ class Asking:
         self._tables = {one.table.view: one.table for one in tables}
         self._named: list[str] = []
         self._values: list[object] = []
+        self._partitioned = [one for one in tables if one.kind == "p"]
         done = False
         try:
-            connection = self._stack.enter_context(connected(connect))
-            ask = reading(connection)
-            self._cursor = _cursor(connection)
-            # Nobody can put another relation in their place, from here on.
-            for one in tables:
-                self._cursor.execute(
-                    f"SELECT 1 FROM {one.named.sql} LIMIT 0"
-                    if one.materialised
-                    else f"LOCK TABLE {one.named.sql} IN ACCESS SHARE MODE"
-                )
-            for one in tables:
-                if opened(one.named, ask, view=one.table.view) != one:
-                    raise LookupError(one.named.name)
+            for _ in range(_ATTEMPTS):
+                connection = self._stack.enter_context(connected(connect))
+                self._ask = reading(connection)
+                self._cursor = _cursor(connection)
+                self._lock(tables)
+                if self._check(tables):
+                    break
+                self._stack.pop_all().close()
+            else:
+                raise LookupError("a table that is rewritten all the time")
             done = True
         finally:
             if not done:
                 self._stack.close()
+
+    def _lock(self, tables: Sequence[OpenedTable]) -> None:
+        """Keep others from putting another relation in the place of a table, until the end.
+
+        LOCK takes no snapshot, so that rows are seen as they stand once all is locked; reading a
+        materialised view, which cannot be locked, takes one.
+        """
+        for views in (False, True):
+            names = [one.named.sql for one in tables if (one.kind == "m") is views]
+            if names and not views:
+                self._cursor.execute(f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE")
+            elif names:
+                self._cursor.execute("; ".join(f"SELECT FROM {name} LIMIT 0" for name in names))
+
+    def _check(self, tables: Sequence[OpenedTable]) -> bool:
+        """Whether rows can be read; LookupError where a table is no longer what was opened."""
+        found = opened([one.named for one in tables], self._ask)
+        for now, before in zip(found, tables, strict=True):
+            if now.found != before.found:
+                raise LookupError(before.named.name)
+        self._parts = [one.parts for one in found if one.kind == "p"]
+        return not any(one.rewritten for one in found)
+
+    def _check_parts(self) -> None:
+        """LookupError where a partition was attached after the tables were checked.
+
+        Planning sees it at once, whatever the snapshot; taken away it cannot be before the end.
+        """
+        if self._partitioned:
+            numbers = [one.number for one in self._partitioned]
+            now = [tuple(parts) for _, parts in self._ask(PARTS, [numbers])]
+            if now != self._parts:
+                raise LookupError("a partition that was attached meanwhile")
 
     def guarded(self, work: Callable[[], T]) -> T:
         """What the work gives; whatever it raises leaves as EngineFailed."""
@@ -138,4 +159,5 @@ class Asking:
         inner = f"SELECT * FROM ({sql}) AS asked" if with_ else sql
         values = [*self._values, *(list(values) for values in lists)]
         found: list[tuple[Any, ...]] = self._cursor.execute(with_ + inner, values).fetchall()
+        self._check_parts()
         return found
