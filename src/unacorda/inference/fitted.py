@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import statistics
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from unacorda import checks
 from unacorda.inference.contract import check_is_fitted, clone
+from unacorda.inference.plans import Steps
 from unacorda.inference.records import Floats
 from unacorda.inference.row_values import People
 from unacorda.inference.sandwich import Errors
@@ -49,6 +51,7 @@ class Intervals(SharedBits):
     protects_: str
     covariance_: Floats
     diagnostics_: dict[str, float]
+    n_iter_: int
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
         """Intervals, one row (lower, upper) a parameter: the intercept, then the coefficients.
@@ -85,12 +88,16 @@ class Intervals(SharedBits):
         errors: Errors,
         *,
         asked: Guarantee,
+        steps: Steps,
         unit: float = 1.0,
     ) -> Floats:
         """Keep what a fit says of itself; the parameters in the units of the features.
 
-        unit: of the target.
+        unit: of the target. Without steps nothing is known of where they would have led.
         """
+        if not steps.shares:
+            errors = dataclasses.replace(errors, signal=0.0)
+        self.n_iter_ = len(steps.shares)
         sampling, privacy = covariances(people, errors, unit=unit)
         self.covariance_ = sampling + privacy
         self.sampling_error_ = np.sqrt(np.diag(sampling))

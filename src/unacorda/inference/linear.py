@@ -142,21 +142,14 @@ class LinearRegression(Intervals, LinearPredictor, BaseEstimator):  # type: igno
         low: float,
         half: float,
     ) -> None:
-        budgeting = Budgeting(
-            asked=asked,
-            budget=gdp_budget(asked),
-            rows=source.effective,
-            size=scales.size,
-            mean_weight=source.least_mean_weight,
-        )
+        budgeting = Budgeting.of(source, asked, size=scales.size)
         plan = _plan(budgeting, tuning, spent=source.spent)
         people = source.whitened(scales, share=plan.gram)
         theta, sigma, errors = RobustSteps(people=people, tuning=tuning).run(plan)
-        parameters = self._tell(people, theta, errors, asked=asked, unit=half)
+        parameters = self._tell(people, theta, errors, asked=asked, steps=plan.steps, unit=half)
         self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
         self.scale_ = sigma * half
         self.diagnostics_["scale"] = self.scale_
-        self.n_iter_ = len(plan.steps.shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

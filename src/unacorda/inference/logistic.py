@@ -109,13 +109,7 @@ class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[
         return self
 
     def _fit(self, source: Source, asked: Guarantee, scales: Scaling, classes: Any) -> None:
-        budgeting = Budgeting(
-            asked=asked,
-            budget=gdp_budget(asked),
-            rows=source.effective,
-            size=scales.size,
-            mean_weight=source.least_mean_weight,
-        )
+        budgeting = Budgeting.of(source, asked, size=scales.size)
         gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
             budgeting,
@@ -128,7 +122,6 @@ class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[
         people = source.whitened(scales, share=gram)
         newton = Newton(people=people, loss=Logistic(), least=0.01)
         theta, errors = newton.run(plan, Start(theta=np.zeros(scales.size), curvature=0.2))
-        parameters = self._tell(people, theta, errors, asked=asked)
+        parameters = self._tell(people, theta, errors, asked=asked, steps=plan.steps)
         self.classes_ = classes
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
-        self.n_iter_ = len(plan.steps.shares)

@@ -174,13 +174,7 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
         penalty: float,
     ) -> None:
         size, typical = scales.size, loss.curvature_bound / 2
-        budgeting = Budgeting(
-            asked=asked,
-            budget=gdp_budget(asked),
-            rows=source.effective,
-            size=size,
-            mean_weight=source.least_mean_weight,
-        )
+        budgeting = Budgeting.of(source, asked, size=size)
         gram = budgeting.matrix(trace_bound=size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
             budgeting,
@@ -202,9 +196,8 @@ class MEstimator(Intervals, LinearPredictor, BaseEstimator):  # type: ignore[mis
         )
         first = np.linalg.solve(people.back, np.eye(size)[0]) * start
         theta, errors = newton.run(plan, Start(theta=first))
-        parameters = self._tell(people, theta, errors, asked=asked)
+        parameters = self._tell(people, theta, errors, asked=asked, steps=plan.steps)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
-        self.n_iter_ = len(plan.steps.shares)
 
 
 class RidgeRegression(MEstimator):

@@ -14,7 +14,7 @@ import numpy as np
 from unacorda.inference.designs import Design, Scaling, whitened
 from unacorda.inference.noisy_sums import LEAST_MEAN, LEVEL, Moment, NoisySums
 from unacorda.inference.records import Floats
-from unacorda.inference.row_values import Matrix, RowValue, Vector, cut
+from unacorda.inference.row_values import Matrix, RowsAre, RowValue, Vector, cut
 from unacorda.privacy import events
 
 __all__ = ["ArrayPeople", "Arrays"]
@@ -41,6 +41,11 @@ class Arrays:
     def effective(self) -> float:
         """How many people there are."""
         return self.sums.rows
+
+    @property
+    def rows_are(self) -> RowsAre:
+        """Their number is public."""
+        return "public"
 
     @property
     def spent(self) -> Fraction:

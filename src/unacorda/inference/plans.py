@@ -15,6 +15,8 @@ from fractions import Fraction
 from typing import Final
 
 from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import gdp_budget
+from unacorda.inference.row_values import RowsAre, Source
 from unacorda.privacy.guarantees import GDP, Guarantee
 
 __all__ = ["Budgeting", "Steps", "rest"]
@@ -25,7 +27,10 @@ _PARTS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The shares of the steps, in their order, and the deviation of the noise of each gradient."""
+    """The shares of the steps, in their order, and the deviation of the noise of each gradient.
+
+    None where noise would drown even the last step, by a number of rows that was released.
+    """
 
     shares: list[Fraction]
     noise: list[float]
@@ -36,6 +41,7 @@ class Budgeting:
     """What noise costs here: the budget of the whole fit, n people, d parameters.
 
     mean_weight: public; matrices are to be heard as long as people weigh that much on average.
+    rows_are: how their number is known; by one that is an answer about them nothing is refused.
     """
 
     asked: Guarantee
@@ -43,6 +49,19 @@ class Budgeting:
     rows: float
     size: int
     mean_weight: float = 1.0
+    rows_are: RowsAre = "public"
+
+    @classmethod
+    def of(cls, source: Source, asked: Guarantee, *, size: int) -> Budgeting:
+        """That of a fit to these people."""
+        return cls(
+            asked=asked,
+            budget=gdp_budget(asked),
+            rows=source.effective,
+            size=size,
+            mean_weight=source.least_mean_weight,
+            rows_are=source.rows_are,
+        )
 
     def noise(self, share: Fraction, *, sensitivity: float) -> float:
         """The deviation of the noise of a mean whose sum has this l2 sensitivity."""
@@ -59,22 +78,27 @@ class Budgeting:
     ) -> Steps:
         """Shares that grow by the first (growth, count) under which the first step has a use.
 
-        Noise is told by its length beside the scale of the errors. InvalidParameter for a budget
-        under which even the last step would drown.
+        Noise is told by its length beside the scale of the errors. Where even the last step would
+        drown there are no steps, or InvalidParameter where that is public beforehand.
         """
         for growth, count in growths:
             shares = _growing(left, growth, count)
             noise = [self.noise(share, sensitivity=sensitivity) for share in shares]
             if noise[0] * math.sqrt(self.size) <= 0.35:
                 break
-        if noise[-1] * math.sqrt(self.size) > 0.5:
-            times = noise[-1] * math.sqrt(self.size) / 0.5
+        times = noise[-1] * math.sqrt(self.size) / 0.5
+        if times > 1 and self.rows_are == "released":
+            return Steps(shares=[], noise=[])
+        if times > 1:
+            people = f"n_samples={round(self.rows)} and {self.size} parameters, or as many times "
+            people += "the rows"
+            if self.rows_are == "made up":
+                people = f"{self.size} parameters, even of {self.rows:,.0f} rows"
             raise InvalidParameter(
                 "budget",
                 self.asked,
                 expected=f"a mu {math.ceil(times * 10) / 10:g} times as large (here it is "
-                f"{self.budget.mu:.3g}) for n_samples={round(self.rows)} and {self.size} "
-                "parameters, or as many times the rows: the noise would be larger than any "
+                f"{self.budget.mu:.3g}) for {people}: the noise would be larger than any "
                 "coefficient",
             )
         return Steps(shares=shares, noise=noise)

@@ -138,13 +138,7 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
 
     def _fit(self, source: Source, asked: Guarantee, scales: Scaling, loss: Poisson) -> None:
         size, typical = scales.size, loss.most / 8
-        budgeting = Budgeting(
-            asked=asked,
-            budget=gdp_budget(asked),
-            rows=source.effective,
-            size=size,
-            mean_weight=source.least_mean_weight,
-        )
+        budgeting = Budgeting.of(source, asked, size=size)
         gram = budgeting.matrix(trace_bound=size, norm=0.01, most=Fraction(8, 100))
         plan = trail(
             budgeting,
@@ -182,10 +176,9 @@ class PoissonRegression(Intervals, RegressorMixin, BaseEstimator):  # type: igno
         told = people.rows / people.repeated
         if reach < 0.5 and told < source.effective * source.least_mean_weight:
             errors = replace(errors, signal=0.0)  # shares were planned for weights above these
-        parameters = self._tell(people, theta, errors, asked=asked)
+        parameters = self._tell(people, theta, errors, asked=asked, steps=plan.steps)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         self.dispersion_ = self.diagnostics_["dispersion"] = phi
-        self.n_iter_ = len(plan.steps.shares)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator's abilities: targets that are not negative."""

@@ -4,6 +4,7 @@ r"""Quantile regression: a robust line first, then noisy Newton steps of the che
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from dataclasses import dataclass
@@ -159,13 +160,7 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
         normal = statistics.NormalDist()
         away = normal.inv_cdf(self.quantile)
         typical = 0.8 * normal.pdf(away)
-        budgeting = Budgeting(
-            asked=asked,
-            budget=gdp_budget(asked),
-            rows=source.effective,
-            size=scales.size,
-            mean_weight=source.least_mean_weight,
-        )
+        budgeting = Budgeting.of(source, asked, size=scales.size)
         loss = _loss(self.quantile, budgeting, typical)
         gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))
         pilot = robust_plan(budgeting, _PILOT, _TUNING)
@@ -177,6 +172,8 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
             growths=_GROWTHS,
             known_start=False,
         )
+        if not pilot.shares:  # what noise drowns there is no place to go on from
+            plan = dataclasses.replace(plan, steps=pilot)
         people = source.whitened(scales, share=gram)
         theta, sigma, _ = RobustSteps(people=people, tuning=_TUNING).descend(pilot)
         # From here on the target is told in released sigmas, so that bandwidths are public.
@@ -185,9 +182,10 @@ class QuantileRegression(Intervals, RegressorMixin, BaseEstimator):  # type: ign
         people = people.scaled(sigma)
         newton = Newton(people=people, loss=loss, least=0.3 * typical, longest=math.inf)
         found, errors = newton.run(plan, start)
-        parameters = self._tell(people, found, errors, asked=asked, unit=sigma * half)
+        parameters = self._tell(
+            people, found, errors, asked=asked, steps=plan.steps, unit=sigma * half
+        )
         self.intercept_, self.coef_ = float(parameters[0] + low + half), parameters[1:]
-        self.n_iter_ = len(plan.steps.shares)
 
     def predict(self, X: ArrayLike) -> Floats:
         """The predicted quantile of each row; X may be anybody's, it is no release."""

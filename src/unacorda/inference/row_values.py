@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -133,12 +133,21 @@ class People(Protocol):
         ...
 
 
+RowsAre = Literal["public", "released", "made up"]
+"""How a number of rows is known: beforehand, by an answer about them, or in a rehearsal."""
+
+
 class Source(Protocol):
     """People before their features are whitened."""
 
     @property
     def effective(self) -> float:
         """How many people there are, or as many of one row each as noise would hide as well."""
+        ...
+
+    @property
+    def rows_are(self) -> RowsAre:
+        """How their number is known."""
         ...
 
     @property

@@ -18,7 +18,7 @@ from unacorda.inference.designs import FAR, Scaling, radius_of, root_of
 from unacorda.inference.loss_texts import EXPONENTIAL, cut_text, exponential, number
 from unacorda.inference.noisy_sums import LEAST_MEAN, LEVEL, Moment, level_of, unpacked
 from unacorda.inference.records import Floats
-from unacorda.inference.row_values import Matrix, RowValue, Vector
+from unacorda.inference.row_values import Matrix, RowsAre, RowValue, Vector
 from unacorda.inference.tables import Table, Wish, note_table
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
@@ -61,6 +61,11 @@ class TableSums:
         self.rows = max(counted, 1.0)
         self.effective = max(self.rows - 2 * self.rows_error, 1.0) / self.table.repeated
         self._level_due = self.table.weighted
+
+    @property
+    def rows_are(self) -> RowsAre:
+        """Released, but in a rehearsal, whose number of rows has no noise."""
+        return "released" if self.rows_error > 0 else "made up"
 
     @property
     def spent(self) -> Fraction:

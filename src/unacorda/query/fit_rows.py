@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,8 +19,9 @@ from unacorda.query.engines.protocol import Held
 from unacorda.query.expressions.types import Expression
 from unacorda.query.fit_sums import Relation
 from unacorda.query.plan import Query
-from unacorda.query.rows import Table
-from unacorda.query.sqltext import double
+from unacorda.query.rows import Derive, Explode, Matched, Table, United
+from unacorda.query.rows import Rows as TableRows
+from unacorda.query.sqltext import double, identifier
 from unacorda.query.units import Person
 
 __all__ = ["Part", "Rows", "rows_of"]
@@ -185,11 +186,43 @@ def _weight(weight: str, query: Query) -> Expression:
 
 def _number(column: str, query: Query, *, argument: str) -> Expression:
     """A column or an expression that is a number, or a condition, which is 1 or 0."""
-    fault: InvalidParameter
+    fault: InvalidParameter | None = None
     try:
-        return expression_of(column, query.scope)
+        found = expression_of(column, query.scope)
     except UnsafeExpression:
         raise
     except InvalidParameter as error:
         fault = error
-    raise InvalidParameter(argument, column, expected=fault.expected)
+    if fault is not None:
+        raise InvalidParameter(argument, column, expected=fault.expected)
+    texts = sorted(set(_converted(query.rows, found.columns)))
+    if texts:
+        named = texts[0]
+        raise InvalidParameter(
+            argument,
+            column,
+            expected=f"numbers: {named!r} holds text, for all that is public. Of numbers that are "
+            f"written as text, as in CSV, declare columns={{{named!r}: unacorda.Bounds(0, 100)}}, "
+            f"or write TRY_CAST({identifier(named)} AS DOUBLE)",
+        )
+    return found
+
+
+def _converted(rows: TableRows, names: Iterable[str]) -> Iterator[str]:
+    """The columns of text, as their tables have them, that these are made of as something else."""
+    needed = set(names)
+    for step in reversed(rows.steps):
+        if isinstance(step, Derive | Explode) and step.name in needed:
+            needed |= step.expression.columns
+    yield from (leaf.label for leaf in rows.scope.used(needed) if leaf.converts)
+    match rows.source:
+        case Matched(left=left, right=right, columns=columns):
+            used = [columns[name] for name in needed if name in columns]
+            yield from _converted(left, [name for name, of_right in used if not of_right])
+            yield from _converted(right, [name for name, of_right in used if of_right])
+        case United(left=left, right=right, columns=both):
+            pairs = [both[name] for name in needed if name in both]
+            yield from _converted(left, [one for one, _ in pairs])
+            yield from _converted(right, [other for _, other in pairs])
+        case Table():
+            pass

@@ -347,7 +347,9 @@ class Session(SubSessions):
         begun with `table`. features, target: columns or expressions; who lacks one of them counts
         nowhere. weight: likewise, of each row, within [0, 1]: what is outside is cut to it, what is
         missing is 0. Bounds that the model is not given are those of `columns=`.
-        Raises as `evaluate` does, and InvalidParameter for what the model cannot use.
+        Raises as `evaluate` does, and InvalidParameter for what the model cannot use, columns of
+        text among it. Of too few people nothing is told: by the number of rows as it was released,
+        intervals are infinite then, and coefficients stay where the fit begins.
         """
         query = self._admission.begun(table)
         rows = rows_of(query, features=features, target=target, weight=weight)
