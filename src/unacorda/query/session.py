@@ -31,6 +31,7 @@ from unacorda.query.describing.description import Description
 from unacorda.query.describing.questions import Progress, describe
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Engine
+from unacorda.query.engines.timeouts import check_timeout
 from unacorda.query.explanation import Explanation
 from unacorda.query.explanations import Explanations, explanation_of
 from unacorda.query.fit_rows import rows_of
@@ -76,6 +77,9 @@ class Session(SubSessions):
     "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
     `SeededBits` in tests only. engine: "duckdb", "spark", a SparkSession,
     "postgresql://user@host/database" or a SQLAlchemy Engine of such. memory_limit, threads: of it.
+    timeout: seconds after which what is asked of the engine is interrupted, call by call; it then
+    fails as it would for any other cause, `EngineFailed`, and the charge stays. That it fails
+    depends on the data, and no noise hides it: see docs/promise.md.
 
     Raises InvalidParameter, SourceUnreadable, LedgerMismatch. Opening reads schemas (frames are
     copied), unless `max_rows` is to be found: a question, paid for and refused like any other.
@@ -109,6 +113,7 @@ class Session(SubSessions):
         engine: Any = "duckdb",
         memory_limit: str = "1.5GB",
         threads: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         check_tables(tables, public)
         check_options(unit, budget, columns, ledger, bits)
@@ -118,7 +123,9 @@ class Session(SubSessions):
         self._bits = source_of(bits)
         self._notes = {"analyst": analyst, "purpose": purpose}
         public, every = public or {}, {**tables, **(public or {})}
-        self._engine: Engine = open_engine(engine, every, memory_limit, threads)
+        self._engine: Engine = open_engine(
+            engine, every, memory_limit, threads, check_timeout(timeout)
+        )
         try:
             known = scopes_of(self._engine, unit, columns or {}, public=public)
             self._starts = starts_of(self._engine, known, public)

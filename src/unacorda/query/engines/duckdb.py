@@ -28,6 +28,7 @@ from unacorda.query.engines.column_types import PARQUET_OPTIONS, parquet_types, 
 from unacorda.query.engines.frames import columns_of
 from unacorda.query.engines.protocol import Held, Keyed, Tallies
 from unacorda.query.engines.reading import (
+    Cursor,
     HeldRows,
     KeyedRows,
     guarded,
@@ -61,7 +62,7 @@ class DuckDB:
 
     tables: names to sources. memory_limit: of the engine, as DuckDB writes it (with the default
     the process stays below 2 GB); beyond it the engine spills, encrypted, into a private folder
-    that is removed at the end. threads: None for all cores.
+    that is removed at the end. threads: None for all cores. timeout: seconds of one call.
 
     Raises InvalidParameter, SourceUnreadable; reads schemas only, but copies frames.
     """
@@ -72,7 +73,9 @@ class DuckDB:
         *,
         memory_limit: str = "1.5GB",
         threads: int | None = None,
+        timeout: float | None = None,
     ) -> None:
+        self._timeout = timeout
         sources = {name: locate(name, source) for name, source in tables.items()}
         self._folder = tempfile.mkdtemp(prefix="unacorda-")  # mode 0700
         self._process = os.getpid()
@@ -151,12 +154,16 @@ class DuckDB:
         bounded = sql_of(asked, self, Statement).bounded
         return guarded(lambda: self._held(bounded, keep))
 
-    def _held(self, bounded: str, keep: bool) -> Held:  # noqa: FBT001
+    def _cursor(self) -> Cursor:
         with self._lock:
-            cursor = self._connection.cursor()
+            return Cursor(self._connection.cursor(), timeout=self._timeout)
+
+    def _held(self, bounded: str, keep: bool) -> Held:  # noqa: FBT001
+        cursor = self._cursor()
         done = False
         try:
-            held = HeldRows(cursor, bounded, keep=keep)
+            with cursor.limited():
+                held = HeldRows(cursor, bounded, keep=keep)
             done = True
             return held
         finally:
@@ -168,23 +175,23 @@ class DuckDB:
         return guarded(lambda: self._looked(sql))
 
     def _looked(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._lock:
-            cursor = self._connection.cursor()
+        cursor = self._cursor()
         try:
-            return cursor.execute(sql).fetchall()
+            with cursor.limited():
+                return cursor.execute(sql).fetchall()
         finally:
             cursor.close()
 
     def _keyed(self, found: Found) -> Keyed:
-        with self._lock:
-            cursor = self._connection.cursor()
+        cursor = self._cursor()
         done = False
         try:
-            keep_keys(cursor, found.keys)
-            cursor.execute(f"CREATE TEMP TABLE held AS {found.held}")
-            cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
-            cursor.execute("DROP TABLE IF EXISTS temp.keys")
-            people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
+            with cursor.limited():
+                keep_keys(cursor, found.keys)
+                cursor.execute(f"CREATE TEMP TABLE held AS {found.held}")
+                cursor.execute(f"CREATE TEMP TABLE found AS {found.counted}")
+                cursor.execute("DROP TABLE IF EXISTS temp.keys")
+                people = cursor.execute("SELECT people FROM found ORDER BY place").fetchnumpy()
             keyed = KeyedRows(cursor, integers(people["people"]), engine=self)
             done = True
             return keyed
@@ -193,11 +200,11 @@ class DuckDB:
                 cursor.close()
 
     def _tallied(self, statement: Statement) -> Tallies:
-        with self._lock:
-            cursor = self._connection.cursor()
+        cursor = self._cursor()
         kept = False
         try:
-            tallies = tally(cursor, statement)
+            with cursor.limited():
+                tallies = tally(cursor, statement)
             kept = tallies.deeper is not None
             return tallies
         finally:

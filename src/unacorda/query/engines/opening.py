@@ -17,13 +17,17 @@ _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 def open_engine(
-    engine: object, tables: Mapping[str, Any], memory_limit: str, threads: int | None
+    engine: object,
+    tables: Mapping[str, Any],
+    memory_limit: str,
+    threads: int | None,
+    timeout: float | None,
 ) -> Engine:
     """The opened engine.
 
     engine: "duckdb", "spark", a SparkSession, the address of a PostgreSQL server, or a SQLAlchemy
-    Engine of one. Raises InvalidParameter, SourceUnreadable, and MissingExtra for one that is not
-    installed.
+    Engine of one. timeout: after how many seconds a call of it is interrupted. Raises
+    InvalidParameter, SourceUnreadable, and MissingExtra for one that is not installed.
     """
     text = engine if isinstance(engine, str) else ""
     scheme, there, _ = text.partition("://")
@@ -31,16 +35,16 @@ def open_engine(
     if text == "duckdb":
         from unacorda.query.engines.duckdb import DuckDB
 
-        return DuckDB(tables, memory_limit=memory_limit, threads=threads)
+        return DuckDB(tables, memory_limit=memory_limit, threads=threads, timeout=timeout)
     if text == "spark" or package == "pyspark":
         from unacorda.query.engines.spark import Spark
 
-        session = None if text else engine
-        return Spark(tables, spark=session, memory_limit=memory_limit, threads=threads)
+        own: Any = {"memory_limit": memory_limit, "threads": threads, "timeout": timeout}
+        return Spark(tables, spark=None if text else engine, **own)
     if (there and scheme in _POSTGRES) or package == "sqlalchemy":
         from unacorda.query.engines.postgres import Postgres
 
-        return Postgres(tables, server=engine)
+        return Postgres(tables, server=engine, timeout=timeout)
     raise InvalidParameter(
         "engine",
         shown(engine),

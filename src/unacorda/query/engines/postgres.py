@@ -10,8 +10,8 @@ Everything the server raises while it answers leaves as one `EngineFailed` of co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy
 
@@ -36,6 +36,8 @@ from unacorda.query.plan import Query
 
 __all__ = ["Postgres"]
 
+T = TypeVar("T")
+
 _LEAST_VERSION = 160000
 _ADDRESS = "an address such as 'postgresql://user@host/database'"
 
@@ -46,13 +48,16 @@ class Postgres:
     server: its address, a URL as libpq reads it, which may hold a password; or a SQLAlchemy Engine,
     of which the way to connect is taken, and none of its connections. tables: names to
     'schema.table'. Every question has a connection and a transaction of its own, which sees one
-    state of all tables and can write nothing.
+    state of all tables and can write nothing. timeout: seconds of one call.
 
     Raises InvalidParameter, SourceUnreadable, MissingExtra; reads the catalogue only.
     """
 
-    def __init__(self, tables: Mapping[str, Any], *, server: object) -> None:
+    def __init__(
+        self, tables: Mapping[str, Any], *, server: object, timeout: float | None = None
+    ) -> None:
         require("psycopg", extra="postgres")
+        self._timeout = timeout
         self._connect, self._place = _door(server)
         self._closed = False
         names = [named(title, source) for title, source in tables.items()]
@@ -84,7 +89,7 @@ class Postgres:
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
-        return guarded(lambda: self._looked(sql))
+        return self._guarded(lambda asking: self._looked(asking, sql))
 
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if it is closed. Reads no data."""
@@ -115,12 +120,12 @@ class Postgres:
     def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
         statement = sql_of(asked, self, Statement)
-        return guarded(lambda: tallied(self._asking(), statement))
+        return self._guarded(lambda asking: tallied(asking, statement))
 
     def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
         found = sql_of(asked, self, Found)
-        return guarded(lambda: KeyedRows.of(self._asking(), found, engine=self))
+        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
 
     @property
     def room(self) -> float:
@@ -130,7 +135,7 @@ class Postgres:
     def hold(self, asked: Admitted, *, keep: bool) -> Held:
         """Bounded rows for several scans of one state of the tables; EngineFailed, as `run`."""
         bounded = sql_of(asked, self, Statement).bounded
-        return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
+        return self._guarded(lambda asking: HeldRows.of(asking, bounded, keep=keep))
 
     def close(self) -> None:
         """Nothing stays open between questions; a second call does nothing."""
@@ -140,11 +145,24 @@ class Postgres:
     def _tables(self) -> dict[str, Table]:
         return {one.table.view: one.table for one in self._opened.values()}
 
-    def _asking(self) -> Asking:
-        return Asking(self._connect, list(self._opened.values()))
+    def _guarded(self, work: Callable[[Asking], T]) -> T:
+        """What the work gives in a transaction of its own; EngineFailed, of constant text."""
+        return guarded(lambda: self._limited(work))
 
-    def _looked(self, sql: str) -> list[tuple[Any, ...]]:
-        asking = self._asking()
+    def _limited(self, work: Callable[[Asking], T]) -> T:
+        asking, done = self._asking(), False
+        try:
+            found = asking.limited(lambda: work(asking))
+            done = True
+            return found
+        finally:
+            if not done:
+                asking.close()
+
+    def _asking(self) -> Asking:
+        return Asking(self._connect, list(self._opened.values()), timeout=self._timeout)
+
+    def _looked(self, asking: Asking, sql: str) -> list[tuple[Any, ...]]:
         try:
             return asking.look(sql)
         finally:

@@ -17,6 +17,7 @@ from unacorda.query.dialects.postgres import quoted, translate
 from unacorda.query.dialects.statements import Table
 from unacorda.query.engines.postgres_sources import PARTS, OpenedTable, opened
 from unacorda.query.engines.reading import guarded
+from unacorda.query.engines.timeouts import interrupted_after
 
 __all__ = ["Asking", "Connect", "connected", "reading"]
 
@@ -57,9 +58,15 @@ def _cursor(connection: Any) -> Any:
 
 
 class Asking:
-    """The relations of one question. tables: those of the session, which are checked again."""
+    """The relations of one question. tables: those of the session, which are checked again.
 
-    def __init__(self, connect: Connect, tables: Sequence[OpenedTable]) -> None:
+    timeout: after how many seconds a call is interrupted.
+    """
+
+    def __init__(
+        self, connect: Connect, tables: Sequence[OpenedTable], *, timeout: float | None = None
+    ) -> None:
+        self._timeout = timeout
         self._stack = contextlib.ExitStack()
         self._tables = {one.table.view: one.table for one in tables}
         self._named: list[str] = []
@@ -68,7 +75,7 @@ class Asking:
         done = False
         try:
             for _ in range(_ATTEMPTS):
-                connection = self._stack.enter_context(connected(connect))
+                self._connection = connection = self._stack.enter_context(connected(connect))
                 self._ask = reading(connection)
                 self._cursor = _cursor(connection)
                 self._lock(tables)
@@ -115,9 +122,14 @@ class Asking:
             if now != self._parts:
                 raise LookupError("a partition that was attached meanwhile")
 
+    def limited(self, work: Callable[[], T]) -> T:
+        """What the work gives, unless it takes too long."""
+        with interrupted_after(self._timeout, self._connection.cancel_safe):
+            return work()
+
     def guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives; whatever it raises leaves as EngineFailed."""
-        return guarded(work)
+        """What the work gives; EngineFailed where it raises, or takes too long."""
+        return guarded(lambda: self.limited(work))
 
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False

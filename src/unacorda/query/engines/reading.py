@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import duckdb
@@ -16,6 +17,7 @@ from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.columns import Key
 from unacorda.query.compile import KeyTable, Statement
 from unacorda.query.engines.protocol import Tallies
+from unacorda.query.engines.timeouts import interrupted_after
 from unacorda.query.ranking import (
     Asked,
     Lines,
@@ -27,22 +29,57 @@ from unacorda.query.ranking import (
     refined,
 )
 
-__all__ = ["DeeperRows", "HeldRows", "KeyedRows", "guarded", "integers", "keep_keys", "tally"]
+__all__ = [
+    "Cursor",
+    "DeeperRows",
+    "HeldRows",
+    "KeyedRows",
+    "guarded",
+    "integers",
+    "keep_keys",
+    "tally",
+]
 
 T = TypeVar("T")
+
+
+class Cursor:
+    """A cursor of DuckDB. timeout: after how many seconds a call is interrupted."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, *, timeout: float | None) -> None:
+        self._cursor, self._timeout = cursor, timeout
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> duckdb.DuckDBPyConnection:
+        """Run a statement."""
+        return self._cursor.execute(sql, list(values))
+
+    def limited(self) -> AbstractContextManager[None]:
+        """Interrupts what the cursor does inside, where it takes too long."""
+        return interrupted_after(self._timeout, self._cursor.interrupt)
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """What the work gives; EngineFailed where it raises, or takes too long."""
+
+        def limited() -> T:
+            with self.limited():
+                return work()
+
+        return guarded(limited)
+
+    def close(self) -> None:
+        """Forget all; a second call does nothing."""
+        self._cursor.close()
 
 
 class KeyedRows:
     """A cursor with the bounded rows of a question, and the people behind each key."""
 
-    def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, people: NDArray[np.int64], *, engine: object
-    ) -> None:
+    def __init__(self, cursor: Cursor, people: NDArray[np.int64], *, engine: object) -> None:
         self._cursor, self.people, self._engine = cursor, people, engine
 
     def keys(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
         """The keys at some places, in their order; EngineFailed, as `run`."""
-        return guarded(lambda: self._listed(places))
+        return self._cursor.guarded(lambda: self._listed(places))
 
     def _listed(self, places: Sequence[int]) -> list[tuple[Key, ...]]:
         query = (
@@ -54,7 +91,7 @@ class KeyedRows:
     def run(self, asked: Admitted) -> Tallies:
         """The exact integers of the question; EngineFailed, as `Engine.run`."""
         statement = sql_of(asked, self._engine, Statement)
-        return guarded(lambda: tally(self._cursor, statement))
+        return self._cursor.guarded(lambda: tally(self._cursor, statement))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
@@ -64,7 +101,7 @@ class KeyedRows:
 class HeldRows:
     """A cursor with the bounded rows of a fit, as tables of its own or to be computed again."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, bounded: str, *, keep: bool) -> None:
+    def __init__(self, cursor: Cursor, bounded: str, *, keep: bool) -> None:
         self._cursor, self._before = cursor, ""
         if keep:
             cursor.execute(f"CREATE TEMP TABLE bounded AS {bounded}")
@@ -73,31 +110,33 @@ class HeldRows:
 
     def keep(self, name: str, sql: str) -> None:
         """Hold what is selected under a name; EngineFailed if anything fails."""
-        guarded(lambda: self._cursor.execute(f"CREATE TEMP TABLE {name} AS {self._before}{sql}"))
+        self._cursor.guarded(
+            lambda: self._cursor.execute(f"CREATE TEMP TABLE {name} AS {self._before}{sql}")
+        )
 
     def forget(self, name: str) -> None:
         """Hold these rows no longer; EngineFailed if anything fails."""
         if name == "bounded" and self._before:
             self._before = ""
         else:
-            guarded(lambda: self._cursor.execute(f"DROP TABLE temp.{name}"))
+            self._cursor.guarded(lambda: self._cursor.execute(f"DROP TABLE temp.{name}"))
 
     def run(self, counts: str, *, measures: int) -> Tallies:
         """The exact integers of one scan; EngineFailed, of constant text, if anything fails."""
-        return guarded(lambda: _counted(self._cursor, self._before + counts, measures))
+        return self._cursor.guarded(lambda: _counted(self._cursor, self._before + counts, measures))
 
     def close(self) -> None:
         """Forget all rows; a second call does nothing."""
         self._cursor.close()
 
 
-def keep_keys(cursor: duckdb.DuckDBPyConnection, keys: KeyTable | None) -> None:
+def keep_keys(cursor: Cursor, keys: KeyTable | None) -> None:
     """Hold the listed keys of a question as a table that its statements join."""
     if keys is not None:
         cursor.execute(f"CREATE TEMP TABLE keys AS {keys.sql}", list(keys.columns))
 
 
-def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement) -> Tallies:
+def tally(cursor: Cursor, statement: Statement) -> Tallies:
     """The exact integers of a statement, over rows that are bounded once."""
     keep_keys(cursor, statement.keys)
     if statement.ranked or statement.ladders:
@@ -123,7 +162,7 @@ def tally(cursor: duckdb.DuckDBPyConnection, statement: Statement) -> Tallies:
     )
 
 
-def _counted(cursor: duckdb.DuckDBPyConnection, counts: str, measures: int) -> Tallies:
+def _counted(cursor: Cursor, counts: str, measures: int) -> Tallies:
     columns = cursor.execute(counts).fetchnumpy()
     sums = tuple(_wholes(columns[f"a{index}"]) for index in range(measures))
     return Tallies(cells=integers(columns["cell"]), sums=sums)
@@ -132,32 +171,30 @@ def _counted(cursor: duckdb.DuckDBPyConnection, counts: str, measures: int) -> T
 class DeeperRows:
     """A cursor with the bounded rows of one question."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Statement) -> None:
+    def __init__(self, cursor: Cursor, statement: Statement) -> None:
         self._cursor, self._statement = cursor, statement
 
     def first(self, rankings: Sequence[int], cells: tuple[int, int] | None) -> list[Lines]:
         """Counts by bin in some cells; EngineFailed, of constant text, if anything fails."""
         query = first_counts({k: self._statement.ranked[k] for k in rankings}, cells=cells)
-        return guarded(lambda: _lines(self._cursor, query, rankings))
+        return self._cursor.guarded(lambda: _lines(self._cursor, query, rankings))
 
     def count(self, asked: Mapping[int, Asked]) -> dict[int, Refined]:
         """Counts within bins, by ranking; EngineFailed, of constant text, if anything fails."""
         parts = [part for part in (self._statement.finer[k] for k in asked) if part is not None]
-        return guarded(lambda: _refined(self._cursor, finer_counts(parts), asked))
+        return self._cursor.guarded(lambda: _refined(self._cursor, finer_counts(parts), asked))
 
     def close(self) -> None:
         """Forget the rows; a second call does nothing."""
         self._cursor.close()
 
 
-def _lines(cursor: duckdb.DuckDBPyConnection, query: str, rankings: Sequence[int]) -> list[Lines]:
+def _lines(cursor: Cursor, query: str, rankings: Sequence[int]) -> list[Lines]:
     found = cursor.execute(query).fetchnumpy()
     return first_lines(rankings, *(integers(found[name]) for name in ("r", "cell", "bin", "n")))
 
 
-def _refined(
-    cursor: duckdb.DuckDBPyConnection, query: str, asked: Mapping[int, Asked]
-) -> dict[int, Refined]:
+def _refined(cursor: Cursor, query: str, asked: Mapping[int, Asked]) -> dict[int, Refined]:
     found = cursor.execute(query, listed(asked)).fetchnumpy()
     return refined(asked, {name: integers(column) for name, column in found.items()})
 

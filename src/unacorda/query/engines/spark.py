@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.query.admission import Admitted, sql_of
@@ -32,6 +32,7 @@ from unacorda.query.plan import Query
 
 __all__ = ["Spark"]
 
+T = TypeVar("T")
 _MEGABYTES = {"M": 1, "G": 1_000, "T": 1_000_000}
 
 
@@ -39,8 +40,8 @@ class Spark:
     """Tables in Spark. spark: the caller's session, or None for a local one in this process.
 
     The caller's own settings, views and cache are left alone: questions are asked in a session of
-    their own beside it. tables, memory_limit, threads: as for DuckDB; the last two are those of a
-    local Spark that starts now, and of no other.
+    their own beside it. tables, memory_limit, threads, timeout: as for DuckDB; memory and threads
+    are those of a local Spark that starts now, and of no other.
 
     Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies CSV
     files, and frames of pandas, polars and Arrow.
@@ -53,7 +54,9 @@ class Spark:
         spark: Any = None,
         memory_limit: str = "1.5GB",
         threads: int | None = None,
+        timeout: float | None = None,
     ) -> None:
+        self._timeout = timeout
         if spark is None:
             spark = local_spark(memory=_java_size(memory_limit), threads=threads)
         elif not hasattr(spark, "_jsparkSession"):
@@ -108,7 +111,7 @@ class Spark:
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
-        return guarded(lambda: self._asking().look(sql))
+        return self._guarded(lambda asking: asking.look(sql))
 
     def check_open(self) -> None:
         """Raise EngineFailed, of a question that was not asked, if Spark ended. Reads no data."""
@@ -127,12 +130,12 @@ class Spark:
     def run(self, asked: Admitted) -> Tallies:
         """The exact integers of a question; EngineFailed, of constant text, if anything fails."""
         statement = sql_of(asked, self, Statement)
-        return guarded(lambda: tallied(self._asking(), statement))
+        return self._guarded(lambda asking: tallied(asking, statement))
 
     def find(self, asked: Admitted) -> Keyed:
         """Bounded rows and the people behind each private key; EngineFailed, as `run`."""
         found = sql_of(asked, self, Found)
-        return guarded(lambda: KeyedRows.of(self._asking(), found, engine=self))
+        return self._guarded(lambda asking: KeyedRows.of(asking, found, engine=self))
 
     @property
     def room(self) -> float:
@@ -142,7 +145,7 @@ class Spark:
     def hold(self, asked: Admitted, *, keep: bool) -> Held:
         """Bounded rows for several scans; EngineFailed, as `run`."""
         bounded = sql_of(asked, self, Statement).bounded
-        return guarded(lambda: HeldRows.of(self._asking(), bounded, keep=keep))
+        return self._guarded(lambda asking: HeldRows.of(asking, bounded, keep=keep))
 
     def close(self) -> None:
         """Forget the tables; a second call does nothing. A local Spark stays for the next one."""
@@ -151,9 +154,24 @@ class Spark:
             for table in tables.values() if not ended(self._spark) else ():
                 self._spark.catalog.dropTempView(table.view)
 
+    def _guarded(self, work: Callable[[Asking], T]) -> T:
+        """What the work gives with views of its own; EngineFailed, of constant text."""
+        return guarded(lambda: self._limited(work))
+
+    def _limited(self, work: Callable[[Asking], T]) -> T:
+        asking, done = self._asking(), False
+        try:
+            found = asking.limited(lambda: work(asking))
+            done = True
+            return found
+        finally:
+            if not done:
+                asking.close()
+
     def _asking(self) -> Asking:
         with self._lock:
-            return Asking(self._spark, self._tables, number=next(self._numbers))
+            number = next(self._numbers)
+            return Asking(self._spark, self._tables, number=number, timeout=self._timeout)
 
 
 def _java_size(memory_limit: object) -> str:

@@ -8,6 +8,7 @@ is a function of the table and the salt alone (no random function, no order of p
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from unacorda.query.dialects.spark import translate
 from unacorda.query.dialects.statements import Table, Translated
 from unacorda.query.engines.reading import guarded as guarded_alone
 from unacorda.query.engines.spark_local import quietly, unlogged
+from unacorda.query.engines.timeouts import interrupted_after
 
 __all__ = ["Asking", "guarded"]
 
@@ -36,17 +38,39 @@ def guarded(work: Callable[[], T]) -> T:
 
 
 class Asking:
-    """The views of one question. tables: those that its statements read; number: tells it apart."""
+    """The views of one question. tables: those that its statements read; number: tells it apart.
 
-    def __init__(self, spark: Any, tables: Mapping[str, Table], *, number: int) -> None:
-        self._spark, self._number = spark, number
+    timeout: after how many seconds the jobs of a call are cancelled.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        tables: Mapping[str, Table],
+        *,
+        number: int,
+        timeout: float | None = None,
+    ) -> None:
+        self._spark, self._number, self._timeout = spark, number, timeout
         self._tables = dict(tables)
         self._own: dict[str, tuple[str, Any]] = {}
         self._views: list[str] = []
 
+    def limited(self, work: Callable[[], T]) -> T:
+        """What the work gives, unless it takes too long."""
+        if self._timeout is None:
+            return work()
+        context, tag = self._spark.sparkContext, f"unacorda-{uuid.uuid4()}"
+        context.addJobTag(tag)
+        try:
+            with interrupted_after(self._timeout, lambda: context.cancelJobsWithTag(tag)):
+                return work()
+        finally:
+            context.removeJobTag(tag)
+
     def guarded(self, work: Callable[[], T]) -> T:
-        """What the work gives, told to no log; whatever it raises leaves as EngineFailed."""
-        return guarded(work)
+        """What the work gives, told to no log; EngineFailed where it raises, or takes too long."""
+        return guarded(lambda: self.limited(work))
 
     def name(
         self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
