@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unacorda.query.scope import plain_type
+from unacorda.query.scope import plain_type, readings
 from unacorda.query.sqltext import identifier
 
 __all__ = ["PARQUET_OPTIONS", "parquet_types", "scanned", "within"]
@@ -69,7 +69,9 @@ def scanned(source: str, types: Mapping[str, str], *, parquet: bool = False) -> 
     for name, sql_type in types.items():
         column = identifier(name)
         sql = within(column, sql_type)
-        if parquet and plain_type(sql_type) not in _EXACT:
+        if not readings(name, sql_type, None, sql=column):
+            sql = "NULL"  # the planner looks at statistics even of columns that nothing uses
+        elif parquet and plain_type(sql_type) not in _EXACT:
             sql = f"TRY({sql})"
         changed |= sql != column
         listed.append(column if sql == column else f"{sql} AS {column}")
