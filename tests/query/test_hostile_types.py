@@ -206,8 +206,8 @@ def _parquet() -> dict[str, Written]:
     whole("days", pa.int32(), newer=logical("DATE"))
     whole("unknown", pa.int32(), newer=logical("UNKNOWN"))
     for digits, scale in ((1, 0), (4, 1), (9, 9), (9, 0)):
-        older = {"converted": "DECIMAL", "decimal": (digits, scale)}
-        whole(f"DECIMAL({digits},{scale}) in 32 bits", pa.int32(), **older)
+        facts: dict[str, Any] = {"converted": "DECIMAL", "decimal": (digits, scale)}
+        whole(f"DECIMAL({digits},{scale}) in 32 bits", pa.int32(), **facts)
     for digits, scale in ((4, 1), (10, 2), (18, 18)):
         newer = logical("DECIMAL", precision=digits, scale=scale)
         whole(f"DECIMAL({digits},{scale}) in 64 bits", pa.int64(), newer=newer)
@@ -354,7 +354,7 @@ def test_no_row_is_read_by_what_others_hold(at: str, tmp_path: Path) -> None:
 
     What is read is another value here, so that one more row in a group would move many.
     """
-    odd, normal, condition, physical, facts = {
+    cases: dict[str, tuple[Any, list[Any], str, Any, dict[str, Any]]] = {
         "text": (b"M\xff", [b"Mz", b"Mzz"], "w = 'M?'", pa.binary(), {"converted": "UTF8"}),
         "narrow numbers": (256, [300, 301], "w = 0", pa.int32(), {"converted": "UINT_8"}),
         "decimals": (
@@ -364,9 +364,10 @@ def test_no_row_is_read_by_what_others_hold(at: str, tmp_path: Path) -> None:
             pa.int32(),
             {"converted": "DECIMAL", "decimal": (4, 1)},
         ),
-    }[at]
-    one = {"text": b"A", "narrow numbers": 0, "decimals": 0}[at]
-    found = []
+    }
+    odd, normal, condition, physical, facts = cases[at]
+    one: Any = {"text": b"A", "narrow numbers": 0, "decimals": 0}[at]
+    found: list[float] = []
     for extra in ([], [one]):
         values = [*normal, *(odd for _ in range(50)), *extra]
         path = tmp_path / f"{len(found)}.parquet"
@@ -405,6 +406,16 @@ def _wide(kind: Any, size: int) -> Callable[[Sequence[Any]], Any]:
 
 
 Make = Callable[[Sequence[Any]], Any]
+
+
+def arrays(kind: Any) -> Make:
+    return lambda values: pa.array(values, kind)
+
+
+def numpy_arrays(dtype: Any) -> Make:
+    return lambda values: np.array(values, dtype=dtype)
+
+
 ENDS = {8: (0, 127, -128), 16: (2**15 - 1, -(2**15)), 32: ENDS32, 64: ENDS64}
 RAW_TEXTS = ([b"a", b"b", b"1"], BYTES)
 
@@ -450,11 +461,11 @@ def _arrow() -> dict[str, tuple[Make, Sequence[Any], Sequence[Any]]]:
         signed, unsigned = (getattr(pa, f"{sign}int{size}")() for sign in ("", "u"))
         found[str(signed)] = (_wide(signed, size // 8), plain, ends)
         least = [value % 2**size for value in ends]
-        found[str(unsigned)] = (lambda v, t=unsigned: pa.array(v, t), plain, least)
+        found[str(unsigned)] = (arrays(unsigned), plain, least)
     floats = (NAN, INF, -INF, -0.0, 6e-8)
     for kind in (pa.float16(), pa.float32(), pa.float64()):
         found[str(kind)] = (
-            lambda v, t=kind: pa.array(np.array(v, t.to_pandas_dtype())),
+            numpy_arrays(kind.to_pandas_dtype()),
             (0.0, 1.0, 2.0),
             floats,
         )
@@ -531,7 +542,7 @@ def objects(values: Sequence[Any]) -> Any:
 
 
 def series(dtype: str) -> Make:
-    return lambda values: pd.Series(list(values), dtype=dtype)  # type: ignore[call-overload]
+    return lambda values: pd.Series(list(values), dtype=dtype)
 
 
 PANDAS: dict[str, tuple[Make, Sequence[Any], Sequence[Any]]] = {
@@ -548,11 +559,11 @@ PANDAS: dict[str, tuple[Make, Sequence[Any], Sequence[Any]]] = {
         for name in ("Int8", "Int64", "UInt64", "Float32", "Float64")
     },
     **{
-        name: (lambda v, t=name: np.array(v, dtype=t), (0, 1, 2), (NAN, INF, -INF, -0.0))
+        name: (numpy_arrays(name), (0, 1, 2), (NAN, INF, -INF, -0.0))
         for name in ("float16", "float32", "float64", "longdouble", ">f8")
     },
     **{
-        name: (lambda v, t=name: np.array(v, dtype=t), (0, 1, 2), (2**8 - 1,))
+        name: (numpy_arrays(name), (0, 1, 2), (2**8 - 1,))
         for name in ("uint8", ">i8", "<u4", "uint64")
     },
     "complex": (lambda v: np.array(v, complex), (0, 1, 2), (NAN, complex(1, INF), 1j)),
@@ -565,7 +576,11 @@ PANDAS: dict[str, tuple[Make, Sequence[Any], Sequence[Any]]] = {
     "string[pyarrow]": (series("string[pyarrow]"), ("a", "b", "1"), (None, "", "a\0b")),
     "category": (lambda v: pd.Categorical(list(v)), ("a", "b", "1"), (None, "z", "\0")),
     "numbered category": (lambda v: pd.Categorical(list(v)), (0, 1, 2), (None, 2**64, 0.5)),
-    "period": (lambda v: pd.PeriodIndex.from_ordinals(list(v), freq="M"), (0, 1, 2), (10**6,)),
+    "period": (
+        lambda v: pd.PeriodIndex([pd.Period(ordinal=one, freq="M") for one in v]),
+        (0, 1, 2),
+        (10**6,),
+    ),
     "interval": (
         lambda v: pd.arrays.IntervalArray.from_breaks([*v, v[-1] + 1]),
         (0, 1, 2),
@@ -593,11 +608,11 @@ POLARS: dict[str, tuple[Make, Sequence[Any], Sequence[Any]]] = {
     "Object": (polar(pl.Object), (0, 1, 2), ODD),
     "Int128": (polar(pl.Int128), (0, 1, 2), (2**127 - 1, -(2**127), 10**38)),
     **{
-        f"Datetime({u}), {z}": (ticks(pl.Datetime(u, z)), (0, 1, 2), ENDS64)  # type: ignore[arg-type]
+        f"Datetime({u}), {z}": (ticks(pl.Datetime(u, z)), (0, 1, 2), ENDS64)
         for u in ("us", "ns", "ms")
         for z in (None, "UTC")
     },
-    **{f"Duration({u})": (ticks(pl.Duration(u)), (0, 1, 2), ENDS64) for u in ("ms", "us", "ns")},  # type: ignore[arg-type]
+    **{f"Duration({u})": (ticks(pl.Duration(u)), (0, 1, 2), ENDS64) for u in ("ms", "us", "ns")},
     "Time": (ticks(pl.Time), (0, 1, 2), (86_399_999_999_999,)),
     "Date": (lambda v: pl.Series(list(v), dtype=pl.Int32).cast(pl.Date), (0, 1, 2), DAYS),
     "Decimal": (
