@@ -105,7 +105,7 @@ def outcomes(source: Any, unit: Any) -> list[str]:
             {"t": source}, unit=unit, budget=BUDGET, bits=unacorda.SeededBits(3)
         )
     except UnacordaError as error:
-        return [f"opening: {error}"]
+        return [f"opening: {str(error).replace(str(source), 'the file')}"]
     found = []
     with session:
         for name, ask in QUESTIONS.items():
@@ -401,6 +401,11 @@ def of_texts(kind: Any, values: Sequence[bytes]) -> Any:
     return pa.Array.from_buffers(kind, len(values), buffers)
 
 
+def runs(values: Sequence[int]) -> Any:
+    ends = list(range(1, len(values) + 1))
+    return pa.RunEndEncodedArray.from_arrays(ends, of_numbers(pa.timestamp("s"), values, 8))
+
+
 def _wide(kind: Any, size: int) -> Callable[[Sequence[Any]], Any]:
     return lambda values: of_numbers(kind, values, size)
 
@@ -439,12 +444,7 @@ def _arrow() -> dict[str, tuple[Make, Sequence[Any], Sequence[Any]]]:
         lambda v: of_texts(pa.string(), v).dictionary_encode(),
         *RAW_TEXTS,
     )
-    found["runs"] = (
-        lambda v: pa.RunEndEncodedArray.from_arrays(
-            list(range(1, len(v) + 1)), of_texts(pa.string(), v)
-        ),
-        *RAW_TEXTS,
-    )
+    found["runs"] = (runs, plain, ENDS64)
     found["binary"] = (lambda v: pa.array(v, pa.binary()), *RAW_TEXTS)
     found["binary of a length"] = (
         lambda v: pa.array(v, pa.binary(2)),
