@@ -80,7 +80,11 @@ def coefficients(model: Any) -> Any:
 @pytest.mark.parametrize(
     ("rows", "mu"),
     mostly_slow(
-        [(rows, mu) for mu in ("0.5", "1e-6", "1e-3", "5") for rows in (0, 1, 3, 20)], quick=5
+        [
+            *((rows, mu) for mu in ("0.5", "1e-6", "1e-3") for rows in (0, 1, 3, 20)),
+            *((rows, "5") for rows in (0, 1, 3)),
+        ],
+        quick=3,
     ),
 )
 @pytest.mark.parametrize("made", MODELS)
