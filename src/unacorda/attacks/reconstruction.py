@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, sparse
 
+from unacorda import elements
 from unacorda.audit.arguments import floats, one_of, truths
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = ["Reconstruction", "reconstruction"]
 
@@ -72,8 +72,8 @@ def reconstruction(
     1.0
     """
     one_of("method", method, "linear programme", "least squares")
-    asked = array_of("questions", questions)
-    if asked.ndim != 2 or not asked.size or asked.dtype.kind not in "biuf":
+    asked = elements.floats("questions", questions, dimensions=2)
+    if asked.ndim != 2 or not asked.size:
         raise InvalidParameter(
             "questions",
             f"an array of shape {asked.shape}",

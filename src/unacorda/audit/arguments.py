@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = ["called", "floats", "items_of", "level", "one_of", "truths"]
 
@@ -22,19 +22,14 @@ Floats = NDArray[np.float64]
 
 
 def floats(name: str, values: ArrayLike) -> Floats:
-    """The values as an array of floats; InvalidParameter where they are something else.
+    """The values as an array of floats; an element of a list that is no number is NaN.
+
+    Raises InvalidParameter for another dtype.
 
     >>> floats("scores", [1, True, 0.5]).tolist()
     [1.0, 1.0, 0.5]
     """
-    array = array_of(name, values)
-    if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
-        raise InvalidParameter(
-            name,
-            f"an array of shape {array.shape} and dtype {array.dtype}",
-            expected="integers or floats, none of them masked",
-        )
-    return array.astype(np.float64)
+    return np.array(elements.floats(name, values))
 
 
 def truths(name: str, values: ArrayLike) -> Bools:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.audit.arguments import level
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = ["Bound", "canaries", "delta_of", "ranked"]
 
@@ -115,10 +114,8 @@ def ranked(scores: Floats) -> NDArray[np.intp]:
 
 
 def _line(name: str, values: ArrayLike, *, kinds: str) -> NDArray[Any]:
-    array = array_of(name, values)
-    if np.ma.is_masked(values):
-        raise InvalidParameter(name, "masked values", expected="one for every canary")
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in kinds:
+    array = elements.floats(name, values, dimensions=1, kinds=kinds)
+    if array.ndim != 1 or array.size == 0:
         raise InvalidParameter(
             name,
             f"an array of shape {array.shape} and dtype {array.dtype}",

@@ -16,11 +16,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.audit.arguments import called, floats
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = ["Canaries", "dirac", "fair_coins", "mislabelled"]
 
@@ -46,7 +45,7 @@ class Canaries:
         """The data with the canaries that are in behind them. Their order must not matter."""
         if self.targets is None:
             raise InvalidParameter("canaries", "gradients", expected="canaries with targets")
-        rows, target = array_of("x", x), array_of("y", y)
+        rows, target = elements.numbers("x", x), _labels(y)
         fits = rows.ndim > 0 and rows.shape[1:] == self.features.shape[1:]
         if not fits or target.shape != (len(rows), *self.targets.shape[1:]):
             raise InvalidParameter(
@@ -121,7 +120,7 @@ def mislabelled(
 
     x, y: at least `count` examples that are not trained on; each gets another label that occurs.
     """
-    rows, labels = array_of("x", x), array_of("y", y)
+    rows, labels = elements.numbers("x", x), _labels(y)
     many = checks.positive_integer(count=count)
     if rows.ndim < 2 or labels.ndim != 1:
         raise InvalidParameter(
@@ -143,6 +142,15 @@ def mislabelled(
         targets=classes[(codes + moved) % classes.size],
         included=fair_coins(many, source),
     )
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """The targets: an array by its dtype, a list as numbers or text, each what it is."""
+    if isinstance(y, np.ndarray) and y.dtype.kind != "O":
+        return np.asarray(y)
+    codes, found = elements.codes("y", y)
+    text = all(isinstance(one, str) for one in found)
+    return (np.array(found) if text and found else elements.numbers("y", found))[codes]
 
 
 def fair_coins(count: int, bits: RandomBits | None = None) -> Bools:

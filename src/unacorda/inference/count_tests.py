@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
@@ -28,7 +29,6 @@ from unacorda.inference.outcomes import (
 )
 from unacorda.inference.records import Floats, column
 from unacorda.mechanisms.additive.real import Gaussian, Laplace
-from unacorda.mechanisms.arrays import array_of
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
 
@@ -198,13 +198,10 @@ def two_proportions_test(
 
 
 def _categories(argument: str, x: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], int]:
-    array = array_of(argument, x)
-    if array.ndim != 1 or not array.size or array.dtype.kind not in "iub":
-        raise InvalidParameter(
-            argument,
-            (array.dtype, array.shape),
-            expected=f"one dimension of whole numbers from 0 to {categories - 1}",
-        )
+    expected = f"one dimension of whole numbers from 0 to {categories - 1}"
+    array = elements.integers(argument, x, dimensions=1, expected=expected)
+    if array.ndim != 1 or not array.size:
+        raise InvalidParameter(argument, array.shape, expected=expected)
     whole = np.where((array >= 0) & (array < categories), array, 0)
     return whole.astype(np.int64), array.size
 

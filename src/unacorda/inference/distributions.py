@@ -24,7 +24,6 @@ from unacorda.extras import require
 from unacorda.inference.budgets import check_budget
 from unacorda.inference.means import additive_noise, law_of
 from unacorda.inference.records import Floats, column
-from unacorda.mechanisms.arrays import array_of
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
 
@@ -175,7 +174,7 @@ def distribution(
 
 
 def _edges(edges: ArrayLike) -> Floats:
-    cuts = column("edges", array_of("edges", edges), least=2)
+    cuts = column("edges", edges, least=2)
     if not np.isfinite(cuts).all() or not (np.diff(cuts) > 0).all():
         raise InvalidParameter("edges", edges, expected="finite numbers, each above the one before")
     return cuts

@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import DataConversionWarning, check_is_fitted, validate_data
 from unacorda.inference.records import Floats, column, matrix
-from unacorda.mechanisms.arrays import array_of
 
-__all__ = ["features", "how_many", "labels", "one_column", "paired", "predicted", "weighed"]
+__all__ = ["features", "how_many", "label_column", "labels", "paired", "predicted", "weighed"]
 
 
 def how_many(name: str, wanted: object, *, features: int) -> int:
@@ -36,7 +36,7 @@ def paired(
     shapes and dtypes that cannot be used.
     """
     x = features(estimator, X, reset=True)
-    target = column("y", one_column(y))
+    target = column("y", _one_column(y))
     if len(x) != len(target):
         raise InvalidParameter("y", target.shape, expected=f"{len(x)} numbers, one a row of X")
     present = np.isfinite(x).all(axis=1) & np.isfinite(target)
@@ -62,11 +62,13 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
     if hasattr(X, "tocsr"):
         kind = type(X).__name__
         raise InvalidParameter("X", kind, expected="a dense array: sparse data are not supported")
-    given = array_of("X", X)
-    if given.dtype.kind == "c":
-        raise InvalidParameter(
-            "X", given.dtype, expected="real numbers: Complex data not supported"
-        )
+    given = elements.floats(
+        "X",
+        X,
+        dimensions=2,
+        width=None if reset else getattr(estimator, "n_features_in_", None),
+        expected="integers or floats of at most 64 bits: Complex data not supported",
+    )
     if given.ndim == 1:
         expected = "two dimensions, one row a person. Reshape your data"
         raise InvalidParameter("X", given.shape, expected=expected)
@@ -75,37 +77,50 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
             found = f"0 {what} (shape={given.shape}) while a minimum of 1 is required."
             raise InvalidParameter("X", given.shape, expected=f"some of each: found {found}")
     x = matrix("X", given)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    # Of what came, names of columns alone are looked at.
+    named = X if hasattr(X, "columns") else x
+    validate_data(estimator, named, reset=reset, skip_check_array=True)
     return x
 
 
-def one_column(y: ArrayLike) -> NDArray[Any]:
-    """The targets as an array; a column of them as one dimension, with a warning."""
+def _one_column(y: Any) -> Any:
+    """The targets; a column of them as one dimension, with a warning."""
     if y is None:
         expected = "one value a row: a fit requires y to be passed, but the target y is None"
         raise InvalidParameter("y", y, expected=expected)
-    given = array_of("y", y)
-    if given.ndim == 2 and given.shape[1] == 1:
+    shape = getattr(y, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected."
         warnings.warn(message, DataConversionWarning, stacklevel=4)
-        given = given[:, 0]
-    return given
+        return y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]
+    return y
 
 
 def labels(y: ArrayLike, classes: Any, *, rows: int) -> tuple[Floats, Floats]:
     """1 where a label is the second class, else 0; and 1 where it is one of both, else 0.
 
-    Text is compared as text. Raises InvalidParameter for shapes and dtypes that cannot be used.
+    Labels are compared as numbers or as text, each as what it is: the number 1 is not the text
+    "1". Raises InvalidParameter for shapes and dtypes that cannot be used.
     """
-    given = one_column(y)
-    if given.ndim != 1 or len(given) != rows:
-        raise InvalidParameter("y", given.shape, expected=f"one dimension, {rows} labels")
-    if given.dtype.kind in "OUS" or classes.dtype.kind == "U":
-        given, classes = given.astype(str), classes.astype(str)
-    elif given.dtype.kind not in "biuf":
-        raise InvalidParameter("y", given.dtype, expected="numbers or text")
-    second = np.asarray(given == classes[1], dtype=np.float64)
-    return second, second + (given == classes[0])
+    codes, found = _label_codes(y, rows=rows)
+    first, second = (
+        np.array([label == elements.label(one) for label in found], dtype=np.float64)
+        for one in classes.tolist()
+    )
+    return second[codes], (first + second)[codes]
+
+
+def label_column(y: ArrayLike, *, rows: int) -> NDArray[Any]:
+    """The label of each of so many rows, an object each: a number, a text, or None."""
+    codes, found = _label_codes(y, rows=rows)
+    return np.array([*found, None], dtype=object)[codes]
+
+
+def _label_codes(y: ArrayLike, *, rows: int) -> tuple[NDArray[np.int64], list[Any]]:
+    codes, found = elements.codes("y", _one_column(y), kinds="biufU")
+    if len(codes) != rows:
+        raise InvalidParameter("y", codes.shape, expected=f"one dimension, {rows} labels")
+    return codes, found
 
 
 def predicted(estimator: Any, X: ArrayLike) -> Floats:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
@@ -125,7 +126,8 @@ class Device:
 
     def moment(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Floats:
         """Reports of the weighted matrices of the features, packed, one row each, unbiased."""
-        rows, weights, _ = self._read(x, np.zeros(len(np.asarray(x))))
+        given = self._rows(x)
+        rows, weights, _ = self._read(given, np.zeros(len(given)))
         return self._matrices(rows, weights, bits=bits)
 
     def curvature(
@@ -159,8 +161,11 @@ class Device:
         told = np.asarray(self.matrices.release(vectors - centre, bits=bits))
         return (told + centre) * square
 
+    def _rows(self, x: ArrayLike) -> Floats:
+        return elements.floats("x", x, dimensions=2, width=self.scales.size)
+
     def _read(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, Floats]:
-        given, target = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        given, target = self._rows(x), elements.floats("y", y, dimensions=1)
         present = np.isfinite(given).all(axis=1) & np.isfinite(target)
         rows = self.scales.rows(given, present.astype(np.float64))
         if self.root is not None:

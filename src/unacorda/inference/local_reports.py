@@ -17,14 +17,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.noisy_sums import ROOT_TWO
 from unacorda.inference.records import Floats
 from unacorda.mechanisms.additive.real import Gaussian
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.clipping import clip_rows
 from unacorda.mechanisms.response import arguments, frequencies
 from unacorda.privacy import events
@@ -211,7 +210,7 @@ class NoisyVector:
 
         x: integers or floats; NaN counts as 0, longer vectors as cut to the radius.
         """
-        array = array_of("x", x)
+        array = elements.numbers("x", x, width=self.size)
         if array.ndim == 0 or array.shape[-1] != self.size:
             raise InvalidParameter("x", array.shape, expected=f"vectors of {self.size} numbers")
         radius = checks.exact("radius", self.radius)
@@ -249,7 +248,7 @@ def noise_multiplier(budget: Guarantee) -> Fraction:
 
 
 def _reports(reports: ArrayLike) -> Floats:
-    array = array_of("reports", reports)
+    array = elements.numbers("reports", reports)
     if array.dtype.kind != "f" or array.size == 0 or array.ndim == 0:
         raise InvalidParameter(
             "reports",

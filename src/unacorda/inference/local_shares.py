@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
 from unacorda.inference.budgets import check_budget
@@ -19,7 +19,6 @@ from unacorda.inference.local_reports import (
     noise_multiplier,
     takes_normal_noise,
 )
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.response.categorical import RandomizedResponse
 from unacorda.mechanisms.response.frequencies import Frequencies
 from unacorda.mechanisms.response.hadamard import HadamardResponse
@@ -125,9 +124,8 @@ def local_frequencies(
     True
     """
     reports = frequency_randomizer(categories=categories, budget=budget, most_bytes=most_bytes)
-    given = array_of("x", x)
+    expected = "integers: indices of categories"
+    given = elements.integers("x", x, dimensions=1, expected=expected)
     if given.ndim != 1 or given.size == 0:
         raise InvalidParameter("x", given.shape, expected="one dimension, of 1 or more integers")
-    if given.dtype.kind not in "iub":
-        raise InvalidParameter("x", given.dtype, expected="integers: indices of categories")
     return reports.aggregate(reports.encode(given, bits=source_of(bits)))

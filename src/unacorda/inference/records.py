@@ -13,9 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = [
     "Floats",
@@ -39,9 +38,10 @@ _SIZES: Final = (1e-40, 1e40)
 def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
     """The values as a new float64 array of one dimension, `least` of them or more.
 
-    Integers beyond 2^53 are rounded. Raises InvalidParameter for another shape or dtype.
+    Integers beyond 2^53 are rounded; elements of a list are read one by one, and what is no number
+    is NaN. Raises InvalidParameter for another shape or dtype.
     """
-    array = _numbers(argument, values)
+    array = elements.floats(argument, values, dimensions=1)
     if array.ndim != 1 or array.size < least:
         raise InvalidParameter(
             argument, array.shape, expected=f"one dimension, of {least} or more numbers"
@@ -49,12 +49,13 @@ def column(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
     return np.array(array)
 
 
-def matrix(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
+def matrix(argument: str, values: ArrayLike, *, least: int = 1, width: int | None = None) -> Floats:
     """The values as a float64 array of two dimensions, one row a person, `least` or more rows.
 
+    width: of a list of rows, by default that of the first; a row of another width is all NaN.
     It may be the caller's own, and is not to be written to.
     """
-    array = _numbers(argument, values)
+    array = elements.floats(argument, values, dimensions=2, width=width)
     if array.ndim != 2 or array.shape[0] < least or array.shape[1] < 1:
         raise InvalidParameter(
             argument,
@@ -62,16 +63,6 @@ def matrix(argument: str, values: ArrayLike, *, least: int = 1) -> Floats:
             expected=f"two dimensions, {least} or more rows and 1 or more columns",
         )
     return array
-
-
-def _numbers(argument: str, values: ArrayLike) -> Floats:
-    array = array_of(argument, values)
-    if array.dtype.kind not in "iubf" or array.dtype.itemsize > 8:
-        expected = "integers or floats of at most 64 bits"
-        if array.dtype.kind == "O":  # as a list with None in it becomes
-            expected += ", where a missing value is NaN: numpy.array(..., dtype=float) makes it so"
-        raise InvalidParameter(argument, array.dtype, expected=expected)
-    return array.astype(np.float64, copy=False)
 
 
 def public_range(lower: float | None, upper: float | None, *, of: str) -> tuple[float, float]:

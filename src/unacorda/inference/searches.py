@@ -25,7 +25,7 @@ from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.budgets import check_budget
 from unacorda.inference.contract import Pipeline, clone, get_tags
-from unacorda.inference.inputs import features, one_column, paired
+from unacorda.inference.inputs import features, label_column, paired
 from unacorda.inference.noisy_sums import NoisySums
 from unacorda.inference.records import Floats
 from unacorda.inference.sparse import SparseRegression
@@ -44,10 +44,7 @@ def rows_of(search: Any, X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[An
     """
     if get_tags(search.estimator).estimator_type == "classifier":
         x = features(search, X, reset=True)
-        labels = one_column(y)
-        if labels.ndim != 1 or len(labels) != len(x):
-            raise InvalidParameter("y", labels.shape, expected=f"one dimension, {len(x)} labels")
-        return x, labels, None
+        return x, label_column(y, rows=len(x)), None
     if search.error_bound is None:
         raise MissingBound(
             "error_bound", expected="a public size of errors; larger ones count as this"
@@ -98,8 +95,6 @@ class Candidate:
         if predicted.shape != target.shape:
             raise InvalidParameter("estimator", predicted.shape, expected="one prediction a row")
         if error_bound is None:
-            if "U" in (predicted.dtype.kind, target.dtype.kind):
-                predicted, target = predicted.astype(str), target.astype(str)
             return fitted, np.asarray(predicted == target, dtype=np.float64)
         with np.errstate(all="ignore"):
             errors = np.abs(predicted - target) / error_bound

@@ -22,7 +22,7 @@ from unacorda.inference.associations import best_by_labels, best_by_numbers, gri
 from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import check_is_fitted, clone, get_tags
 from unacorda.inference.designs import SPREAD, bounds_of
-from unacorda.inference.inputs import features, how_many, labels, paired
+from unacorda.inference.inputs import features, how_many, label_column, labels, paired
 from unacorda.inference.predictors import second_class, two_classes
 from unacorda.inference.records import Floats, public_pair
 from unacorda.inference.summaries import Summary
@@ -105,7 +105,7 @@ class SparseRegression(Wrapper):
         else:
             x = features(self, X, reset=True)
             second, known = labels(y, np.asarray(classes), rows=len(x))
-            given = np.asarray(y).reshape(-1)
+            given = label_column(y, rows=len(x))
         count = how_many("n_features", self.n_features, features=x.shape[1])
         lower, upper = bounds_of(inner.feature_bounds, features=x.shape[1])
         first = size_of("selection_rows", self.selection_rows, rows=len(x))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.audit.canary import fair_coins
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter
@@ -123,7 +123,7 @@ class GradientCanaries:
         return found
 
     def _members(self, taking_part: ArrayLike) -> Whole:
-        members = np.asarray(taking_part)
+        members = elements.numbers("taking_part", taking_part)
         if members.size and not _different(members, below=self.included.size):
             raise InvalidParameter(
                 "taking_part",
@@ -164,7 +164,7 @@ def dirac(
     if coordinates is None:
         places = _shuffled(dimension, source)[:many]
     else:
-        places = np.asarray(coordinates)
+        places = elements.numbers("coordinates", coordinates)
         expected = f"{many} different whole numbers from 0 to {dimension - 1}"
         if places.shape != (many,) or not _different(places, below=dimension):
             raise InvalidParameter(

@@ -8,83 +8,76 @@ the data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from unacorda.errors import InvalidParameter
+from unacorda import elements
+from unacorda.elements import Exact
 
-__all__ = ["add_integers", "array_of", "float_multiples", "fraction_multiples", "numbers", "shaped"]
+__all__ = [
+    "add_integers",
+    "exact_steps",
+    "float_multiples",
+    "fraction_multiples",
+    "shaped",
+    "summands",
+]
 
 Shape: TypeAlias = tuple[int, ...] | None
 """The shape of an array, or None for a bare number."""
 
 _END = 1 << 62  # where int64 values end, which leaves room for the noise
 _INTEGERS_END = 1 << 53  # float64 holds every integer up to here
-_EXACT_IN_FLOAT = ("i1", "i2", "i4", "u1", "u2", "u4", "b1", "f2", "f4", "f8")
+_READABLE = "integers or floats of at most 64 bits; for integers beyond int64 use release_exact"
 
 
-def array_of(argument: str, value: object) -> NDArray[Any]:
-    """The value as an array; InvalidParameter, which does not show it, where it can be none."""
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError, OverflowError):
-        kind = type(value).__name__
-    # Out here, so that the error of numpy, which may show data, does not hang on this one.
-    raise InvalidParameter(argument, kind, expected="an array, all rows of one length")
+def summands(x: object) -> tuple[list[Exact], NDArray[np.float64] | None, Shape]:
+    """Either exact numbers or float64 values, flat, and the shape.
 
-
-def numbers(x: ArrayLike) -> tuple[Sequence[int], NDArray[np.float64] | None, Shape]:
-    """Either exact integers or float64 values, flat, and the shape.
-
-    Whatever float64 holds exactly becomes float64; larger integers stay integers, since their
-    conversion would move neighbouring values apart.
-    Raises InvalidParameter for any other dtype.
+    Integers that float64 holds exactly become float64, which makes the same noise, only faster;
+    larger ones stay what they are, since their conversion would move neighboring values apart.
+    Raises InvalidParameter for dtypes other than integers and floats of at most 64 bits.
     """
-    if isinstance(x, int):
-        return [int(x)], None, None
-    array = array_of("x", x)
-    shape = None if isinstance(x, float | np.generic) else array.shape
-    if array.dtype.str[1:] in _EXACT_IN_FLOAT:
-        return [], array.astype(np.float64).reshape(-1), shape
-    if array.dtype.kind in "iu":
-        if array.min(initial=0) >= -_INTEGERS_END and array.max(initial=0) <= _INTEGERS_END:
-            return [], array.astype(np.float64).reshape(-1), shape  # the same noise, only faster
-        return array.reshape(-1).tolist(), None, shape
-    raise InvalidParameter(
-        "x",
-        array.dtype,
-        expected="integers or floats of at most 64 bits; for integers beyond int64 use "
-        "release_exact",
+    array = elements.numbers("x", x, expected=_READABLE)
+    shape = None if elements.is_bare(x) else array.shape
+    flat = array.reshape(-1)
+    exact = flat.dtype.kind == "O" or (
+        flat.dtype.kind in "iu"
+        and flat.dtype.itemsize == 8
+        and (flat.min(initial=0) < -_INTEGERS_END or flat.max(initial=0) > _INTEGERS_END)
     )
+    return (flat.tolist(), None, shape) if exact else ([], flat.astype(np.float64), shape)
 
 
-def add_integers(x: ArrayLike, draw: Callable[[int], NDArray[np.int64]]) -> Any:
+def exact_steps(value: Exact, step: Fraction, *, end: int) -> Fraction:
+    """The value in such steps, exactly; 0 for NaN, and at most `end` of them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return Fraction(0 if math.isnan(value) else end if value > 0 else -end)
+    return max(Fraction(-end), min(Fraction(value) / step, Fraction(end)))
+
+
+def add_integers(x: object, draw: Callable[[int], NDArray[np.int64]]) -> Any:
     """X plus as many integer draws, of the shape of x; array values end at +-2^62.
 
     Raises InvalidParameter for a dtype that is not integer.
     """
-    if isinstance(x, int):
-        return int(x) + int(draw(1)[0])
-    array = array_of("x", x)
-    if array.dtype.kind not in "iub":
-        raise InvalidParameter(
-            "x",
-            array.dtype,
-            expected="integers of at most 64 bits; for larger ones use release_exact",
-        )
-    if array.dtype.kind == "u":
-        array = np.minimum(array, np.uint64(_END)).astype(np.int64)
-    values = array.astype(np.int64).reshape(-1)
+    if elements.is_bare(x):
+        return elements.whole(elements.number(x)) + int(draw(1)[0])
+    array = elements.integers(
+        "x", x, expected="integers of at most 64 bits; for larger ones use release_exact"
+    )
+    values = array.reshape(-1).copy()
     noise = draw(values.size)
     for part, end in ((values, _END), (noise, _END - 1)):
         np.maximum(part, -_END, out=part)
         np.minimum(part, end, out=part)
     noise += values
-    return shaped(noise, None if isinstance(x, np.generic) else array.shape)
+    return shaped(noise, array.shape)
 
 
 def shaped(flat: NDArray[Any], shape: Shape) -> Any:

@@ -17,10 +17,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.sums import grid_unit, numeric, steps_of
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
@@ -153,17 +152,11 @@ def _rows(values: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _grouped(users: ArrayLike, rows: int) -> tuple[Integers, Integers]:
     """An order that puts each user's rows side by side, and where each user begins in it."""
-    names = array_of("users", users)
-    if names.shape != (rows,):
-        raise InvalidParameter("users", names.shape, expected=f"one user a row, shape ({rows},)")
-    if names.dtype.kind == "O":
-        if not all(isinstance(name, str) for name in names.tolist()):
-            raise InvalidParameter("users", names.dtype, expected="integers, or text alone")
-        names = names.astype(np.str_)
-    if names.dtype.kind not in "iubUST" and rows:
-        raise InvalidParameter("users", names.dtype, expected="integers or text")
-    order = np.argsort(names)
-    ranked = names[order]
+    codes, _ = elements.codes("users", users)
+    if codes.shape != (rows,):
+        raise InvalidParameter("users", codes.shape, expected=f"one user a row, shape ({rows},)")
+    order = np.argsort(codes)
+    ranked = codes[order]
     new = np.ones(rows, dtype=np.bool_)
     np.not_equal(ranked[1:], ranked[:-1], out=new[1:])
     return order, np.flatnonzero(new)

@@ -182,12 +182,14 @@ def released(
 
     together: how many neighbouring numbers are given noise as one vector.
     """
-    integers, floats, shape = arrays.numbers(x)
+    exact, floats, shape = arrays.summands(x)
     chunk = together * max(CHUNK // together, 64)
     if floats is not None:
         noisy = add_to_floats(floats, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
         return arrays.shaped(noisy, shape)
-    steps = add_to_integers(integers, 0, grid=grid, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
+    end, step = 1 << (LARGEST_VALUE_LOG2 - max(grid, 0)), _power(grid)
+    scaled = [arrays.exact_steps(value, step, end=end) for value in exact]
+    steps = add_to_steps(scaled, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
     return arrays.shaped(arrays.float_multiples(steps, grid), shape)
 
 
@@ -212,13 +214,45 @@ def add_to_integers(
         half, size = 1 << (shift - 1), 1 << shift
         wholes = [(number + half) >> shift for number in numbers]
         parts = [(number + half) & (size - 1) for number in numbers]
-    released: list[int] = []
-    for start in range(0, len(numbers), chunk):
-        some = parts[start : start + chunk]
-        offsets = np.array([part / size for part in some], dtype=np.float64)
+    return _moved(
+        wholes, parts, [size] * len(parts), ratio=ratio, bits=bits, draw=draw, chunk=chunk
+    )
 
-        def exact(index: int, some: list[int] = some) -> Fraction:
-            return Fraction(some[index], size)
+
+def add_to_steps(
+    values: Sequence[Fraction],
+    *,
+    ratio: Fraction,
+    bits: RandomBits,
+    draw: Chunk,
+    chunk: int = CHUNK,
+) -> list[int]:
+    """Each value, in steps of the grid, plus noise: floor(value + ratio Z + 1/2)."""
+    halved = [value + _HALF for value in values]
+    wholes = [value.numerator // value.denominator for value in halved]
+    parts = [value.numerator % value.denominator for value in halved]
+    sizes = [value.denominator for value in halved]
+    return _moved(wholes, parts, sizes, ratio=ratio, bits=bits, draw=draw, chunk=chunk)
+
+
+def _moved(
+    wholes: list[int],
+    parts: list[int],
+    sizes: list[int],
+    *,
+    ratio: Fraction,
+    bits: RandomBits,
+    draw: Chunk,
+    chunk: int,
+) -> list[int]:
+    """Each whole + floor(part / size + ratio Z), the part below its size."""
+    released: list[int] = []
+    for start in range(0, len(wholes), chunk):
+        some, of = parts[start : start + chunk], sizes[start : start + chunk]
+        offsets = np.array(list(map(operator.truediv, some, of)), dtype=np.float64)
+
+        def exact(index: int, some: list[int] = some, of: list[int] = of) -> Fraction:
+            return Fraction(some[index], of[index])
 
         floors = draw(offsets, exact, ratio=ratio, bits=bits).astype(np.int64).tolist()
         released += map(operator.add, wholes[start : start + chunk], floors)

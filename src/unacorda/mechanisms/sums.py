@@ -17,10 +17,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, check_neighbors
 
 __all__ = [
@@ -112,21 +111,26 @@ def grid_unit(unit_log2: int) -> Fraction:
     return Fraction(2) ** operator.index(unit_log2)
 
 
-def numeric(values: ArrayLike) -> NDArray[Any]:
-    """The values as an array of integers or of floats of at most 64 bits, else InvalidParameter."""
-    array = array_of("values", values)
-    if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
-        raise InvalidParameter(
-            "values", array.dtype, expected="integers or floats of at most 64 bits"
-        )
-    return array
+def numeric(values: ArrayLike, *, dimensions: int | None = None) -> NDArray[Any]:
+    """The values as `elements.numbers`: integers, floats, or exact objects where a list has both.
+
+    dimensions: of a list. Raises InvalidParameter for another dtype.
+    """
+    return elements.numbers("values", values, dimensions=dimensions)
 
 
 def steps_of(values: NDArray[Any], low: int, high: int, *, unit_log2: int) -> NDArray[np.int64]:
-    """Each value in steps of 2^unit_log2, clamped to low and high; |low|, |high| at most 2^62."""
-    if values.dtype.kind == "f":
-        return _steps_of_floats(values.astype(np.float64), low, high, unit_log2)
-    return _steps_of_integers(values, low, high, unit_log2)
+    """Each value in steps of 2^unit_log2, clamped to low and high; |low|, |high| at most 2^62.
+
+    Halves go to the even step, whatever type the value has; NaN is 0 steps.
+    """
+    step = grid_unit(unit_log2)
+    return elements.by_kind(
+        values,
+        floats=lambda part: _steps_of_floats(part, low, high, unit_log2),
+        integers=lambda part: _steps_of_integers(part, low, high, unit_log2),
+        exact=lambda value: min(max(round(Fraction(value) / step), low), high),
+    )
 
 
 @np.errstate(over="ignore", under="ignore")  # both ends are clipped next
@@ -151,14 +155,9 @@ def _steps_of_floats(
 def _steps_of_integers(
     values: NDArray[Any], low: int, high: int, unit_log2: int
 ) -> NDArray[np.int64]:
-    wide: NDArray[Any] = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+    wide = values
     if unit_log2 > 0:
-        # floor(x / 2^s + 1/2), without an addition that could overflow.
-        whole_type = wide.dtype.type
-        if unit_log2 > 64:  # not even half a step
-            return np.clip(np.zeros(wide.shape, np.int64), low, high)
-        wide = np.right_shift(wide, whole_type(unit_log2 - 1))
-        wide = np.right_shift(wide + whole_type(1), whole_type(1))
+        wide = _halved(wide, unit_log2)
     if wide.dtype == np.uint64:
         wide = np.minimum(wide, np.uint64(_LARGEST))
     whole = wide.astype(np.int64)
@@ -170,3 +169,18 @@ def _steps_of_integers(
     shifted = np.left_shift(np.clip(whole, -edge, edge), min(finer, 62))
     steps = np.where(whole > edge, high, np.where(whole < -edge, low, shifted))
     return np.clip(steps, low, high).astype(np.int64, copy=False)
+
+
+def _halved(values: NDArray[Any], shift: int) -> NDArray[Any]:
+    """The integers over 2^shift, to the nearest, halves to the even one."""
+    if shift > 64:  # not even half a step
+        return np.zeros(values.shape, np.int64)
+    kind = values.dtype.type
+    half = kind(shift - 1)
+    # All that lies below the place of the half, as one bit.
+    rest = np.bitwise_and(values, kind((1 << (shift - 1)) - 1)) != 0
+    above = np.right_shift(values, half)
+    odd, below = np.right_shift(above, kind(1)), np.bitwise_and(above, kind(1))
+    up = below.astype(np.bool_) & (rest | np.bitwise_and(odd, kind(1)).astype(np.bool_))
+    near: NDArray[Any] = odd + up.astype(kind)
+    return near

@@ -114,7 +114,12 @@ def test_a_person_with_everything_does_not_decide() -> None:
 def test_no_data_and_bad_data() -> None:
     assert item_set_losses([], [], grid=GRID).tolist() == [0] * 5
     assert capped_count([], [], cap=3) == 0
-    for bad in ({"people": [[1]]}, {"people": [1.5]}, {"items": [1, 2]}, {"grid": [-1, 1]}):
+    for bad in (
+        {"people": np.array([[1]])},
+        {"people": np.array([1.5])},
+        {"items": [1, 2]},
+        {"grid": [-1, 1]},
+    ):
         with pytest.raises(InvalidParameter, match=next(iter(bad))):
             item_set_losses(**{"people": [1], "items": [1], "grid": GRID} | bad)
     for ratio in (0, -1, Fraction(1, 10_000)):

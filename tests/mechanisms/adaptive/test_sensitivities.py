@@ -352,7 +352,7 @@ def test_what_no_float_holds_is_infinite() -> None:
         (lambda: local_sensitivity(Median, [1]), "statistic"),  # type: ignore[arg-type]
         (lambda: local_sensitivity(Median(**BOUNDS), [1], distance=0), "distance"),
         (lambda: local_sensitivity(Median(**BOUNDS), [1], neighbors=ZeroOut), "neighbors"),
-        (lambda: local_sensitivity(Median(**BOUNDS), ["a"]), "values"),
+        (lambda: local_sensitivity(Median(**BOUNDS), np.array(["a"])), "values"),
         (lambda: down_sensitivity("median", [1]), "statistic"),  # type: ignore[arg-type]
         (lambda: down_sensitivity(Median(**BOUNDS), [1], distance=True), "distance"),
         (lambda: smooth_sensitivity(3, [1], smoothness=1), "statistic"),  # type: ignore[arg-type]
@@ -366,7 +366,7 @@ def test_what_no_float_holds_is_infinite() -> None:
             lambda: smooth_sensitivity(Variance(lower=0, upper=1e-40), [1], smoothness=1),
             "statistic",
         ),
-        (lambda: smooth_sensitivity(Mean(**BOUNDS), [[1]], smoothness=1), "values"),
+        (lambda: smooth_sensitivity(Mean(**BOUNDS), np.array([[1]]), smoothness=1), "values"),
         (lambda: smooth_sensitivity(Mean(lower=0, upper=1e-40), [1], smoothness=1), "statistic"),
     ],
 )

@@ -354,10 +354,10 @@ def test_bad_parameters_are_named(name: str, changed: dict[str, Any]) -> None:
 
 def test_bad_data_is_refused_by_shape_and_dtype_alone() -> None:
     nothing = ScriptedBits([])
-    for values in ([[1.0]], ["a"], np.array([1j])):
+    for values in (np.array([[1.0]]), np.array(["a"]), np.array([1j])):
         with pytest.raises(InvalidParameter, match="values"):
             made().release(values, bits=nothing)
-    for losses in ([1, 0], [1.0] * 6, [[0] * 6]):
+    for losses in ([1, 0], np.array([1.0] * 6), np.array([[0] * 6])):
         with pytest.raises(InvalidParameter, match="losses"):
             made().release_losses(losses, bits=nothing)
     with pytest.raises(InvalidParameter, match="release_losses"):

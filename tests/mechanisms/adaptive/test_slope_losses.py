@@ -149,7 +149,9 @@ def test_what_counts_as_what() -> None:
     assert mechanism().release([], bits=SeededBits(1)) in np.arange(-4, 3) / 2
 
 
-@pytest.mark.parametrize("values", [[1.0], [[1.0]], 1.0, [["a", "b"]], [[1j, 2]]])
+@pytest.mark.parametrize(
+    "values", [np.array([1.0]), np.array([[1.0]]), 1.0, np.array([["a", "b"]])]
+)
 def test_wrong_pairs_are_refused_before_a_bit_is_drawn(values: Any) -> None:
     with pytest.raises(InvalidParameter, match="values"):
         mechanism().release(values, bits=ScriptedBits([]))

@@ -166,7 +166,7 @@ def test_shapes_types_and_l0() -> None:
     whole = BoundedLaplace(epsilon=1, sensitivity=1, lower=0, upper=9, grid_log2=0)
     assert set(np.unique(whole.release(np.arange(10).repeat(50)))) <= set(range(10))
     with pytest.raises(InvalidParameter, match="x"):
-        mechanism.release(["a"], bits=ScriptedBits([]))
+        mechanism.release(np.array(["a"]), bits=ScriptedBits([]))
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_shapes_and_values() -> None:
     assert mechanism.release([1, 2]).shape == (2,)
     assert mechanism.release(np.zeros((4, 0, 2))).shape == (4, 0, 2)
     assert not mechanism.factor.flags.writeable
-    wrong: list[Any] = [1.0, [1.0], [["a", "b"]], np.zeros((2, 3))]
+    wrong: list[Any] = [1.0, [1.0], np.array([["a", "b"]]), np.zeros((2, 3))]
     for x in wrong:
         with pytest.raises(InvalidParameter, match="x"):
             mechanism.release(x, bits=ScriptedBits([]))

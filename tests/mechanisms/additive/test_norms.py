@@ -144,7 +144,7 @@ def test_shapes(norm: float) -> None:
     large = mechanism.release([[2**60, 1, 2]] * 2, bits=SeededBits(2))  # integers beyond 2^53
     assert large.shape == (2, 3)
     assert np.abs(large[:, 0] - 2.0**60).max() < 2**12
-    wrong: list[Any] = [1.0, [1.0, 2.0], [["a", "b", "c"]], [[1, 2, 3, 4]]]
+    wrong: list[Any] = [1.0, [1.0, 2.0], np.array([["a", "b", "c"]]), np.zeros((1, 4))]
     for x in wrong:
         with pytest.raises(InvalidParameter, match="x"):
             mechanism.release(x, bits=ScriptedBits([]))

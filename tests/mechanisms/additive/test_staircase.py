@@ -212,7 +212,7 @@ def test_shapes_types_and_l0() -> None:
     assert mechanism.release([[1, 2], [3, 4]]).dtype == np.float64
     assert abs(mechanism.release(10**40, bits=SeededBits(1)) - 1e40) < 1e25
     with pytest.raises(InvalidParameter, match="x"):
-        mechanism.release(["a"], bits=ScriptedBits([]))
+        mechanism.release(np.array(["a"]), bits=ScriptedBits([]))
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_outputs_lie_on_the_grid_whatever_the_input() -> None:
     assert type(mechanism.release(3)) is float
     assert mechanism.release(np.zeros((2, 0))).shape == (2, 0)
     with pytest.raises(InvalidParameter, match="x"):
-        mechanism.release(["a"], bits=ScriptedBits([]))
+        mechanism.release(np.array(["a"]), bits=ScriptedBits([]))
 
 
 @pytest.mark.parametrize(

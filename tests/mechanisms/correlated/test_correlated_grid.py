@@ -85,7 +85,7 @@ def test_integers_of_any_size_have_ends() -> None:
     assert plain_grid(0).steps(numbers_of("x", -(10**30))) == -END
 
 
-@pytest.mark.parametrize("values", ["a", [1j], [None], [b"1"], np.array([1], np.longdouble)])
+@pytest.mark.parametrize("values", [np.array([1j]), np.array([b"1"]), np.array([1], np.longdouble)])
 def test_other_dtypes_are_refused_by_name(values: Any) -> None:
     with pytest.raises(InvalidParameter, match="expected integers or floats") as caught:
         numbers_of("x", values)

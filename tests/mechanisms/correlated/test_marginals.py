@@ -258,7 +258,17 @@ class NoBits:
         raise AssertionError("bits were drawn")
 
 
-@pytest.mark.parametrize("records", [5, [1, 2], [[1, 2, 3]], [[0.5, 1]], [["a", "b"]], None, []])
+@pytest.mark.parametrize(
+    "records",
+    [
+        5,
+        None,
+        np.array([1, 2]),
+        np.array([[1, 2, 3]]),
+        np.array([[0.5, 1]]),
+        np.array([["a", "b"]]),
+    ],
+)
 def test_records_of_another_shape_or_dtype_are_refused(records: Any) -> None:
     own = Marginals(sizes=(2, 3), queries=((0, 1),), sigma=4)
     with pytest.raises(InvalidParameter, match="records="):

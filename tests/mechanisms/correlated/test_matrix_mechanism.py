@@ -217,7 +217,14 @@ SECRET = 424_242_424
 
 
 @pytest.mark.parametrize(
-    "x", [SECRET, [SECRET], [[SECRET] * 5], [str(SECRET)] * 5, [SECRET * 1j] * 5, [None] * 5]
+    "x",
+    [
+        SECRET,
+        [SECRET],
+        np.array([[SECRET] * 5]),
+        np.array([str(SECRET)] * 5),
+        np.array([SECRET * 1j] * 5),
+    ],
 )
 def test_histograms_of_another_shape_or_dtype_are_refused(x: Any) -> None:
     with pytest.raises(InvalidParameter, match="x=") as caught:

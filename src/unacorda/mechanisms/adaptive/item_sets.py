@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.adaptive.grids import rising
@@ -107,12 +107,7 @@ def _ratio(ratio: Number) -> Fraction:
 
 def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
     """Each value as the number of its kind: 0, 1, ..."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidParameter(name, array.shape, expected="one dimension")
-    if array.size and array.dtype.kind not in "iubU":
-        raise InvalidParameter(name, array.dtype, expected="integers or text")
-    return np.unique(array, return_inverse=True)[1].astype(np.int64)
+    return elements.codes(name, values, kinds="iubU")[0]
 
 
 def _flow(holders: NDArray[np.int64], goods: NDArray[np.int64], ratio: Fraction) -> int:

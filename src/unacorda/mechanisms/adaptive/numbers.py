@@ -5,32 +5,25 @@
 from __future__ import annotations
 
 import math
-import numbers
 from fractions import Fraction
 from typing import Final
 
-from unacorda.errors import InvalidParameter
+from unacorda import elements
 
 __all__ = ["exact_number"]
 
 _LARGEST: Final = Fraction(2) ** 1100
 
 
-def exact_number(name: str, value: float | Fraction, *, nan: Fraction) -> Fraction:
-    """The number that a float holds or an integer or Fraction is; an infinity is +-2^1100.
+def exact_number(value: object, *, nan: Fraction) -> Fraction:
+    """The number that an element is, see `elements.number`; an infinity is +-2^1100.
 
-    Raises InvalidParameter for what is no number, and shows its type alone.
+    nan: in place of what is no number.
 
-    >>> exact_number("value", 0.5, nan=Fraction(0)), exact_number("value", 7, nan=Fraction(0))
-    (Fraction(1, 2), Fraction(7, 1))
+    >>> exact_number(0.5, nan=Fraction(0)), exact_number("7", nan=Fraction(0))
+    (Fraction(1, 2), Fraction(0, 1))
     """
-    if isinstance(value, numbers.Rational) and not isinstance(value, bool):
-        return Fraction(value)
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InvalidParameter(
-            name, type(value).__name__, expected="a number: int, float or Fraction"
-        )
-    held = float(value)
-    if math.isfinite(held):
+    held = elements.number(value)
+    if not isinstance(held, float) or math.isfinite(held):
         return Fraction(held)
     return nan if math.isnan(held) else _LARGEST * (1 if held > 0 else -1)

@@ -216,8 +216,8 @@ class ProposeTestRelease:
         (`check_sensitivity` looks for a counter-example of a distance); neither is ever told.
         Raises InvalidParameter for what is no number.
         """
-        answer = exact_number("value", value, nan=Fraction(0))
-        away = exact_number("distance", distance, nan=Fraction(0))
+        answer = exact_number(value, nan=Fraction(0))
+        away = exact_number(distance, nan=Fraction(0))
         chances, source = self._chances(), bits or _SECURE
         place = max(math.floor(min(away, Fraction(len(chances)))), 0)
         chance = chances[place] if place < len(chances) else 1 << _BITS

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.sums import numeric
 
 __all__ = ["clamped", "exact_sum", "exact_sum_of_squares", "multiplicities"]
 
@@ -32,10 +32,10 @@ def clamped(values: ArrayLike, *, lower: float, upper: float | None) -> Floats:
     upper: None for the largest float64. Raises InvalidParameter for another dtype than integers
     and floats of at most 64 bits, and for more dimensions than one.
     """
-    array = numeric(values)
+    array = elements.floats("values", values, dimensions=1)
     if array.ndim != 1:
         raise InvalidParameter("values", array.shape, expected="one dimension, a record each")
-    numbers = array.astype(np.float64)
+    numbers = np.array(array)
     numbers[np.isnan(numbers)] = 0.0
     np.clip(numbers, lower, _FLOATS_END if upper is None else upper, out=numbers)
     numbers += 0.0  # turns -0.0 into 0.0
@@ -68,25 +68,17 @@ def exact_sum_of_squares(numbers: Floats) -> Fraction:
     return _gathered(parts, powers, 2) * unit * unit
 
 
-def multiplicities(values: ArrayLike) -> tuple[NDArray[Any], Integers]:
-    """The different values, sorted, and how often each occurs.
+def multiplicities(values: ArrayLike) -> tuple[list[Any], Integers]:
+    """The different values, sorted, and how often each occurs; all that is missing is one value.
 
-    Raises InvalidParameter unless they are integers or text in one dimension.
+    Raises InvalidParameter unless they are integers or text in one dimension, or a list.
 
-    >>> [part.tolist() for part in multiplicities(["b", "a", "b"])]
-    [['a', 'b'], [1, 2]]
+    >>> found, repeats = multiplicities(["b", 1, None, "b", True])
+    >>> found, repeats.tolist()
+    ([1, 'b', None], [2, 2, 1])
     """
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidParameter("values", array.shape, expected="one dimension, a record each")
-    if array.size and array.dtype.kind == "O":
-        if not all(isinstance(value, str) for value in array.tolist()):
-            raise InvalidParameter("values", array.dtype, expected="integers, or text alone")
-        array = array.astype(np.str_)
-    if array.size and array.dtype.kind not in "iubU":
-        raise InvalidParameter("values", array.dtype, expected="integers or text")
-    found, repeats = np.unique(array, return_counts=True)
-    return found, repeats.astype(np.int64)
+    codes, found = elements.codes("values", values, kinds="iubU")
+    return found, np.bincount(codes, minlength=len(found)).astype(np.int64)
 
 
 def _pieces(numbers: Floats) -> tuple[list[Integers], Integers, Fraction]:

@@ -86,7 +86,7 @@ def _gaps(
 def _to_another_mode(statistic: Mode, values: ArrayLike, neighbors: Neighbors) -> float:
     """How many records have to change before the mode does; infinite where it cannot."""
     gaps, _ = _gaps(statistic, values)
-    nothing = neighbors is ReplaceOne and not np.asarray(values).size
+    nothing = neighbors is ReplaceOne and not multiplicities(values)[0]
     if not gaps.size or nothing:
         return math.inf
     nearest = int(gaps.min())

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
@@ -184,13 +184,10 @@ class ShiftedInverse:
         finds out. Losses below 0 count as 0, and one above an earlier one as that one. Raises
         InvalidParameter for another shape or dtype.
         """
-        array = np.asarray(losses)
-        if array.shape != (len(self.grid),) or array.dtype.kind not in "iu":
-            raise InvalidParameter(
-                "losses",
-                (array.shape, array.dtype),
-                expected=f"{len(self.grid)} integers, one for each point of the grid",
-            )
+        expected = f"{len(self.grid)} integers, one for each point of the grid"
+        array = elements.integers("losses", losses, dimensions=1, expected=expected)
+        if array.shape != (len(self.grid),):
+            raise InvalidParameter("losses", array.shape, expected=expected)
         index = self._solver.choose(_falling(array), target=self.target, bits=bits or _SECURE)
         return Underestimate(
             value=float(self._points[index]),

@@ -10,10 +10,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.sums import numeric
 
 __all__ = ["Slope", "pairs_of"]
 
@@ -70,11 +69,11 @@ def pairs_of(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64
 
     Raises InvalidParameter unless there are two columns of integers or floats.
     """
-    array = np.asarray(values)
+    array = elements.floats("values", values, dimensions=2, width=2)
     if array.size == 0 and array.ndim == 1:
         array = array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2:
         raise InvalidParameter("values", array.shape, expected="two columns, a record a row")
-    numbers = numeric(array).astype(np.float64)
+    numbers = np.array(array)
     numbers[np.isnan(numbers)] = 0.0
     return numbers[:, 0], numbers[:, 1]

@@ -191,8 +191,8 @@ class SmoothSensitivity:
         What is not a number from 0 to 2^1001 counts as 2^1001. Both are yours to prove; neither is
         ever told. Raises InvalidParameter for what is no number.
         """
-        answer = _clamped(exact_number("value", value, nan=Fraction(0)), -_LARGEST, _LARGEST)
-        bound = exact_number("smooth_sensitivity", smooth_sensitivity, nan=2 * _LARGEST)
+        answer = _clamped(exact_number(value, nan=Fraction(0)), -_LARGEST, _LARGEST)
+        bound = exact_number(smooth_sensitivity, nan=2 * _LARGEST)
         if not 0 <= bound <= 2 * _LARGEST:
             bound = 2 * _LARGEST
         step = rounded_sum(

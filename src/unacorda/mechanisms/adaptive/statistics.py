@@ -313,14 +313,8 @@ class Mode:
     def counts(self, values: ArrayLike) -> NDArray[np.int64]:
         """How many records each category has, in the order of the categories. NOT private."""
         found, repeats = records.multiplicities(values)
-        known = np.asarray(self.categories)
-        counts = np.zeros(len(self.categories), dtype=np.int64)
-        if found.size and (found.dtype.kind in "US") == (known.dtype.kind == "U"):
-            order = np.argsort(known)
-            places = np.minimum(np.searchsorted(known[order], found), known.size - 1)
-            hits = known[order][places] == found
-            counts[order[places[hits]]] = repeats[hits]
-        return counts
+        of = dict(zip(found, repeats.tolist(), strict=True))
+        return np.array([of.get(category, 0) for category in self.categories], dtype=np.int64)
 
     def value(self, values: ArrayLike) -> Category:
         """The answer itself. NOT private: never release it."""
@@ -337,7 +331,7 @@ class DistinctCount:
 
     def value(self, values: ArrayLike) -> int:
         """The answer itself. NOT private: never release it."""
-        return int(records.multiplicities(values)[0].size)
+        return len(records.multiplicities(values)[0])
 
 
 RankStatistic: TypeAlias = OrderStatistic | KthLargest | Quantile | Median | Minimum | Maximum

@@ -120,13 +120,12 @@ class BoundedLaplace:
         NaN counts as 0; whatever lies beyond a bound counts as the bound. Raises InvalidParameter
         for a dtype that is neither integer nor a float of at most 64 bits.
         """
-        integers, floats, shape = arrays.numbers(x)
+        exact, floats, shape = arrays.summands(x)
         first, last = self._ends()
         if floats is None:
-            places = [
-                min(max(math.floor(value / self._step() + Fraction(1, 2)), first), last)
-                for value in integers
-            ]
+            end, half = max(-first, last) + 1, Fraction(1, 2)
+            scaled = [arrays.exact_steps(value, self._step(), end=end) for value in exact]
+            places = [min(max(math.floor(value + half), first), last) for value in scaled]
             steps = np.array(places, dtype=np.float64)
         else:
             steps = _nearest(floats, self.grid_log2, first=first, last=last)

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays, intervals, rounded
+from unacorda.mechanisms import intervals, rounded
 from unacorda.mechanisms.additive.parameters import Real, inverse_root_up, keep, positive, readable
 from unacorda.mechanisms.additive.real import mu_squared
 from unacorda.mechanisms.vectors import linear_chunk
@@ -143,11 +143,13 @@ class MultivariateGaussian:
         their own; `event` is the price where one unit moves one of them. Values are read as by
         `Laplace.release`. Raises InvalidParameter for another shape or dtype.
         """
-        shape, size = arrays.array_of("x", x).shape, self.factor.shape[0]
+        size = self.factor.shape[0]
+        array = elements.numbers("x", x, width=size)
+        shape = array.shape
         if not shape or shape[-1] != size:
             raise InvalidParameter("x", shape, expected=f"vectors of length {size}")
         return rounded.released(
-            x,
+            array,
             grid=self.grid_log2,
             ratio=1 / Fraction(2) ** self.grid_log2,
             bits=bits or _SECURE,

@@ -12,11 +12,11 @@ from typing import Any, Final, cast
 
 from numpy.typing import ArrayLike
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms import arrays, intervals, rounded
+from unacorda.mechanisms import intervals, rounded
 from unacorda.mechanisms.additive.parameters import Real, keep, positive, quotient, some_of, whole
 from unacorda.mechanisms.certified import laplace_chunk
 from unacorda.mechanisms.vectors import cube_chunk, sphere_chunk
@@ -110,7 +110,8 @@ class KNorm:
         `event` is the price where one unit moves one of them. Values are read as by
         `Laplace.release`. Raises InvalidParameter for another shape or dtype.
         """
-        shape = arrays.array_of("x", x).shape
+        array = elements.numbers("x", x, width=self.dimension)
+        shape = array.shape
         if not shape or shape[-1] != self.dimension:
             raise InvalidParameter("x", shape, expected=f"vectors of length {self.dimension}")
         if self._is_laplace():
@@ -121,7 +122,7 @@ class KNorm:
             draw = functools.partial(cube_chunk, dimension=self.dimension)
         grid, ratio = rounded.grid_ratio("scale", checks.exact("scale", self.scale), self.grid_log2)
         return rounded.released(
-            x, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=draw, together=self.dimension
+            array, grid=grid, ratio=ratio, bits=bits or _SECURE, draw=draw, together=self.dimension
         )
 
     def _is_laplace(self) -> bool:

@@ -19,10 +19,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import intervals
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.certified import CHUNK, gaussian_chunk
 from unacorda.mechanisms.rounded import floor_log2
 
@@ -74,19 +74,12 @@ class Grid:
         values: of a dtype that `numbers_of` gives. Two values d apart are at most ceil(d / g)
         steps apart.
         """
-        if values.dtype.kind == "f":
-            return _steps_of_floats(values, self.input_log2)
-        if self.input_log2 <= 0:
-            shift = min(-self.input_log2, 56)
-            bound = END >> shift
-            inside = np.left_shift(np.clip(values, -bound, bound), shift)
-            ended: Integers = np.where(values > bound, END, np.where(values < -bound, -END, inside))
-            return ended
-        halved = np.right_shift(values, min(self.input_log2, 63) - 1)
-        if self.input_log2 > 63:
-            halved = np.zeros_like(values)
-        near: Integers = np.clip(np.right_shift(halved + 1, 1), -END, END)
-        return near
+        return elements.by_kind(
+            values,
+            floats=lambda part: _steps_of_floats(part, self.input_log2),
+            integers=lambda part: _steps_of_integers(part, self.input_log2),
+            exact=lambda value: _step_of(value, self.input_log2),
+        )
 
     def release(
         self, high: Integers, low: Integers, *, scale_log2: int = 0, bits: RandomBits
@@ -150,22 +143,14 @@ def grid_for(
     return Grid(input_log2=chosen, release_log2=release, moved=moved, sigma=sigma)
 
 
-def numbers_of(argument: str, values: ArrayLike) -> NDArray[Any]:
-    """The values as float64 or int64, exactly; integers end at 2^63 - 1 where they are longer.
+def numbers_of(
+    argument: str, values: ArrayLike, *, dimensions: int | None = None, width: int | None = None
+) -> NDArray[Any]:
+    """The values exactly, see `elements.numbers`.
 
     Raises InvalidParameter for another dtype.
     """
-    if isinstance(values, int):
-        values = max(-(1 << 63), min(int(values), (1 << 63) - 1))
-    array = array_of(argument, values)
-    kind, width = array.dtype.kind, array.dtype.itemsize
-    if kind == "f" and width <= 8:
-        return array.astype(np.float64, copy=False)
-    if kind == "u":
-        array = np.minimum(array, np.uint64((1 << 63) - 1))
-    if kind in "biu":
-        return array.astype(np.int64, copy=False)
-    raise InvalidParameter(argument, array.dtype, expected="integers or floats of at most 64 bits")
+    return elements.numbers(argument, values, dimensions=dimensions, width=width)
 
 
 def halves(values: Integers) -> tuple[Integers, Integers]:
@@ -182,6 +167,27 @@ def _steps_of_floats(values: Floats, grid_log2: int) -> Integers:
     scaled -= floors  # whatever is rounded here does not cross the half
     floors += scaled >= 0.5
     return floors.astype(np.int64)
+
+
+def _steps_of_integers(values: NDArray[Any], grid_log2: int) -> Integers:
+    if values.dtype.kind == "u":
+        values = np.minimum(values, np.uint64((1 << 63) - 1)).astype(np.int64)
+    if grid_log2 <= 0:
+        shift = min(-grid_log2, 56)
+        bound = END >> shift
+        inside = np.left_shift(np.clip(values, -bound, bound), shift)
+        ended: Integers = np.where(values > bound, END, np.where(values < -bound, -END, inside))
+        return ended
+    halved = np.right_shift(values, min(grid_log2, 63) - 1)
+    if grid_log2 > 63:
+        halved = np.zeros_like(values)
+    near: Integers = np.clip(np.right_shift(halved + 1, 1), -END, END)
+    return near
+
+
+def _step_of(value: int | Fraction, grid_log2: int) -> int:
+    near = math.floor(Fraction(value) / Fraction(2) ** grid_log2 + Fraction(1, 2))
+    return max(-END, min(near, END))
 
 
 def _divided(high: Integers, low: Integers, shift: int) -> tuple[Integers, Integers]:

@@ -20,12 +20,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.parameters import Real, inverse_root_up, keep, positive, quotient
 from unacorda.mechanisms.additive.parameters import whole as whole_number
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.correlated.grid import Grid, grid_for, halves
 from unacorda.privacy import events
 
@@ -204,16 +203,18 @@ class Marginals:
         return noisy
 
     def _records(self, records: ArrayLike) -> Integers:
-        array = array_of("records", records)
-        if array.dtype.kind not in "biu":
-            raise InvalidParameter("records", array.dtype, expected="whole numbers of 64 bits")
+        array = elements.integers(
+            "records",
+            records,
+            dimensions=2,
+            width=len(self.sizes),
+            expected="whole numbers of 64 bits",
+        )
         if array.ndim != 2 or array.shape[1] != len(self.sizes):
             expected = f"the shape (records, {len(self.sizes)})"
             raise InvalidParameter("records", array.shape, expected=expected)
         tops = np.array(self.sizes, np.int64) - 1
-        if array.dtype.kind == "u":
-            array = np.minimum(array, np.uint64(_LARGEST_TABLE))
-        return np.clip(array.astype(np.int64), 0, tops)
+        return np.clip(array, 0, tops)
 
 
 @lru_cache(maxsize=64)

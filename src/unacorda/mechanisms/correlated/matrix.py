@@ -150,7 +150,7 @@ class MatrixMechanism:
         `workload.answers` of them are the answers; so are other queries which the strategy
         measures. Cells themselves are among these only if its columns are independent.
         """
-        array = numbers_of("x", x)
+        array = numbers_of("x", x, dimensions=1)
         if array.shape != (self.workload.cells,):
             raise InvalidParameter("x", array.shape, expected=f"the shape ({self.workload.cells},)")
         grid = self.grid

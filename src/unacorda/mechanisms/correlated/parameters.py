@@ -120,7 +120,13 @@ def rows(mechanism: PrefixSums, values: ArrayLike) -> tuple[NDArray[Any], tuple[
 
     Raises InvalidParameter for another shape or dtype.
     """
-    array = numbers_of("values", values)
+    alone = mechanism.dimension == 1
+    array = numbers_of(
+        "values",
+        values,
+        dimensions=1 if alone else 2,
+        width=None if alone else mechanism.dimension,
+    )
     expected = "at most `steps` values" + (
         "" if mechanism.dimension == 1 else " of `dimension` numbers each"
     )

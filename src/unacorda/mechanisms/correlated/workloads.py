@@ -10,9 +10,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive.parameters import keep, whole
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = ["LARGEST_CELLS", "Prefixes", "Queries", "Ranges", "Workload", "as_workload"]
 
@@ -185,16 +185,14 @@ def as_workload(value: Workload | ArrayLike) -> Workload:
 
 def real_matrix(argument: str, value: ArrayLike) -> Floats:
     """A finite real matrix with columns for at most 4096 cells; else InvalidParameter."""
-    array = array_of(argument, value)
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise InvalidParameter(argument, array.dtype, expected="a matrix of real numbers")
+    array = elements.floats(argument, value, expected="a matrix of real numbers")
     if array.ndim != 2 or 0 in array.shape or array.shape[1] > LARGEST_CELLS:
         raise InvalidParameter(
             argument,
             array.shape,
             expected=f"the shape (rows, cells), at most {LARGEST_CELLS} cells",
         )
-    matrix = array.astype(np.float64)
+    matrix = np.array(array)
     if not np.isfinite(matrix).all():
         raise InvalidParameter(argument, "a matrix with NaN or infinity", expected="finite numbers")
     matrix.setflags(write=False)

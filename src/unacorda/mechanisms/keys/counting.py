@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = ["Key", "counted", "in_order", "unzipped"]
 
@@ -25,28 +25,18 @@ def counted(counts: ArrayLike) -> NDArray[np.int64]:
 
     Raises InvalidParameter for a dtype that is not integer.
     """
-    array = array_of("counts", counts)
-    if array.size == 0 and array.dtype.kind == "f":
-        array = array.astype(np.int64)  # what numpy makes of an empty list
-    if array.dtype.kind not in "iu":
-        raise InvalidParameter("counts", array.dtype, expected="integers of at most 64 bits")
-    end = np.array(_END).astype(array.dtype) if array.dtype.itemsize == 8 else array.max(initial=0)
-    whole: NDArray[np.int64] = np.minimum(array, end).astype(np.int64)
+    whole = np.minimum(elements.integers("counts", counts), _END)
     return np.maximum(whole, 0)
 
 
 def unzipped(counts: Mapping[Key, int]) -> tuple[list[Key], NDArray[np.int64]]:
-    """The keys and their counts; Python integers may have any size."""
+    """The keys and their counts, each read as an element of a list; of any size."""
     if not isinstance(counts, Mapping):
         kind: Any = type(counts).__name__
         raise InvalidParameter(
             "counts", kind, expected="a mapping from key to count; for arrays use release_array"
         )
-    values = list(counts.values())
-    if not all(isinstance(value, int | np.integer) for value in values):
-        raise InvalidParameter("counts", "a mapping", expected="integers as its values")
-    cut = [min(max(int(value), 0), _END) for value in values]
-    return list(counts), np.array(cut, dtype=np.int64)
+    return list(counts), counted(list(counts.values()))
 
 
 def in_order(keys: Iterable[Key]) -> list[Key]:

@@ -8,16 +8,14 @@ server may refuse by value.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.response.thresholds import MOST_CATEGORIES
 from unacorda.privacy.events import fields
 
@@ -41,21 +39,12 @@ def set_up(mechanism: Any, *, most: int = MOST_CATEGORIES) -> Fraction:
 def indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], Shape]:
     """Category indices, flat, and the shape; indices beyond 0 .. k - 1 count as the nearest.
 
-    Raises InvalidParameter for a dtype that is not integer.
+    In a list, what is missing counts as 0. Raises InvalidParameter for a dtype that is not integer.
     """
-    if isinstance(values, int):
-        return np.array([min(max(int(values), 0), categories - 1)], dtype=np.int64), None
-    array = array_of("values", values)
-    if array.size == 0 and array.dtype == np.float64 and not isinstance(values, np.ndarray):
-        array = array.astype(np.int64)  # an empty list
-    if array.dtype.kind not in "iub":
-        raise InvalidParameter(
-            "values", array.dtype, expected="integers of at most 64 bits: indices of categories"
-        )
-    shape = None if isinstance(values, np.generic) else array.shape
-    if array.dtype.kind == "u":
-        array = np.minimum(array.astype(np.uint64), np.uint64(categories - 1))
-    return np.clip(array.astype(np.int64).reshape(-1), 0, categories - 1), shape
+    expected = "integers of at most 64 bits: indices of categories"
+    array = elements.integers("values", values, expected=expected)
+    shape = None if elements.is_bare(values) else array.shape
+    return np.clip(array.reshape(-1), 0, categories - 1), shape
 
 
 def answers(reports: ArrayLike, *, limit: int, width: int | None = None) -> NDArray[np.int64]:
@@ -63,9 +52,9 @@ def answers(reports: ArrayLike, *, limit: int, width: int | None = None) -> NDAr
 
     Raises InvalidParameter for no reports, another dtype, another width or another number.
     """
-    array = array_of("reports", reports)
     expected = "integers as `encode` returns them"
-    if array.dtype.kind not in "iu":
+    array = elements.numbers("reports", reports, kinds="iu", expected=expected)
+    if array.dtype.kind not in "iu":  # reports are public, so the elements of a list may refuse
         raise InvalidParameter("reports", array.dtype, expected=expected)
     if width is not None and (array.ndim == 0 or array.shape[-1] != width):
         raise InvalidParameter("reports", array.shape, expected=f"rows of {width} integers")
@@ -83,7 +72,7 @@ def packed(reports: ArrayLike, *, categories: int) -> NDArray[np.uint8]:
 
     Raises InvalidParameter for no reports, another dtype or another width.
     """
-    array = array_of("reports", reports)
+    array = elements.numbers("reports", reports)
     width = -(-categories // 8)
     if array.dtype != np.uint8 or array.ndim == 0 or array.shape[-1] != width:
         raise InvalidParameter(
@@ -131,27 +120,11 @@ def places(x: ArrayLike, *, ends: Bounds, last: int) -> tuple[NDArray[np.int64],
     NaN counts as 0 and whatever lies beyond a bound as the bound.
     Raises InvalidParameter for a dtype that is neither integer nor a float of at most 64 bits.
     """
-    if isinstance(x, int):
-        array, shape = np.array([_float(x)]), None
-    else:
-        array = array_of("x", x)
-        shape = None if isinstance(x, float | np.generic) else array.shape
-        if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
-            raise InvalidParameter(
-                "x", array.dtype, expected="integers or floats of at most 64 bits"
-            )
+    array = elements.floats("x", x)
+    shape = None if elements.is_bare(x) else array.shape
     lower, upper = float(ends.lower), float(ends.upper)
-    scaled = np.nan_to_num(
-        array.astype(np.float64).reshape(-1), nan=0.0, posinf=upper, neginf=lower
-    )
+    scaled = np.nan_to_num(array.reshape(-1), nan=0.0, posinf=upper, neginf=lower)
     np.clip(scaled, lower, upper, out=scaled)
     scaled -= lower
     scaled *= float(last / ends.width)
     return np.clip(np.rint(scaled), 0, last).astype(np.int64), shape
-
-
-def _float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import samplers
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.gaussian_table import LARGEST_SIGMA
 from unacorda.mechanisms.response import arguments
 from unacorda.mechanisms.response.draws import below
@@ -121,14 +120,10 @@ class Directions:
         x: integers or floats; NaN counts as 0, longer vectors as cut to the radius.
         Raises InvalidParameter for another dtype, or another length of the last axis.
         """
-        array = array_of("x", x)
-        if array.dtype.kind not in "iub" and array.dtype.str[1:] not in {"f2", "f4", "f8"}:
-            raise InvalidParameter(
-                "x", array.dtype, expected="integers or floats of at most 64 bits"
-            )
+        array = elements.floats("x", x, width=self.size)
         if array.ndim == 0 or array.shape[-1] != self.size:
             raise InvalidParameter("x", array.shape, expected=f"vectors of {self.size} numbers")
-        rows = array.astype(np.float64).reshape(-1, self.size)
+        rows = array.reshape(-1, self.size)
         told, source = np.empty_like(rows), bits or _SECURE
         step = max(1, _ENTRIES // (self.size * self.axes))
         for start in range(0, len(rows), step):
@@ -142,7 +137,7 @@ class Directions:
 
     def decode(self, reports: ArrayLike) -> Any:
         """What each report counts in the mean, in the unit of the vectors."""
-        return np.asarray(reports, dtype=np.float64) * self._length
+        return elements.floats("reports", reports) * self._length
 
     def _point(self, rows: Floats, bits: RandomBits) -> Floats:
         """One direction a row."""

@@ -16,9 +16,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.response.thresholds import Support
 from unacorda.privacy.estimates import Estimate
 
@@ -115,7 +114,7 @@ def frequencies(tally: ArrayLike, *, count: int, support: Support, size: int) ->
 
 def tallied(tally: ArrayLike, *, count: int, size: int) -> NDArray[np.int64]:
     """The tally as int64, if it can be one of `count` reports."""
-    array = array_of("tally", tally)
+    array = elements.numbers("tally", tally)
     count = checks.positive_integer(count=count)
     if array.dtype.kind not in "iu" or array.shape != (size,):
         raise InvalidParameter(

@@ -13,10 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.response import arguments, frequencies
 from unacorda.mechanisms.response.draws import CHUNK, below
 from unacorda.mechanisms.response.thresholds import (
@@ -159,7 +158,7 @@ class LocalHashing:
     def _asked(self, among: ArrayLike | None) -> NDArray[np.int64]:
         if among is None:
             return np.arange(self.categories)
-        asked = array_of("among", among)
+        asked = elements.numbers("among", among)
         fits = asked.ndim == 1 and asked.size > 0 and asked.dtype.kind in "iu"
         if not fits or asked.min() < 0 or asked.max() >= self.categories:
             raise InvalidParameter(

@@ -23,11 +23,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.mechanisms.selection.contest import leaders
 from unacorda.mechanisms.selection.losses import odds_loss
@@ -121,7 +120,7 @@ class Exponential:
 
         scores: one dimension or more, candidates along the last. Private: for error prediction.
         """
-        array = array_of("scores", scores)
+        array = elements.numbers("scores", scores)
         matrix = array.reshape(-1, array.shape[-1]) if array.size else array
         matrix = score_rows(matrix, dimensions=2)
         logs = _below_best(matrix, self.factor)
@@ -276,7 +275,7 @@ def _weights(weights: ArrayLike | None, candidates: int) -> NDArray[Any] | None:
     """The base measure, checked, or None where it is uniform."""
     if weights is None:
         return None
-    array = array_of("weights", weights)
+    array = elements.numbers("weights", weights, dimensions=1)
     expected = f"{candidates} finite numbers, 0 or above, not all 0"
     if array.shape != (candidates,) or array.dtype.kind not in "iufO":
         raise InvalidParameter("weights", weights, expected=expected)

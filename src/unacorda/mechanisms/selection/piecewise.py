@@ -23,11 +23,10 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.refine import LazyUniform
 from unacorda.mechanisms.rounded import floor_log2
 from unacorda.mechanisms.selection.exponential import choose
@@ -195,13 +194,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _edges(edges: ArrayLike, *, pieces: int) -> NDArray[np.float64]:
-    array = array_of("edges", edges)
+    array = elements.floats("edges", edges, dimensions=1)
     if array.shape != (pieces - 1,):
         raise InvalidParameter(
             "edges", array.shape, expected=f"{pieces - 1} of them, one fewer than scores"
         )
-    if array.size and (array.dtype.kind not in "iuf" or array.dtype.itemsize > 8):
-        raise InvalidParameter(
-            "edges", array.dtype, expected="integers or floats of at most 64 bits"
-        )
-    return array.astype(np.float64)
+    return array

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
+from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 
 __all__ = [
     "Floats",
@@ -70,7 +70,8 @@ def score_rows(scores: ArrayLike | Sequence[Fraction], *, dimensions: int) -> ND
 
     NaN counts as 0, infinities as the largest float.
     """
-    array = array_of("scores", scores)
+    expected = "integers, floats of at most 64 bits or Fractions"
+    array = elements.numbers("scores", scores, dimensions=dimensions, expected=expected)
     if array.ndim != dimensions or array.shape[-1] == 0:
         raise InvalidParameter(
             "scores", array.shape, expected=f"{dimensions} dimension(s) and at least one candidate"
@@ -79,17 +80,15 @@ def score_rows(scores: ArrayLike | Sequence[Fraction], *, dimensions: int) -> ND
     kind, width = matrix.dtype.kind, matrix.dtype.itemsize
     if kind in "biu":
         return np.ascontiguousarray(matrix, np.uint64 if (kind, width) == ("u", 8) else np.int64)
-    if kind == "f" and width <= 8:
+    if kind == "f":
         floats = np.ascontiguousarray(matrix, np.float64)
         ends = (floats.min(initial=0.0), floats.max(initial=0.0))  # NaN where there is one
         if math.isfinite(ends[0]) and math.isfinite(ends[1]):
             return floats
         return np.nan_to_num(floats, nan=0.0, posinf=_LARGEST_FLOAT, neginf=-_LARGEST_FLOAT)
-    if kind == "O" and all(isinstance(score, int | Fraction) for score in matrix.flat):
-        return matrix
-    raise InvalidParameter(
-        "scores", array.dtype, expected="integers, floats of at most 64 bits or Fractions"
-    )
+    exact = np.empty(matrix.size, dtype=object)
+    exact[:] = [_exact(score) for score in matrix.reshape(-1).tolist()]
+    return exact.reshape(matrix.shape)
 
 
 def one_row(scores: ArrayLike | Sequence[Fraction], *, least: int = 1) -> NDArray[Any]:
@@ -123,6 +122,14 @@ def exponents(scores: NDArray[Any], reference: NDArray[Any], *, factor: Fraction
 def exact_score(score: Any) -> Fraction:
     """One entry of a row as the exact number it is."""
     return Fraction(score.item() if isinstance(score, np.generic) else score)
+
+
+def _exact(score: Exact) -> int | Fraction:
+    if not isinstance(score, float):
+        return score
+    if math.isnan(score):
+        return 0
+    return Fraction(max(-_LARGEST_FLOAT, min(score, _LARGEST_FLOAT)))
 
 
 def _float(value: Fraction | int) -> float:

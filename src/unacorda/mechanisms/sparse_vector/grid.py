@@ -11,8 +11,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
+from unacorda.elements import Exact
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.arrays import array_of
 from unacorda.mechanisms.certified import LARGEST_RATIO
 from unacorda.mechanisms.rounded import floor_log2
 
@@ -75,48 +76,51 @@ def level_for(threshold: Fraction, *, step: Fraction) -> int:
 
 
 def questions(values: ArrayLike) -> NDArray[Any]:
-    """The values of a stream as float64 or int64, exactly, in one dimension.
+    """The values of a stream, exactly, in one dimension; see `elements.numbers`.
 
-    Unsigned integers beyond 2^63 - 1 end there. Raises InvalidParameter for another shape or
-    dtype.
+    Raises InvalidParameter for another shape or dtype.
     """
-    array = array_of("values", values)
-    kind, width = array.dtype.kind, array.dtype.itemsize
+    array = elements.numbers("values", values, dimensions=1)
     if array.ndim != 1:
         raise InvalidParameter("values", array.shape, expected="one dimension")
-    if kind == "f" and width <= 8:
-        return array.astype(np.float64, copy=False)
-    if kind == "u":
-        array = np.minimum(array, np.uint64((1 << 63) - 1))
-    if kind in "biu":
-        return array.astype(np.int64, copy=False)
-    raise InvalidParameter("values", array.dtype, expected=_EXPECTED)
+    return array
 
 
-def question(value: object) -> float:
-    """One value, exactly, as an int of any size or a float."""
-    if isinstance(value, int | float | np.integer | np.bool_):
-        return float(value) if isinstance(value, float) else int(value)
-    if isinstance(value, np.floating) and value.itemsize <= 8:
-        return float(value)
+def question(value: object) -> Exact:
+    """One value, exactly, as the element that it is; InvalidParameter for several."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
-        return question(value[()])
+        return elements.number(value)
+    if elements.is_bare(value):
+        return elements.number(value)
     # A value is data and stays out of the message.
     raise InvalidParameter("value", type(value).__name__, expected=_EXPECTED + ", one at a time")
 
 
 def steps_of(part: NDArray[Any], *, grid_log2: int) -> Integers:
     """floor(value / grid) for a part of `questions`; NaN counts as 0, values end at 2^60."""
-    if part.dtype.kind == "f":
-        with np.errstate(over="ignore", under="ignore"):
-            scaled: NDArray[np.float64] = np.ldexp(part, -grid_log2)
-        np.floor(scaled, out=scaled)
-        if grid_log2 > 0:
-            scaled[(scaled == 0) & (part < 0)] = -1.0  # it had vanished before the floor
-        np.copyto(scaled, 0.0, where=np.isnan(scaled))
-        np.maximum(scaled, -float(_END), out=scaled)
-        np.minimum(scaled, float(_END), out=scaled)
-        return scaled.astype(np.int64)
+    return elements.by_kind(
+        part,
+        floats=lambda some: _steps_of_floats(some, grid_log2),
+        integers=lambda some: _steps_of_integers(some, grid_log2),
+        exact=lambda value: step_of(value, grid_log2=grid_log2),
+    )
+
+
+def _steps_of_floats(part: NDArray[np.float64], grid_log2: int) -> Integers:
+    with np.errstate(over="ignore", under="ignore"):
+        scaled: NDArray[np.float64] = np.ldexp(part, -grid_log2)
+    np.floor(scaled, out=scaled)
+    if grid_log2 > 0:
+        scaled[(scaled == 0) & (part < 0)] = -1.0  # it had vanished before the floor
+    np.copyto(scaled, 0.0, where=np.isnan(scaled))
+    np.maximum(scaled, -float(_END), out=scaled)
+    np.minimum(scaled, float(_END), out=scaled)
+    return scaled.astype(np.int64)
+
+
+def _steps_of_integers(part: NDArray[Any], grid_log2: int) -> Integers:
+    if part.dtype.kind == "u":
+        part = np.minimum(part, np.uint64((1 << 63) - 1)).astype(np.int64)
     if grid_log2 >= 0:
         shifted = np.right_shift(part, min(grid_log2, 63))
         clipped: Integers = np.clip(shifted, -_END, _END)
@@ -128,9 +132,11 @@ def steps_of(part: NDArray[Any], *, grid_log2: int) -> Integers:
     return ended
 
 
-def step_of(value: float, *, grid_log2: int) -> int:
+def step_of(value: Exact, *, grid_log2: int) -> int:
     """The same for one `question`."""
-    if isinstance(value, int):
+    if isinstance(value, Fraction):
+        exact = math.floor(value / Fraction(2) ** grid_log2)
+    elif isinstance(value, int):
         exact = value >> grid_log2 if grid_log2 >= 0 else value << -grid_log2
     elif abs(value) < math.ldexp(1.0, 60 + grid_log2):
         scaled = math.ldexp(value, -grid_log2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Final, final
+from typing import Any, Final, final
 
 from unacorda.bits import RandomBits
 from unacorda.errors import StreamStopped
@@ -150,7 +150,7 @@ class NumericStream(Alone):
 
         Values and refusals as for `ThresholdStream.ask`.
         """
-        exact = question(value)
+        exact: Any = question(value)
         if not self._search.ask(exact):
             return None
         return float(self._answers.release(exact, bits=self._bits))
