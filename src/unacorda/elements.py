@@ -45,6 +45,7 @@ __all__ = [
     "number",
     "numbers",
     "whole",
+    "wholes",
 ]
 
 Exact: TypeAlias = int | float | Fraction
@@ -96,6 +97,11 @@ def whole(value: Exact) -> int:
     if isinstance(value, float) and not math.isfinite(value):
         return 0 if math.isnan(value) else _MOST if value > 0 else _LEAST
     return math.floor(Fraction(value) + Fraction(1, 2))
+
+
+def wholes(values: Sequence[Any]) -> list[int]:
+    """Each element as a Python integer of any size: `whole` of the number that it is."""
+    return [value if type(value) is int else whole(number(value)) for value in values]
 
 
 def nearest_float(value: Exact) -> float:
@@ -225,10 +231,11 @@ def by_kind(
     neither. Where they are given the same number they must agree.
     """
     if values.dtype.kind == "f":
-        return floats(values.astype(np.float64, copy=False))
+        made = floats(values.reshape(-1).astype(np.float64, copy=False))
+        return made.reshape(values.shape)
     if values.dtype.kind != "O":
         wide = np.uint64 if values.dtype.kind == "u" else np.int64
-        return integers(values.astype(wide, copy=False))
+        return integers(values.reshape(-1).astype(wide, copy=False)).reshape(values.shape)
     flat = values.reshape(-1).tolist()
     found = np.empty(len(flat), dtype=np.int64)
     of_floats, of_integers = [], []
@@ -406,16 +413,22 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _nested(values: Sequence[Any], dimensions: int | None, width: int | None) -> NDArray[Any]:
-    """A list, or a list of rows, of the shape of its first row; see the top of the module."""
+    """A list, or a list of rows; see the top of the module.
+
+    Without a number of dimensions it is rows if the first element is one, and so on; of a width it
+    is rows of numbers then, or if it has another length and one of its elements is a row.
+    """
     shape, level = [len(values)], values
     while level and (dimensions is None or len(shape) < dimensions):
         rows = [None if isinstance(value, _SCALARS) else _row(value) for value in level]
         first = next((row for row in rows if row is not None), None)
         last = len(shape) + 1 == dimensions
-        if first is None and not (last and width is not None):
+        if dimensions is None:
+            if rows[0] is None and (first is None or width is None or len(level) == width):
+                break
+            last = width is not None
+        elif first is None and not (last and width is not None):
             break
-        if dimensions is None and width is not None:  # the innermost rows have the width
-            last = first is None or all(_row(value) is None for value in first)
         size = width if last and width is not None else len(first or ())
         lost = [None] * size
         level = [
@@ -424,6 +437,8 @@ def _nested(values: Sequence[Any], dimensions: int | None, width: int | None) ->
             for element in (row if row is not None and len(row) == size else lost)
         ]
         shape.append(size)
+        if last:
+            break
     return _column(level).reshape(shape)
 
 

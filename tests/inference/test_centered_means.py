@@ -115,4 +115,4 @@ def test_one_bound_alone_is_not_enough() -> None:
     with pytest.raises(MissingBound, match="public bound"):
         inference.centered_mean([1.0], lower=0, budget=GDP(1))
     with pytest.raises(InvalidParameter, match=r"^x="):
-        inference.find_bounds([[1.0]], budget=GDP(1))
+        inference.find_bounds(np.array([[1.0]]), budget=GDP(1))

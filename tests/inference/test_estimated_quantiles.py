@@ -168,7 +168,7 @@ def test_answers_lie_on_the_grid_and_within_the_bounds() -> None:
     [
         ({"q": 1.5}, "q"),
         ({"q": math.nan}, "q"),
-        ({"x": [[1.0]]}, "x"),
+        ({"x": np.array([[1.0]])}, "x"),
         ({"lower": 9}, "upper"),
         ({"resolution": 0}, "resolution"),
         ({"resolution": 5}, "resolution"),

@@ -248,8 +248,8 @@ def test_bounds_are_asked_for(left_out: str) -> None:
     [
         (np.ones(9), np.ones(9), "X"),
         (np.ones((9, 1)), np.ones(8), "y"),
-        ([["a"]] * 9, np.ones(9), "X"),
-        (np.ones((9, 1)), ["b"] * 9, "y"),
+        (np.array([["a"]] * 9), np.ones(9), "X"),
+        (np.ones((9, 1)), np.array(["b"] * 9), "y"),
         (np.ones((9, 1), dtype=complex), np.ones(9), "X"),
         (np.ones((9, 1)), None, "y"),
     ],

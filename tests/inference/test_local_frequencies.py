@@ -113,9 +113,9 @@ def test_each_report_costs_no_more_than_the_budget() -> None:
     ("change", "named"),
     [
         ({"x": []}, "x"),
-        ({"x": [[1]]}, "x"),
-        ({"x": [0.5]}, "x"),
-        ({"x": ["a"]}, "x"),
+        ({"x": np.array([[1]])}, "x"),
+        ({"x": np.array([0.5])}, "x"),
+        ({"x": np.array(["a"])}, "x"),
         ({"budget": 1.0}, "budget"),
         ({"budget": PureDP(1e-300)}, "budget"),
         ({"categories": 1}, "categories"),

@@ -133,8 +133,8 @@ def test_data_of_any_kind_answer_in_numbers(value: float, budget: Guarantee) -> 
     ("change", "named"),
     [
         ({"x": []}, "x"),
-        ({"x": [[1.0]]}, "x"),
-        ({"x": ["a"]}, "x"),
+        ({"x": np.array([[1.0]])}, "x"),
+        ({"x": np.array(["a"])}, "x"),
         ({"budget": 1.0}, "budget"),
         ({"budget": PureDP(0)}, "budget"),
         ({"budget": PureDP(1e-300)}, "budget"),

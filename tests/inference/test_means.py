@@ -109,9 +109,9 @@ def test_one_person_of_one_gets_an_answer() -> None:
 @pytest.mark.parametrize(
     ("x", "lower", "upper", "named"),
     [
-        ([[1.0]], 0, 1, "x"),
+        (np.array([[1.0]]), 0, 1, "x"),
         ([], 0, 1, "x"),
-        (["a"], 0, 1, "x"),
+        (np.array(["a"]), 0, 1, "x"),
         ([1.0], 1, 1, "upper"),
         ([1.0], 2, 1, "upper"),
         ([1.0], math.nan, 1, "lower"),

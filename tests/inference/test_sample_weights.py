@@ -215,7 +215,7 @@ def test_without_any_weight_intervals_are_infinite(make: Make, draw: Draw, value
 @ALL
 @pytest.mark.parametrize(
     "weights",
-    [1.0, np.ones(499), np.ones((500, 1)), np.ones(500, dtype=complex), ["a"] * 500],
+    [1.0, np.ones(499), np.ones((500, 1)), np.ones(500, dtype=complex), np.array(["a"] * 500)],
     ids=["one", "too few", "column", "complex", "text"],
 )
 def test_weights_of_another_shape_or_kind_are_named(make: Make, draw: Draw, weights: Any) -> None:

@@ -96,7 +96,7 @@ def test_categories_beyond_the_stated_ones_raise_nothing() -> None:
     [
         (lambda: inference.fit_test([0], shares=[1], budget=GDP(1)), "shares"),
         (lambda: inference.fit_test([0], shares=[1, 0], budget=GDP(1)), "shares"),
-        (lambda: inference.fit_test([0.5], shares=[1, 1], budget=GDP(1)), "x"),
+        (lambda: inference.fit_test(np.array([0.5]), shares=[1, 1], budget=GDP(1)), "x"),
         (lambda: inference.fit_test([], shares=[1, 1], budget=GDP(1)), "x"),
         (lambda: inference.fit_test([0], shares=[1, 1], budget=GDP(1), draws=9), "draws"),
         (

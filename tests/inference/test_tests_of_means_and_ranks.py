@@ -141,7 +141,7 @@ def test_strange_values_raise_nothing() -> None:
         (lambda: inference.anova([[1.0, 2.0]], lower=0, upper=1, budget=GDP(1)), "groups"),
         (lambda: inference.anova([[1, 2], [1]], lower=0, upper=1, budget=GDP(1)), "y"),
         (lambda: inference.signed_rank_test([], budget=GDP(1)), "x"),
-        (lambda: inference.mann_whitney_test([1], ["a"], budget=GDP(1)), "y"),
+        (lambda: inference.mann_whitney_test([1], np.array(["a"]), budget=GDP(1)), "y"),
         (lambda: inference.signed_rank_test([1.0], budget=GDP(1), draws=1), "draws"),
     ],
 )

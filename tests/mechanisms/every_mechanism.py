@@ -40,8 +40,16 @@ class Case:
         return self.release(mechanism, value, bits)
 
 
-NO_NUMBERS = ("a", ["a"], None, [None], 1j, [1j], {"a": 1}, [[1], [2, 3]], np.longdouble(1))
+NO_NUMBERS: tuple[Any, ...] = (
+    np.array(["a"]),
+    np.array([1j]),
+    {"a": 1},
+    {1},
+    np.array([1], np.longdouble),
+)
 ODD_NUMBERS = (
+    ["a", None, 10**400, Fraction(1, 3)],
+    [1j, [1], 2**60 + 127, 2**64],
     [NAN, INF, -INF, -0.0],
     [5e-324, -5e-324, 1.7976931348623157e308, -1.7976931348623157e308],
     [LARGEST, LEAST, 0, 1],
@@ -49,38 +57,46 @@ ODD_NUMBERS = (
     np.array([NAN, 65504, -INF, 0], np.float16),
     np.array([True, False, True, False]),
 )
-WHOLE_ONLY = (1.0, [[1], [2, 3]], [0.5], NAN, [INF], "a", ["a"], None, [None], 1j, [1, 2.5])
+WHOLE_ONLY = (*NO_NUMBERS, np.array([0.5]), np.array(1.0))
 ODD_WHOLES = (
     [LARGEST, LEAST, 0, 1],
+    [NAN, INF, 0.5, 1],
+    ["a", None, 10**400, Fraction(1, 3)],
     np.array([2**64 - 1, 2**63, 0, 1], np.uint64),
     np.array([-128, 127, 0, 1], np.int8),
 )
 NO_SCORES: tuple[Any, ...] = (
     [],
     1,
-    [[1], [2, 3]],
-    [[1, 2], [3, 4]],
-    ["a", "b"],
-    [1j, 2],
-    [None, 1],
+    np.array([[1, 2], [3, 4]]),
+    np.array(["a", "b"]),
+    np.array([1j, 2]),
     "ab",
     None,
     {0: 1},
     NAN,
 )
 ODD_SCORES = (*ODD_NUMBERS, [Fraction(1, 3), 10**400, -(10**400), 0])
-NO_COUNTS = ([("a", 1)], {"a": 1.5}, {"a": "1"}, {"a": NAN}, {"a": None}, 3, None, "ab")
+NO_COUNTS = ([("a", 1)], 3, None, "ab")
 ODD_COUNTS: tuple[Any, ...] = (
     {"a": LARGEST, "b": LEAST, "c": 10**400, "d": -(10**400), "e": 0},
     {"a": np.uint64(2**64 - 1), "b": np.int64(LEAST)},
+    {"a": 1.5, "b": "1", "c": NAN, "d": None},
     {},
 )
-NO_INDICES = (1.0, [[1], [2, 3]], [0.5], "a", ["a"], None, [None], [1, 2**70], [1j], {"a": 1})
-ODD_INDICES = ([LARGEST, LEAST, 0, 1], np.array([2**64 - 1, 2**63, 0, 1], np.uint64))
-NO_STREAM = ("a", ["a"], None, [None], [1j], [[1], [2, 3]], {"a": 1}, [np.longdouble(1)], [10**400])
+NO_INDICES = WHOLE_ONLY
+ODD_INDICES = (
+    [LARGEST, LEAST, 0, 1],
+    [NAN, "a", None, 10**400],
+    np.array([2**64 - 1, 2**63, 0, 1], np.uint64),
+)
+NO_STREAM = (*NO_NUMBERS, "a", None, np.array([[1], [2]]))
 ODD_STREAM = ODD_NUMBERS
 TABLE = [[0, 1], [1, 2], [9, -9], [LARGEST, LEAST]]
-NO_RECORDS = ([[0.5, 1]], [[0]], [0, 1], "ab", None, [["a", "b"]], [[1, 2, 3]], [[0, 1], [2]])
+NO_RECORDS = (np.array([[0.5, 1]]), np.array([[0]]), np.arange(2), "ab", None, np.ones((1, 3)))
+
+
+ODD_TABLES = ([[0, 1], [1], None, [NAN, "a"]], [[0.5, 10**400], [None, 1j]])
 
 
 def encoded(mechanism: Any, value: Any, bits: RandomBits) -> Any:
@@ -136,11 +152,13 @@ EVERY: dict[str, Case] = {
     "KNorm": reals(norm=2, epsilon=1, sensitivity=1, dimension=4),
     "Laplace": reals(scale=2, l1_sensitivity=1),
     "LocalHashing": devices(categories=4),
-    "Marginals": Case({"sizes": (2, 3), "queries": ((0,), (0, 1)), "sigma": 2}, TABLE, NO_RECORDS),
+    "Marginals": Case(
+        {"sizes": (2, 3), "queries": ((0,), (0, 1)), "sigma": 2}, TABLE, NO_RECORDS, ODD_TABLES
+    ),
     "MatrixMechanism": Case(
         {"workload": Prefixes(4), "strategy": np.eye(4), "sigma": 2, "sensitivity": 1},
         [1, 2, 3, 4],
-        (*NO_STREAM, [1, 2, 3], [[1, 2, 3, 4]], 1),
+        (*NO_STREAM, [1, 2, 3], np.array([[1, 2, 3, 4]]), 1),
         ODD_STREAM,
     ),
     "MultivariateGaussian": reals(covariance=PLANE, l2_sensitivity=1),

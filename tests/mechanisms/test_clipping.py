@@ -129,9 +129,9 @@ def test_a_clip_in_floats_is_longer_than_its_bound() -> None:
 
 
 def test_no_step_is_lost_where_the_scaled_row_is_whole() -> None:
-    assert clip([[30, -40]], "l2", 5).tolist() == [[3, -4]]
-    assert clip([[300, -400, 0]], "l2", 50).tolist() == [[30, -40, 0]]
-    assert clip([[6, -2]], "l1", 4).tolist() == [[3, -1]]
+    assert clip(np.array([[30, -40]]), "l2", 5).tolist() == [[3, -4]]
+    assert clip(np.array([[300, -400, 0]]), "l2", 50).tolist() == [[30, -40, 0]]
+    assert clip(np.array([[6, -2]]), "l1", 4).tolist() == [[3, -1]]
     assert clip([7, -7, 3], "l2", 5).tolist() == [5, -5, 3]
     assert clip([2**40], "l1", 2**31 - 1).tolist() == [2**31 - 1]
 
@@ -139,8 +139,8 @@ def test_no_step_is_lost_where_the_scaled_row_is_whole() -> None:
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_strange_values_have_a_documented_meaning(norm: Norm) -> None:
     values = [[math.nan, 3.0], [math.inf, 5.0], [-math.inf, math.nan], [-0.0, 0.4], [1e300, 1.0]]
-    assert clip(values, norm, 10).tolist() == [[0, 3], [10, 0], [-10, 0], [0, 0], [10, 0]]
-    both = clip([[math.inf, -math.inf]], norm, 10).tolist()
+    assert clip(np.array(values), norm, 10).tolist() == [[0, 3], [10, 0], [-10, 0], [0, 0], [10, 0]]
+    both = clip(np.array([[math.inf, -math.inf]]), norm, 10).tolist()
     assert both == ([[5, -5]] if norm == "l1" else [[7, -7]])
     assert clip(np.array([2**63 - 1, -(2**63)]), norm, 10).tolist() == [10, -10]
     assert clip(np.array([2**64 - 1, 3], np.uint64), norm, 10).tolist() == [10, 3]
@@ -156,7 +156,7 @@ def test_nothing_and_little() -> None:
     assert clip([], "l1", 5).tolist() == []
     assert clip_users([], [], l1=1, unit_log2=0).tolist() == []
     assert clip_users(np.empty((0, 2)), [], l2=1, unit_log2=0).shape == (0, 2)
-    assert clip_users([[1.0, 2.0]], ["a"], l2=9, unit_log2=0).tolist() == [[1, 2]]
+    assert clip_users([[1.0, 2.0]], ["a"], l2=9, unit_log2=0, columns=2).tolist() == [[1, 2]]
 
 
 # Users.
@@ -240,7 +240,7 @@ def test_users_of_several_kinds(names: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [["a"], [["a"], ["b"]], [1.5, 2.5], np.array(["a", None], object), [None, None]]
+    "names", [["a"], np.array([["a"], ["b"]]), np.array([1.5, 2.5]), {"a": 1, "b": 2}, None]
 )
 def test_other_users_are_refused(names: Any) -> None:
     with pytest.raises(InvalidParameter, match="users"):
@@ -248,7 +248,7 @@ def test_other_users_are_refused(names: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [["a"], [1j], [None], 3.0, np.zeros((2, 2, 2)), np.zeros((3, 0))]
+    "values", [np.array(["a"]), np.array([1j]), 3.0, np.zeros((2, 2, 2)), np.zeros((3, 0))]
 )
 def test_other_values_are_refused(values: Any) -> None:
     with pytest.raises(InvalidParameter, match="values"):

@@ -151,10 +151,10 @@ def test_no_edge_is_one_even_draw() -> None:
     [
         ([1.0], [1.0]),
         ([1.0, 2.0], [1.0, 2.0]),
-        ([[1.0]], [1.0, 2.0]),
+        (np.array([[1.0]]), [1.0, 2.0]),
         (1.0, [1.0, 2.0]),
-        (["a"], [1.0, 2.0]),
-        ([1j], [1.0, 2.0]),
+        (np.array(["a"]), [1.0, 2.0]),
+        (np.array([1j]), [1.0, 2.0]),
     ],
 )
 def test_wrong_edges_are_refused(edges: Any, scores: Any) -> None:
@@ -162,7 +162,7 @@ def test_wrong_edges_are_refused(edges: Any, scores: Any) -> None:
         mechanism().release(edges, scores=scores, bits=ScriptedBits([]))
 
 
-@pytest.mark.parametrize("scores", [[], 1, [[1, 2]], ["a", "b"], [None, 1]])
+@pytest.mark.parametrize("scores", [[], 1, np.ones((1, 2)), np.array(["a", "b"])])
 def test_wrong_scores_are_refused(scores: Any) -> None:
     with pytest.raises(InvalidParameter, match="scores"):
         mechanism().release([1.0], scores=scores, bits=ScriptedBits([]))

@@ -309,7 +309,7 @@ class NoBits:
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=NAMES)
 @pytest.mark.parametrize(
-    "values", [3.0, [[1.0]], ["a"], [None], [1j], [2**80], np.array(["2020-01-01"], "M8[D]")]
+    "values", [3.0, np.array([[1.0]]), np.array(["2020-01-01"], "M8[D]"), np.array([str(2**80)])]
 )
 def test_other_values_are_refused_before_a_bit_is_drawn(mechanism: Any, values: Any) -> None:
     with pytest.raises(InvalidParameter, match="values") as caught:
@@ -319,7 +319,7 @@ def test_other_values_are_refused_before_a_bit_is_drawn(mechanism: Any, values: 
 
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=NAMES)
-@pytest.mark.parametrize("value", ["7654321", None, [7654321], 7654321j, np.ones(1), b"7654321"])
+@pytest.mark.parametrize("value", [[7654321], np.ones(1), {7654321: 1}])
 def test_a_stream_refuses_other_values_before_a_bit_is_drawn(mechanism: Any, value: Any) -> None:
     bits = Counted()
     stream = mechanism.start(bits=bits)

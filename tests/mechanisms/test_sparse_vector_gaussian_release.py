@@ -190,11 +190,13 @@ def test_a_stream_stops_after_its_answer_or_its_last_question() -> None:
     assert [last.ask(value) for value in (1, 2, 300)] == [False, False, True]
     refused = mechanism.start()
     with pytest.raises(InvalidParameter):
-        refused.ask("3")  # type: ignore[arg-type]  # it is no number, and it was not heard
+        refused.ask([3])  # type: ignore[arg-type]  # it is no number, and it was not heard
     assert [refused.ask(1) for _ in range(3)] == [False] * 3
 
 
-@pytest.mark.parametrize("values", [3.0, [[1.0]], ["a"], [None], [1j], [2**80], np.zeros(1001)])
+@pytest.mark.parametrize(
+    "values", [3.0, np.ones((1, 1)), np.array(["a"]), np.array([1j]), np.zeros(1001)]
+)
 def test_other_values_are_refused_before_a_bit_is_drawn(values: Any) -> None:
     mechanism = GaussianAboveThreshold(**WRITTEN)
     for release in (mechanism.release, mechanism.release_with_gap):

@@ -249,7 +249,8 @@ def noise_multiplier(budget: Guarantee) -> Fraction:
 
 def _reports(reports: ArrayLike) -> Floats:
     array = elements.numbers("reports", reports)
-    if array.dtype.kind != "f" or array.size == 0 or array.ndim == 0:
+    # Reports are public, so the elements of a list may refuse.
+    if array.dtype.kind != "f" or array.size == 0 or array.ndim == 0 or np.isnan(array).any():
         raise InvalidParameter(
             "reports",
             (array.dtype, array.shape),

@@ -37,24 +37,31 @@ _LOW: Final = (1 << _HALF) - 1
 
 
 def clip_rows(
-    values: ArrayLike, *, l1: Number | None = None, l2: Number | None = None, unit_log2: int
+    values: ArrayLike,
+    *,
+    l1: Number | None = None,
+    l2: Number | None = None,
+    unit_log2: int,
+    columns: int | None = None,
 ) -> Integers:
     r"""Each row in steps of 2^unit_log2, scaled down to the norm bound where it is longer.
 
     values: (rows, columns), or (rows,) where each row is one number; integers or floats of at
-    most 64 bits. l1 or l2: the bound, one of them, from one step to below 2^31 steps. A row whose
-    steps are within the bound stays as it is; else it is scaled to it, each entry within a step
-    and 2^-28 sqrt(columns) of the bound of the true one. NaN counts as 0; infinities and what is
-    beyond 2^62 steps count as that end. The norm of every row, in exact integers, is at most the
-    bound, so the sum of the rows, ``.sum(axis=0)``, which is exact up to 2^32 rows, moves by at
-    most `clipping_sensitivity` where one row comes, goes or changes.
+    most 64 bits. columns: of a list of rows, how many numbers each has; without it the elements of
+    a list are numbers. An array has its own. l1 or l2: the bound, one of them, from one step to
+    below 2^31 steps. A row whose steps are within the bound stays as it is; else it is scaled to
+    it, each entry within a step and 2^-28 sqrt(columns) of the bound of the true one. NaN counts
+    as 0; infinities and what is beyond 2^62 steps count as that end. The norm of every row, in
+    exact integers, is at most the bound, so the sum of the rows, ``.sum(axis=0)``, which is exact
+    up to 2^32 rows, moves by at most `clipping_sensitivity` where one row comes, goes or changes.
     Raises InvalidParameter for another shape, dtype or bound.
 
-    >>> clip_rows([[3, 4], [30, -40], [float("inf"), 7]], l2=5, unit_log2=0).tolist()
+    >>> rows = [[3, 4], [30, -40], [float("inf"), 7]]
+    >>> clip_rows(rows, l2=5, unit_log2=0, columns=2).tolist()
     [[3, 4], [3, -4], [5, 0]]
     """
     norm, bound = _bound(l1, l2, unit_log2)
-    array, rows = _rows(values)
+    array, rows = _rows(values, columns)
     clipped = np.empty(rows.shape, dtype=np.int64)
     for start, stop in _parts(*rows.shape):
         steps = np.empty((rows.shape[1], stop - start), dtype=np.int64)
@@ -73,6 +80,7 @@ def clip_users(
     l1: Number | None = None,
     l2: Number | None = None,
     unit_log2: int,
+    columns: int | None = None,
 ) -> Integers:
     r"""One row for each user, the sum of her rows, scaled down to the norm bound where longer.
 
@@ -91,7 +99,7 @@ def clip_users(
     [Fraction(153, 1)]
     """
     norm, bound = _bound(l1, l2, unit_log2)
-    array, rows = _rows(values)
+    array, rows = _rows(values, columns)
     order, starts = _grouped(users, len(rows))
     totals = np.empty((rows.shape[1], starts.size), dtype=np.int64)
     if starts.size:
@@ -138,9 +146,16 @@ def _bound(l1: Number | None, l2: Number | None, unit_log2: int) -> tuple[Norm, 
     return norm, steps
 
 
-def _rows(values: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rows(values: ArrayLike, columns: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The values as they came, and in two dimensions."""
-    array = numeric(values)
+    if columns is None:
+        array = numeric(values, dimensions=1)
+    else:
+        width = checks.positive_integer(columns=columns)
+        array = elements.numbers("values", values, dimensions=2, width=width)
+        if array.ndim != 2 or array.shape[1] != width:
+            expected = f"the shape (rows, {width}), as columns says"
+            raise InvalidParameter("values", array.shape, expected=expected)
     if array.ndim == 1:
         return array, array.reshape(-1, 1)
     if array.ndim != 2 or not 1 <= array.shape[1] <= _MOST_COLUMNS:

@@ -22,6 +22,7 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unacorda import elements
 from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms import arrays
@@ -205,7 +206,7 @@ def add_to_integers(
 ) -> list[int]:
     """Each value 2^unit_log2 plus noise, in steps of the grid; see `rounded_laplace`."""
     shift = grid - _whole("unit_log2", unit_log2)
-    numbers = [_whole("values", value, show=False) for value in values]
+    numbers = elements.wholes(values)
     if shift <= 0:
         wholes = [number << -shift for number in numbers]
         parts = [1] * len(numbers)
@@ -297,11 +298,9 @@ def _power(exponent: int) -> Fraction:
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
-def _whole(argument: str, value: object, *, show: bool = True) -> int:
+def _whole(argument: str, value: object) -> int:
     if type(value) is int:  # asking the protocol takes 50 times as long
         return value
     if isinstance(value, SupportsIndex) and not isinstance(value, bool | np.ndarray):
         return operator.index(value)
-    # A value is data and stays out of the message.
-    shown = value if show else type(value).__name__
-    raise InvalidParameter(argument, shown, expected="whole numbers")
+    raise InvalidParameter(argument, value, expected="whole numbers")

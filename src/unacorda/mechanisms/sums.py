@@ -67,7 +67,7 @@ def fixed_point_sum(values: ArrayLike, *, lower: Number, upper: Number, unit_log
     1331
     """
     low, high = fixed_point_bounds(lower=lower, upper=upper, unit_log2=unit_log2)
-    flat = numeric(values).reshape(-1)
+    flat = numeric(values, dimensions=1).reshape(-1)
     total = 0
     for start in range(0, flat.size, _CHUNK):
         steps = steps_of(flat[start : start + _CHUNK], low, high, unit_log2=unit_log2)

@@ -175,11 +175,11 @@ def test_wrong_numbers_are_refused(fields: dict[str, Any], name: str) -> None:
 
 def test_wrong_counts_are_refused_before_a_bit_is_drawn() -> None:
     rule, nothing = PartitionSelection(epsilon=1, delta=0.1), ScriptedBits([])
-    wrong: list[Any] = [[1.5], ["a"], [None], [True]]
+    wrong: list[Any] = [np.array([1.5]), np.array(["a"]), np.array([1j])]
     for counts in wrong:
         with pytest.raises(InvalidParameter, match="counts"):
             rule.release_array(counts, bits=nothing)
-    mappings: list[Any] = [[("a", 1)], {"a": 1.5}, {"a": "1"}]
+    mappings: list[Any] = [[("a", 1)], 3, "ab"]
     for counts in mappings:
         with pytest.raises(InvalidParameter, match="counts"):
             rule.release(counts, bits=nothing)

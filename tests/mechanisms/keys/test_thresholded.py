@@ -270,10 +270,10 @@ def test_wrong_guarantees_and_counts_are_refused() -> None:
             with pytest.raises(InvalidParameter):
                 kind.for_guarantee(guarantee)
         one: Any = kind(**{("scale" if kind is ThresholdedLaplace else "sigma"): 1, "threshold": 5})
-        for counts in ([1.5], ["a"]):
+        for counts in (np.array([1.5]), np.array(["a"])):
             with pytest.raises(InvalidParameter, match="counts"):
                 one.release_array(counts, bits=ScriptedBits([]))
         with pytest.raises(InvalidParameter, match="counts"):
-            one.release({"a": 1.5}, bits=ScriptedBits([]))
+            one.release([("a", 1)], bits=ScriptedBits([]))
     with pytest.raises(InvalidParameter, match="epsilon"):
         ThresholdedGaussian(sigma=1, threshold=5).delta(-1)

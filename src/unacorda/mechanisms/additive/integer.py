@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.bits import RandomBits, SecureBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
@@ -84,8 +84,9 @@ class DiscreteLaplace:
     def release(self, x: ArrayLike, *, bits: RandomBits | None = None) -> Any:
         """The noisy integer or int64 array, of the shape of x.
 
-        A Python integer may have any size; in arrays values beyond +-2^62 count as these ends.
-        Raises InvalidParameter for a dtype that is not integer.
+        A Python integer may have any size; in arrays and lists values beyond +-2^62 count as these
+        ends. Elements of a list that are other numbers count as the nearest integer, halves up;
+        what is no number counts as 0. Raises InvalidParameter for a dtype that is not integer.
         """
         scale, source = checks.exact("scale", self.scale), bits or _SECURE
         return arrays.add_integers(
@@ -93,9 +94,9 @@ class DiscreteLaplace:
         )
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; TypeError for other numbers."""
+        """Noisy values of exact integers of any size; other elements count as in `release`."""
         scale = checks.exact("scale", self.scale)
-        exact = [operator.index(value) for value in values]
+        exact = elements.wholes(values)
         noise = samplers.discrete_laplace(scale=scale, size=len(exact), bits=bits or _SECURE)
         return list(map(operator.add, exact, noise.tolist()))
 
@@ -158,9 +159,9 @@ class DiscreteGaussian:
         )
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; TypeError for other numbers."""
+        """Noisy values of exact integers of any size; other elements count as in `release`."""
         sigma = checks.exact("sigma", self.sigma)
-        exact = [operator.index(value) for value in values]
+        exact = elements.wholes(values)
         noise = samplers.discrete_gaussian(sigma=sigma, size=len(exact), bits=bits or _SECURE)
         return list(map(operator.add, exact, noise.tolist()))
 
@@ -238,7 +239,7 @@ class Geometric:
         return noisy
 
     def release_exact(self, values: Sequence[int], *, bits: RandomBits | None = None) -> list[int]:
-        """Noisy values of exact integers of any size; TypeError for other numbers."""
+        """Noisy values of exact integers of any size; other elements count as in `release`."""
         return [self._cut(noisy) for noisy in self.noise.release_exact(values, bits=bits)]
 
     def _cut(self, noisy: int) -> int:

@@ -42,7 +42,7 @@ def indices(values: ArrayLike, *, categories: int) -> tuple[NDArray[np.int64], S
     In a list, what is missing counts as 0. Raises InvalidParameter for a dtype that is not integer.
     """
     expected = "integers of at most 64 bits: indices of categories"
-    array = elements.integers("values", values, expected=expected)
+    array = elements.integers("values", values, dimensions=1, expected=expected)
     shape = None if elements.is_bare(values) else array.shape
     return np.clip(array.reshape(-1), 0, categories - 1), shape
 
@@ -120,7 +120,7 @@ def places(x: ArrayLike, *, ends: Bounds, last: int) -> tuple[NDArray[np.int64],
     NaN counts as 0 and whatever lies beyond a bound as the bound.
     Raises InvalidParameter for a dtype that is neither integer nor a float of at most 64 bits.
     """
-    array = elements.floats("x", x)
+    array = elements.floats("x", x, dimensions=1)
     shape = None if elements.is_bare(x) else array.shape
     lower, upper = float(ends.lower), float(ends.upper)
     scaled = np.nan_to_num(array.reshape(-1), nan=0.0, posinf=upper, neginf=lower)
