@@ -8,6 +8,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.ledger.ledgers import DURABLE, TERMS, address, reserve
@@ -295,6 +296,19 @@ def test_tables_that_became_something_else_are_refused(
     for call in (lambda: there.ledger.spent("visits"), lambda: reserve(there.ledger, TENTH)):
         with pytest.raises(LedgerFailed, match="plain, logged tables"):
             call()
+
+
+def test_a_schema_of_any_name_holds_a_ledger() -> None:
+    name = """Bud"get's é"""
+    quoted = '"' + name.replace('"', '""') + '"'
+    with contextlib.closing(server().connect()) as there:
+        there.execute(f"CREATE SCHEMA {quoted}".encode())
+    url = f"{server().url}&options={quote('-csearch_path=' + quoted.replace(' ', chr(92) + ' '))}"
+    for expected in (PureDP(0), TENTH):
+        with contextlib.closing(open_ledger(url)) as ledger:
+            ledger.open_account("visits", PureDP(1), TERMS)
+            assert ledger.spent("visits") == expected
+            reserve(ledger, TENTH)
 
 
 def test_a_ledger_stays_in_its_schema_whatever_the_role_says(there: Place) -> None:

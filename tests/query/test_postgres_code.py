@@ -233,6 +233,7 @@ PARTS = (
     "CREATE TABLE second (x int)",
     "INSERT INTO second VALUES (11)",
 )
+FIRST_SECOND = ("first", "second")
 ATTACH = "ALTER TABLE t ATTACH PARTITION second FOR VALUES FROM (10) TO (20)"
 
 
@@ -255,6 +256,12 @@ def test_a_partition_that_is_attached_meanwhile_is_noticed(
                 session.evaluate(query, budget=unacorda.PureDP(1))
         assert done
         assert people(session) == 3  # between two questions a table may grow
+
+
+def test_the_right_to_read_a_partitioned_table_is_enough(place: Place) -> None:
+    place.run(*PARTS, ATTACH, *(f"REVOKE ALL ON {t} FROM {place.reader}" for t in FIRST_SECOND))
+    with place.open() as session:
+        assert people(session) == 3
 
 
 def test_a_partition_on_another_server_is_refused_also_after_opening(place: Place) -> None:
