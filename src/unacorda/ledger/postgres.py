@@ -35,11 +35,10 @@ _PLACE = (
     "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     f"WHERE c.oid = to_regclass('{entries.name}')"
 )
-_SOUND = f"""
-SELECT current_setting('fsync'), count(*) FILTER (WHERE relkind = 'r' AND relpersistence = 'p')
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE nspname = '{{schema}}' AND relname IN ('{accounts.name}', '{entries.name}')
-"""
+_SOUND = (
+    "SELECT current_setting('fsync'), count(*) FROM pg_class "
+    "WHERE oid IN ({oids}) AND relkind = 'r' AND relpersistence = 'p'"
+)
 
 
 class PostgresStore:
@@ -69,7 +68,12 @@ class PostgresStore:
             prepare(self._engine, self.name, guards=_guards(), lock=lock)
             schema = self._check_place()
         self._statements = Statements(_DIALECT, locking=True, schema=schema)
-        self._sound = _SOUND.format(schema=schema.replace("'", "''"))
+        place = _DIALECT.identifier_preparer.quote_identifier(schema)
+        names = [f"{place}.{table.name}" for table in (accounts, entries)]
+        oids = ", ".join("'" + name.replace("'", "''") + "'::regclass" for name in names)
+        # Nobody puts something else in their place between the look and what follows.
+        lock = f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE"
+        self._sound = f"{lock}; {_SOUND.format(oids=oids)}"
         tell_of_forks(self)
 
     @contextlib.contextmanager
