@@ -171,8 +171,8 @@ def _ends_first(told: inference.Density) -> list[Any]:
 FITS: Mapping[str, Fit] = {
     "mean": Fit(ask=lambda x, b, s: inference.mean(x, budget=b, bits=s, **TEN), pair=MIDDLE),
     "proportion": Fit(ask=lambda x, b, s: inference.proportion(x, budget=b, bits=s), pair=YES),
-    "centered_mean": Fit(
-        ask=lambda x, b, s: inference.centered_mean(x, budget=b, bits=s, **TEN),
+    "clipped_mean": Fit(
+        ask=lambda x, b, s: inference.clipped_mean(x, budget=b, bits=s, **TEN),
         pair=MIDDLE,
         louder=PureDP(40),
         runs=400,

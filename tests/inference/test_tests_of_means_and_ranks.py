@@ -75,6 +75,42 @@ def test_true_hypotheses_are_refused_as_often_as_is_said(ask: Ask, budget: Guara
     assert 8 <= refused <= 58
 
 
+DESIGNS: dict[str, list[tuple[int, float]]] = {
+    "the few vary most": [(50, 3.0), (100, 1.5), (400, 0.75)],
+    "the few vary least": [(400, 3.0), (100, 1.5), (50, 0.75)],
+    "one varies more": [(200, 1.0), (200, 1.0), (200, 1.0), (200, 4.0)],
+    "two groups": [(60, 2.5), (600, 0.5)],
+    "small groups": [(12, 3.0), (15, 1.0), (30, 0.5)],
+    "all alike": [(100, 1.0), (100, 1.0), (100, 1.0)],
+}
+
+
+def _size(design: str, budget: Guarantee, *, runs: int) -> int:
+    rng = np.random.default_rng(11)
+    refused = 0
+    for _ in range(runs):
+        groups = [rng.normal(1.0, deviation, people) for people, deviation in DESIGNS[design]]
+        told = inference.anova(groups, lower=-10, upper=10, budget=budget, **chances(rng))
+        refused += told.p_value <= 0.05
+    return refused
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("design", ["the few vary most", "one varies more"])
+def test_unequal_variances_do_not_raise_the_size_of_an_analysis_of_variance(design: str) -> None:
+    # 400 tests at 5 %: more than 42, or fewer than 3, with p < 1e-5.
+    assert 3 <= _size(design, GDP(1), runs=400) <= 42
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("budget", [GDP(1), PureDP(1), GDP(100)], ids=repr)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_size_of_an_analysis_of_variance(design: str, budget: Guarantee) -> None:
+    # 2,000 tests at 5 %: more than 145 with p < 1e-5. Where noise is most of the error, fewer.
+    assert 30 <= _size(design, budget, runs=2000) <= 145
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("ask", EVERY)
 def test_false_hypotheses_are_refused(ask: Ask) -> None:

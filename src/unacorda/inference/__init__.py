@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unacorda.inference.binomial import BinomialTest, binomial_power, binomial_test
-    from unacorda.inference.centered import centered_mean, find_bounds
+    from unacorda.inference.clipping import ClippedMean, clipped_mean, find_bounds
     from unacorda.inference.components import PCA
     from unacorda.inference.count_tests import fit_test, independence_test, two_proportions_test
     from unacorda.inference.cross_validated import CrossValidatedSearch
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PCA",
     "BinomialTest",
+    "ClippedMean",
     "CrossValidatedSearch",
     "Density",
     "Distribution",
@@ -74,7 +75,7 @@ __all__ = [
     "anova",
     "binomial_power",
     "binomial_test",
-    "centered_mean",
+    "clipped_mean",
     "correlation_matrix",
     "covariance_matrix",
     "density",
@@ -122,7 +123,7 @@ _HOMES = {
     ],
     "unacorda.inference.local_shares": ["frequency_randomizer", "local_frequencies"],
     "unacorda.inference.local_means": ["local_mean", "mean_randomizer"],
-    "unacorda.inference.centered": ["centered_mean", "find_bounds"],
+    "unacorda.inference.clipping": ["ClippedMean", "clipped_mean", "find_bounds"],
     "unacorda.inference.binomial": ["BinomialTest", "binomial_power", "binomial_test"],
     "unacorda.inference.count_tests": ["fit_test", "independence_test", "two_proportions_test"],
     "unacorda.inference.densities": ["Density", "density"],

@@ -1,8 +1,10 @@
-r"""Means without narrow public bounds: bounds found privately, clipping around private quartiles.
+r"""Clipped means without narrow public bounds: bounds found privately, around private quartiles.
 
 Wide bounds make a mean noisy, since the noise grows with their distance. Two quartiles by the
 exponential mechanism cost little and tell where the values are; the mean is then asked of values
-clipped a few deviations around their middle.
+clipped a few deviations around their middle. That is another number than the mean wherever values
+lie beyond, and no private interval of finite length holds the mean of a law of which nothing is
+known.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Final
@@ -28,13 +31,31 @@ from unacorda.privacy.estimates import Estimate, Interval
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.rounding import root_up
 
-__all__ = ["centered_mean", "find_bounds"]
+__all__ = ["ClippedMean", "clipped_mean", "find_bounds"]
 
 _LARGEST: Final = 64  # binary digits before the point, and after it
 _MISTAKE: Final = 0.01
 _FARTHER: Final = 4
 _POINTS: Final = 1 << 36
 _QUARTILE: Final = 2 * NormalDist().inv_cdf(0.75)  # the interquartile range in deviations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedMean(Estimate):
+    """An estimate of the mean of values that are clipped to `bounds`, released with it."""
+
+    bounds: Interval
+
+    @staticmethod
+    def of(estimate: Estimate, *, bounds: Interval) -> ClippedMean:
+        """The estimate, of values clipped to these bounds."""
+        return ClippedMean(
+            value=estimate.value,
+            sampling_error=estimate.sampling_error,
+            privacy_error=estimate.privacy_error,
+            noise=estimate.noise,
+            bounds=bounds,
+        )
 
 
 def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = None) -> Interval:
@@ -73,21 +94,23 @@ def find_bounds(x: ArrayLike, *, budget: Guarantee, bits: RandomBits | None = No
     return Interval(lower, upper) if lower < upper else Interval(lower - 1.0, upper + 1.0)
 
 
-def centered_mean(
+def clipped_mean(
     x: ArrayLike,
     *,
     lower: float | None = None,
     upper: float | None = None,
     budget: Guarantee,
     bits: RandomBits | None = None,
-) -> Estimate:
-    """The mean of a column whose values crowd somewhere within wide bounds, or have none.
+) -> ClippedMean:
+    """The mean of a column clipped to bounds that are found, where public ones are wide or missing.
 
     x: one number a person, n public; lower, upper: public and perhaps far apart, or both left out:
     then a tenth of the budget finds them (`find_bounds`). A tenth each goes into two quartiles,
     the rest into the mean of the values, clipped to sqrt(2 log n) + 1 normal deviations around
-    the middle of the quartiles. Nothing is known of what lies beyond: for long tails on one side
-    the estimate is of the clipped mean, and its interval about that. Where the clipped values lie
+    the middle of the quartiles. Value, errors and interval speak of the population's mean of
+    values clipped to `bounds`, which are released too; nothing is known of what lies beyond. For
+    normal values that is the mean itself; with a long tail on one side it is not: for incomes take
+    `mean` with bounds that hold nearly all of them, or a median. Where the clipped values lie
     far from the middle, by the released moments, the quartiles missed most people (there were too
     few for them), or a ninth and more are beyond; the sampling error is then the whole range.
     Raises InvalidParameter and MissingBound for arguments that cannot be used.
@@ -95,7 +118,7 @@ def centered_mean(
     quartiles as in `quantile`.
 
     >>> import unacorda
-    >>> estimate = centered_mean(
+    >>> estimate = clipped_mean(
     ...     5000 + np.arange(1000) % 100, budget=unacorda.GDP(1), bits=unacorda.SeededBits(1)
     ... )
     >>> 5047 < estimate.value < 5052, estimate.privacy_error < 1
@@ -129,14 +152,16 @@ def centered_mean(
     middle = first + (third - first) / 2
     # Quartiles that meet say nothing of the width: then the bounds are kept.
     if not (reach > 0 and math.nextafter(middle, math.inf) < middle + reach / 2**20):
-        return mean(values, lower=low, upper=high, budget=left, bits=source)
+        whole_range = mean(values, lower=low, upper=high, budget=left, bits=source)
+        return ClippedMean.of(whole_range, bounds=Interval(low, high))
     clipped = max(low, middle - reach), min(high, middle + reach)
     estimate = mean(values, lower=clipped[0], upper=clipped[1], budget=left, bits=source)
     deviation = estimate.sampling_error * math.sqrt(values.size)
     # Of normal values below a third of the reach from seven people on; at an end all of it.
     if math.hypot(deviation, estimate.value - middle) <= reach / 3:
-        return estimate
-    return dataclasses.replace(estimate, sampling_error=high - low)
+        return ClippedMean.of(estimate, bounds=Interval(*clipped))
+    unknown = dataclasses.replace(estimate, sampling_error=high - low)
+    return ClippedMean.of(unknown, bounds=Interval(*clipped))
 
 
 def _edge(place: int) -> float:
