@@ -35,7 +35,7 @@ _PER_TICK = {"SECONDS": 1_000_000, "MILLIS": 1_000}
 _LAST_INSTANT = 2**63 - 1
 _FIRST_INSTANT = -9_223_372_022_400_000_000  # 290309-12-22 (BC), as DuckDB's
 _FIRST_DAY = -2_147_483_646
-_LONG_DIGITS = 18
+_INT_DIGITS, _LONG_DIGITS = 9, 18
 _WORD = 18_446_744_073_709_551_616  # 2^64
 _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER"}
 _TEXTS = {"STRING", "ENUM", "JSON"}
@@ -185,9 +185,12 @@ def _decimal(physical: str, digits: int, scale: int) -> tuple[str, str, str | No
     if digits > 38:  # beyond what either engine has
         return f"{named}[]", "", None, ""
     if physical.startswith("INT"):
-        read = "integer" if physical == "INT32" else "long"
         if digits > _LONG_DIGITS:
             return f"{named}[]", "", None, ""
+        if physical == "INT64" and digits <= _INT_DIGITS:
+            # Spark holds these in 32 bits, and fails at its own dictionary for a longer number.
+            return named, f"decimal(38,{scale})", kind, f"try_cast({{0}} AS {named})"
+        read = "integer" if physical == "INT32" else "long"
         unit = "1BD" if scale == 0 else f"1E-{scale}BD"
         return named, read, kind, f"try_cast(CAST({{0}} AS DECIMAL(19,0)) * {unit} AS {named})"
     whole = _of_bytes("{0}")
