@@ -121,7 +121,7 @@ def _keeps(event: Event, request: Guarantee) -> bool:
     """Whether a price of the event, in any kind, implies the request."""
     prices: list[Callable[[], Guarantee]] = [
         partial(pure_price, event),
-        partial(gdp_price, event),
+        partial(gdp_price, event, fine=True),
         partial(zcdp_price, event),
     ]
     if isinstance(request, RenyiDP):

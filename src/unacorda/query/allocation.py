@@ -18,7 +18,7 @@ from unacorda.query.private_keys import KeyRule, hits_of, key_rule
 from unacorda.query.stretching import common_factor
 from unacorda.query.units import Reach
 
-__all__ = ["Allocation", "allocate", "allocate_together", "event_of"]
+__all__ = ["Allocation", "allocate", "allocate_together", "beyond", "event_of"]
 
 _WORTH = Fraction(101, 100)  # the least factor for which more is spent than the plain split
 _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
@@ -76,10 +76,18 @@ def allocate_together(
         for share, deltas in shares:
             plain = _split(queries, share, deltas, request, parts)
             options += [plain, *_stretched(plain, queries, share, request, parts)]
-        return min(options, key=_loudness)
+        chosen = min(options, key=_loudness)
+        event_of(chosen)
     except (InvalidParameter, OverflowError, ValueError):
-        pass  # a scale that no mechanism takes
-    raise InvalidParameter(
+        pass  # a scale that no mechanism, or a noise multiplier that no event takes
+    else:
+        return chosen
+    raise beyond(request)
+
+
+def beyond(request: Guarantee) -> InvalidParameter:
+    """What to raise for a request that no noise here keeps."""
+    return InvalidParameter(
         "budget",
         request,
         expected="a budget that is neither so small nor so large, beside the bounds, max_rows and "

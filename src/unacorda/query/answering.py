@@ -17,7 +17,7 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.admission import Admission, Admitted
 from unacorda.query.aggregates.answers import Answer, Exact
-from unacorda.query.allocation import Allocation, allocate, allocate_together, event_of
+from unacorda.query.allocation import Allocation, allocate, allocate_together, beyond, event_of
 from unacorda.query.counting import Begun, admitted, finished
 from unacorda.query.exact import Given, answers_of
 from unacorda.query.found_keys import FoundKeys
@@ -61,7 +61,12 @@ class Priced:
                     allocate(query, request)
             raise
         request_price(request, account)  # refuses a budget of another unit
-        cost = charge(event_of(allocations), request, account)
+        try:
+            cost = charge(event_of(allocations), request, account)
+        except InvalidParameter:  # as it is written inside
+            cost = None
+        if cost is None:
+            raise beyond(request)
         return Priced(together=together, allocations=allocations, request=request, charge=cost)
 
     @property

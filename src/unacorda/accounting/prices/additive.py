@@ -135,8 +135,11 @@ def zcdp_price(event: Event) -> ZCDP:
             assert_never(unreachable)
 
 
-def gdp_price(event: Event) -> GDP:
+def gdp_price(event: Event, *, fine: bool = False) -> GDP:
     """The mu, and the delta of Approximate parts, of an event.
+
+    fine: for a comparison, the price of an exponential mechanism without rounding it to 2^-80,
+    which is more than the whole of a very small one.
 
     zCDP implies no GDP, so the discrete Gaussian and ZeroConcentrated have no such price: the
     discrete Gaussian of sigma 1 and sensitivity 1 needs mu of at least 1.0458, not 1.
@@ -149,7 +152,7 @@ def gdp_price(event: Event) -> GDP:
             return GDP.from_squared(1 / exact("noise_multiplier", m) ** 2)
         case Exponential(epsilon=epsilon):
             mu = conversions.gdp_from_bounded_range(exact("epsilon", epsilon))
-            return GDP.from_squared(grid_up(Fraction(mu) ** 2))
+            return GDP.from_squared(Fraction(mu) ** 2 if fine else grid_up(Fraction(mu) ** 2))
         case Approximate(epsilon=epsilon, delta=delta):
             # The pair is delta of anything, and a pure epsilon pair for the rest.
             pair = ApproxDP(exact("epsilon", epsilon), exact("delta", delta))
@@ -163,9 +166,9 @@ def gdp_price(event: Event) -> GDP:
         case GaussianMixture():
             return GDP.from_squared(moved_by(event) ** 2)
         case Repeated(event=one, count=count):
-            return gdp_price(one) * count
+            return gdp_price(one, fine=fine) * count
         case Composed(parts=parts):
-            return sum((gdp_price(part) for part in parts), start=GDP(0))
+            return sum((gdp_price(part, fine=fine) for part in parts), start=GDP(0))
         case DiscreteGaussian() | ZeroConcentrated():
             raise UnsupportedEvent(
                 event, kind="GDP", try_instead="It has a price as ZCDP; use rounded Gaussian noise."
