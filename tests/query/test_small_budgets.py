@@ -57,10 +57,10 @@ def session(**more: Any) -> unacorda.Session:
 
 def account(budget: Guarantee) -> Guarantee:
     kind: Any = type(budget)
-    return ApproxDP(1, "1e-3") if isinstance(budget, ApproxDP) else kind(1)  # type: ignore[no-any-return]
+    return ApproxDP(1, "1e-3") if isinstance(budget, ApproxDP) else kind(1)
 
 
-@pytest.mark.parametrize("budget", mostly_slow(BUDGETS, quick=12))
+@pytest.mark.parametrize("budget", mostly_slow(BUDGETS, quick=5))
 def test_it_is_answered_or_refused_in_the_words_of_the_caller(budget: Guarantee) -> None:
     with session(budget=account(budget)) as opened:
         for name, make in AGGREGATES.items():
