@@ -8,11 +8,16 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, inference
@@ -190,3 +195,115 @@ def test_a_bound_that_is_left_out_is_asked_for() -> None:
 def test_a_budget_that_no_choice_can_use_is_named(budget: Guarantee) -> None:
     with pytest.raises(InvalidParameter, match=r"^budget="):
         inference.median([1.0, 2.0], lower=0, upper=10, budget=budget)
+
+
+def _counts(mean: float) -> Callable[[np.random.Generator, int], np.ndarray]:
+    return lambda drawn, n: drawn.poisson(mean, n)
+
+
+WHOLE: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], stats.rv_discrete]] = {
+    "few counts": (_counts(3), stats.poisson(3)),
+    "counts": (_counts(20), stats.poisson(20)),
+    "dice": (lambda drawn, n: drawn.integers(1, 7, n), stats.randint(1, 7)),
+    "a long tail": (lambda drawn, n: drawn.geometric(0.1, n), stats.geom(0.1)),
+}
+
+
+def _held(name: str, share: float | None, *, people: int, budget: Guarantee, runs: int) -> int:
+    """How many 95 % intervals hold the law's quantile; of None, the interquartile range."""
+    draw, law = WHOLE[name]
+    drawn, bits = np.random.default_rng(12), SeededBits(13)
+    held = 0
+    for _ in range(runs):
+        x = draw(drawn, people)
+        if share is None:
+            estimate = inference.iqr(x, lower=0, upper=100, budget=budget, bits=bits)
+            truth = law.ppf(0.75) - law.ppf(0.25)
+        else:
+            estimate = inference.quantile(x, share, lower=0, upper=100, budget=budget, bits=bits)
+            truth = law.ppf(share)
+        low, high = estimate.interval()
+        held += low <= truth <= high
+    return held
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.75, None])
+def test_intervals_of_whole_numbers_hold(share: float | None) -> None:
+    # 95 % intervals: fewer than 128 of 150 with p < 1e-5.
+    assert _held("counts", share, people=300, budget=GDP(1), runs=150) >= 128
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 0.9, None])
+@pytest.mark.parametrize("people", [300, 3000])
+@pytest.mark.parametrize("budget", [GDP(1), PureDP(2)], ids=repr)
+@pytest.mark.parametrize("name", WHOLE)
+def test_intervals_of_every_law_of_whole_numbers_hold(
+    name: str, budget: Guarantee, people: int, share: float | None
+) -> None:
+    # 95 % intervals: fewer than 255 of 300 with p < 1e-9, and 80 times as many are asked.
+    assert _held(name, share, people=people, budget=budget, runs=300) >= 255
+
+
+@pytest.mark.parametrize(
+    ("kind", "whole"),
+    [
+        (lambda x: np.array(x, dtype=np.int64), True),
+        (lambda x: np.array(x, dtype=np.uint8), True),
+        (lambda x: np.array(x) > 4, True),
+        (pd.Series, True),
+        (lambda x: pd.Series(x, dtype="Int32"), True),
+        (pl.Series, True),
+        (pa.array, True),
+        (lambda x: range(len(x)), True),
+        (lambda x: np.array(x, dtype=np.float64), False),
+        (lambda x: pd.Series(x, dtype="float64"), False),
+        (lambda x: pl.Series(x, dtype=pl.Float64), False),
+        (lambda x: pa.array(x, type=pa.float64()), False),
+        (list, False),
+        (tuple, False),
+        (lambda x: np.array(x, dtype=object), False),
+    ],
+)
+def test_the_default_resolution_is_that_of_the_type(
+    kind: Callable[[list[int]], Any], whole: bool
+) -> None:
+    # Of ten people at a faint budget the answer is nearly any point of the grid.
+    x = kind([1, 2, 3, 4, 5, 6, 7, 8, 9, 9])
+    found = [
+        inference.median(x, lower=0, upper=64, budget=PureDP("0.01"), bits=SeededBits(seed)).value
+        for seed in range(5)
+    ]
+    assert all(value == round(value) for value in found) == whole
+
+
+def test_no_value_of_a_list_changes_the_grid() -> None:
+    # Were the grid that of the values, whole numbers would give whole answers until one is not.
+    for x in ([1] * 9 + [2], [1] * 9 + [2.5], [1.5] * 10):
+        answers = [
+            inference.median(x, lower=0, upper=64, budget=PureDP("0.01"), bits=SeededBits(k)).value
+            for k in range(5)
+        ]
+        assert any(answer != round(answer) for answer in answers)
+
+
+def test_the_share_of_the_interval_is_the_callers() -> None:
+    x = np.random.default_rng(14).normal(50, 10, 2000)
+
+    def spread(interval: float) -> float:
+        bits = SeededBits(15)
+        told = [
+            inference.quantile(
+                x, 0.5, lower=0, upper=100, budget=GDP(0.3), interval=interval, bits=bits
+            ).value
+            for _ in range(150)
+        ]
+        return float(np.std(told))
+
+    # Deviations of noise go as one over the root of what is left: 0.95 / 0.1 is a factor of 3.
+    assert spread(0.9) > 2 * spread(0.05)
+    for wrong in (0, 1, -0.1, 2, math.nan):
+        with pytest.raises(InvalidParameter, match="interval"):
+            inference.median(x, lower=0, upper=100, budget=GDP(1), interval=wrong)

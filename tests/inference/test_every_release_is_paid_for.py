@@ -56,6 +56,8 @@ ASKED: Mapping[str, Callable[[Guarantee], object]] = {
     "median": lambda b: inference.median(X, budget=b, **BOUNDS),
     "quantile": lambda b: inference.quantile(X, 0.9, budget=b, **BOUNDS),
     "iqr": lambda b: inference.iqr(X, budget=b, **BOUNDS),
+    "quantile, narrow": lambda b: inference.quantile(X, 0.9, budget=b, interval=0.9, **BOUNDS),
+    "iqr, sharp": lambda b: inference.iqr(X, budget=b, interval=0.1, **BOUNDS),
     "covariance_matrix": lambda b: inference.covariance_matrix(
         np.stack([X, X[::-1]], axis=1), bounds=PAIRS, budget=b
     ),

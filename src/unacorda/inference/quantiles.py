@@ -11,9 +11,11 @@ is there, and so what sampling and privacy, which both move ranks, make of the v
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,8 +23,9 @@ from numpy.typing import ArrayLike
 
 from unacorda import checks
 from unacorda.bits import RandomBits, source_of
+from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.inference.budgets import selection_epsilon
+from unacorda.inference.budgets import selection_epsilon, shareable
 from unacorda.inference.records import Floats, column, public_range
 from unacorda.mechanisms.selection.piecewise import PiecewiseConstantExponential
 from unacorda.privacy.estimates import Estimate
@@ -30,6 +33,7 @@ from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["iqr", "median", "quantile", "ranked_points"]
 
+_TWO_THIRDS: Final = Fraction(2, 3)
 _POINTS: Final = 1 << 20
 """The default grid cuts the interval into about so many steps."""
 
@@ -42,18 +46,21 @@ def quantile(
     upper: float,
     budget: Guarantee,
     resolution: float | None = None,
+    interval: Number = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
     """A quantile of a bounded column, with both its errors.
 
     x: one number a person, whose number n is public; beyond lower or upper, both public, it counts
     as the bound, and NaN as the middle. q: from 0 to 1; the answer has about q n values below it.
-    resolution: answers are multiples of the largest power of two up to this, by default about a
-    millionth of the range; 1 for whole numbers. budget: any guarantee, kept under the replacement
-    of one person; a third of it for the value, a third for each of the two points that tell how
-    wide a rank is. About 50 log(range / resolution) / epsilon people are needed for a useful
-    answer (divided by the smaller of q and 1 - q, twice over); with fewer the errors become as
-    wide as the range.
+    resolution: answers are multiples of the largest power of two up to this; by default 1 where the
+    type of x is that of whole numbers (a NumPy, pandas, polars or Arrow column of integers, a
+    range), else about a millionth of the range. The type is public and no value is looked at: for
+    whole numbers in a list or as floats say 1, or intervals are too narrow. budget: any guarantee,
+    kept under the replacement of one person; interval: the share of it, above 0 and below 1, that
+    buys the two points that tell how wide a rank is, and so the errors; the rest buys the value.
+    About 50 log(range / resolution) / epsilon people are needed for a useful answer (divided by the
+    smaller of q and 1 - q, twice over); with fewer the errors become as wide as the range.
     Raises InvalidParameter and MissingBound for arguments that cannot be used.
     Source: Smith 2011, Algorithm 2 (the mechanism); docs/proofs/quantiles.md.
 
@@ -73,8 +80,8 @@ def quantile(
     if not 0 <= share <= 1:
         raise InvalidParameter("q", q, expected="from 0 to 1")
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
-    epsilon = selection_epsilon(budget, releases=3)
-    (around,) = points.chosen([share], epsilon=epsilon, bits=source_of(bits))
+    epsilon, beside = _shared(budget, interval, quantiles=1)
+    (around,) = points.chosen([share], epsilon=epsilon, beside=beside, bits=source_of(bits))
     n = points.values.size
     return Estimate(
         value=around.value,
@@ -91,6 +98,7 @@ def median(
     upper: float,
     budget: Guarantee,
     resolution: float | None = None,
+    interval: Number = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
     """The median of a bounded column: `quantile` at 1/2.
@@ -107,7 +115,14 @@ def median(
     True
     """
     return quantile(
-        x, 0.5, lower=lower, upper=upper, budget=budget, resolution=resolution, bits=bits
+        x,
+        0.5,
+        lower=lower,
+        upper=upper,
+        budget=budget,
+        resolution=resolution,
+        interval=interval,
+        bits=bits,
     )
 
 
@@ -118,11 +133,12 @@ def iqr(
     upper: float,
     budget: Guarantee,
     resolution: float | None = None,
+    interval: Number = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
     """The interquartile range of a bounded column, with both its errors.
 
-    Arguments and errors as for `quantile`; a sixth of the budget for each of six points.
+    Arguments and errors as for `quantile`; both quartiles have half of the budget each.
     Source: the joint law of two sample quantiles, Mosteller 1946.
 
     >>> import unacorda
@@ -133,8 +149,8 @@ def iqr(
     True
     """
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
-    epsilon = selection_epsilon(budget, releases=6)
-    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, bits=source_of(bits))
+    epsilon, beside = _shared(budget, interval, quantiles=2)
+    first, third = points.chosen([0.25, 0.75], epsilon=epsilon, beside=beside, bits=source_of(bits))
     squares = 3 * (first.slope**2 + third.slope**2) - 2 * first.slope * third.slope
     return Estimate(
         value=third.value - first.value,
@@ -168,9 +184,12 @@ class _Points:
     @staticmethod
     def of(x: ArrayLike, *, lower: float, upper: float, resolution: float | None) -> _Points:
         low, high = public_range(lower, upper, of="x")
-        step = (
-            (high - low) / _POINTS if resolution is None else checks.positive(resolution=resolution)
-        )
+        if resolution is not None:
+            step = checks.positive(resolution=resolution)
+        elif _holds_whole_numbers(x):
+            step = min(1.0, (high - low) / 2)
+        else:
+            step = (high - low) / _POINTS
         if step > (high - low) / 2:
             raise InvalidParameter("resolution", resolution, expected="at most half of the range")
         finest = math.frexp(max(abs(low), abs(high)))[1] - 53
@@ -182,31 +201,33 @@ class _Points:
         return 2.0**self.grid_log2
 
     def chosen(
-        self, shares: Sequence[float], *, epsilon: Fraction, bits: RandomBits
+        self, shares: Sequence[float], *, epsilon: Fraction, beside: Fraction, bits: RandomBits
     ) -> list[_Around]:
-        """At each share a point, and the slope from two others: three releases a share."""
+        """At each share a point, and the slope from two others: three releases a share.
+
+        epsilon: of the point; beside: of each of the other two.
+        """
         n = self.values.size
-        wanted: list[tuple[float, float, float]] = []
+        wanted: list[tuple[float, float]] = []
         for share in shares:
             # Far enough that noise hardly moves the distance, near enough for one slope.
-            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(epsilon), 1.0)
-            wanted.append(
-                (max(share * n - reach, 0.0), share * n, min(share * n + reach, float(n)))
-            )
-        ranks = [rank for three in wanted for rank in three]
-        points = ranked_points(
+            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(beside), 1.0)
+            wanted.append((max(share * n - reach, 0.0), min(share * n + reach, float(n))))
+        ranked = partial(
+            ranked_points,
             self.values,
-            ranks,
             lower=self.lower,
             upper=self.upper,
-            epsilon=epsilon,
             grid_log2=self.grid_log2,
             bits=bits,
         )
+        values = ranked([share * n for share in shares], epsilon=epsilon)
+        ends = ranked([rank for pair in wanted for rank in pair], epsilon=beside)
         around = []
-        for index, (first, _, last) in enumerate(wanted):
-            below, value, above = points[3 * index : 3 * index + 3]
-            slope = max(above - below, 0.0) / (last - first)
+        for index, (value, (first, last)) in enumerate(zip(values, wanted, strict=True)):
+            below, above = ends[2 * index : 2 * index + 2]
+            # Each point was rounded to the grid, by half a step at most.
+            slope = (max(above - below, 0.0) + self.step) / (last - first)
             around.append(_Around(below=below, value=value, above=above, slope=slope))
         return around
 
@@ -265,6 +286,26 @@ def ranked_points(
         losses = np.maximum(0.0, np.maximum(below - rank, rank - within))
         chosen.append(mechanism.release(np.ldexp(edges, grid_log2), scores=-losses, bits=bits))
     return chosen
+
+
+def _shared(budget: Guarantee, interval: Number, *, quantiles: int) -> tuple[Fraction, Fraction]:
+    """Epsilon of each point, and of each of the two beside it."""
+    share = checks.exact("interval", interval)
+    if not 0 < share < 1:
+        raise InvalidParameter(
+            "interval", interval, expected="a share of the budget, above 0 and below 1"
+        )
+    whole = shareable(budget, releases=3 * quantiles)
+    return (
+        selection_epsilon(whole * (1 - share), releases=quantiles),
+        selection_epsilon(whole * share, releases=2 * quantiles),
+    )
+
+
+def _holds_whole_numbers(x: object) -> bool:
+    """Whether a column is one of integers by its type; of a list nothing is known."""
+    dtype = str(getattr(x, "dtype", getattr(x, "type", ""))).lower()
+    return isinstance(x, range) or re.match(r"(u?int\d+|bool)", dtype) is not None
 
 
 def _rank_error(epsilon: Fraction) -> float:
