@@ -84,10 +84,11 @@ def clip_users(
 ) -> Integers:
     r"""One row for each user, the sum of her rows, scaled down to the norm bound where longer.
 
-    values, bounds and what counts as what: as for `clip_rows`; users: whose row each one is, one
-    dimension, integers or text. A user's steps are added exactly, whatever their order, and then
-    clipped together, so however many rows she has the norm of her contribution is at most the
-    bound. The rows of the result, sorted by user, and their number are private: add them up.
+    values, bounds, columns and what counts as what: as for `clip_rows`; users: whose row each one
+    is, one dimension, integers or text; rows of a list whose user is missing are one user's. A
+    user's steps are added exactly, whatever their order, and then clipped together, so however
+    many rows she has the norm of her contribution is at most the bound. The rows of the result,
+    sorted by user, and their number are private: add them up.
 
     >>> clip_users([1.0, 2.0, 9.0, 0.5], ["a", "b", "b", "a"], l1=2, unit_log2=-2).tolist()
     [6, 8]

@@ -214,7 +214,7 @@ class ProposeTestRelease:
         of it, or anything smaller that still moves by at most 1 between neighbours; inf where
         there is none; rounded down to a whole number, NaN counts as 0. Both are yours to prove
         (`check_sensitivity` looks for a counter-example of a distance); neither is ever told.
-        Raises InvalidParameter for what is no number.
+        What is no number counts as NaN does.
         """
         answer = exact_number(value, nan=Fraction(0))
         away = exact_number(distance, nan=Fraction(0))

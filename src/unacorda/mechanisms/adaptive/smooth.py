@@ -189,7 +189,7 @@ class SmoothSensitivity:
         smooth_sensitivity: a bound S on how far the value moves to any neighbour, with S(x) <=
         e^smoothness S(x') for all neighbours; it may have been rounded up by one part in 2^30.
         What is not a number from 0 to 2^1001 counts as 2^1001. Both are yours to prove; neither is
-        ever told. Raises InvalidParameter for what is no number.
+        ever told. What is no number counts as NaN does.
         """
         answer = _clamped(exact_number(value, nan=Fraction(0)), -_LARGEST, _LARGEST)
         bound = exact_number(smooth_sensitivity, nan=2 * _LARGEST)

@@ -122,7 +122,8 @@ class PartitionSelection:
         """Whether each key is kept, for an array of counts of any shape.
 
         The keys that are not kept, their number and the order of the array stay private.
-        Raises InvalidParameter for a dtype that is not integer.
+        Elements of a list count as the nearest integer, what is no number as 0. Raises
+        InvalidParameter for a dtype that is not integer.
         """
         values, source = counted(counts), bits or _SECURE
         high, low = thresholds(*self._one_key())

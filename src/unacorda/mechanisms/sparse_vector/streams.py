@@ -75,10 +75,10 @@ class ThresholdStream(Alone):
     def ask(self, value: Question) -> bool:
         """Whether the question of this value is found above the threshold.
 
-        value: the exact answer, an int of any size or a float; NaN counts as 0, and values end at
+        value: the exact answer, a number of any size; what is none counts as 0, and values end at
         2^60 grid steps. Raises StreamStopped after the last answer above the threshold, after the
         last question where their number is limited, and in a forked process; InvalidParameter for
-        another type.
+        several values at once.
         """
         return self._gap(value) is not None
 
