@@ -291,6 +291,7 @@ def test_equal_numbers_take_equal_steps(unit_log2: int) -> None:
 # ---- inference
 
 SLOW = {"CrossValidatedSearch", "HeldOutSearch", "NoisySGD", "SparseRegression", "density"}
+SEARCHES = {"CrossValidatedSearch", "HeldOutSearch"}
 BY_DEVICE = {"LocalMEstimator", "LocalLinearRegression", "LocalLogisticRegression"}
 
 
@@ -316,6 +317,18 @@ def answered(name: str, data: Any) -> list[float]:
             budget=fit.claim, feature_bounds=(0, 10), bits=SeededBits(4)
         )
         return [float(n) for n in numbers_of(scaler.fit([[value] for value in data]))]
+    if name in SEARCHES:
+        bits, ample = SeededBits(4), unacorda.ApproxDP(20, "0.01")
+        line = inference.RidgeRegression(
+            residual_bound=2.0, penalty=1.0, feature_bounds=(-1, 1), budget=ample, bits=bits
+        )
+        rest: dict[str, Any] = {"tries": 2, "error_bound": 2.0, "bits": bits}
+        kind = getattr(inference, name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [kind(line, {"penalty": [1.0, 2.0]}, **rest).fit(*data).best_score_]
+    if name == "SparseRegression":  # its choice of features is drawn by the system's bits there
+        return [float(any(True for _ in numbers_of(fit.ask(data, fit.claim, SeededBits(4)))))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = fit.ask(data, fit.claim, SeededBits(4))
