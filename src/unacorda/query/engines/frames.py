@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -210,21 +210,28 @@ def _arrow(column: Any) -> tuple[Any, str]:
 
 
 def _storage(column: Any) -> Any:
+    return _chunkwise(column, lambda chunk: chunk.storage, column.type.storage_type)
+
+
+def _chunkwise(column: Any, change: Callable[[Any], Any], kind: Any) -> Any:
     pa = _pyarrow()
     if isinstance(column, pa.ChunkedArray):
-        chunks = [chunk.storage for chunk in column.chunks]
-        return pa.chunked_array(chunks, type=column.type.storage_type)
-    return column.storage
+        return pa.chunked_array([change(chunk) for chunk in column.chunks], type=kind)
+    return change(column)
 
 
 def _decimal(column: Any) -> tuple[Any, str]:
     """Decimals in the widest type, whose digits are compared with those of their own."""
     pa = _pyarrow()
     kind = column.type
-    if kind.precision > 38 or not 0 <= kind.scale <= kind.precision:
+    if kind.bit_width > 128 or not 0 <= kind.scale <= kind.precision:
         return column.cast(pa.float64()), "{}"
-    own = f"DECIMAL({kind.precision},{kind.scale})"
-    return column.cast(pa.decimal128(38, kind.scale)), f"TRY_CAST({within('{0}', own)} AS {own})"
+    own, wide = f"DECIMAL({kind.precision},{kind.scale})", pa.decimal128(38, kind.scale)
+    if kind.bit_width == 128:  # a cast would look at the values
+        held = _chunkwise(column, lambda chunk: chunk.view(wide), wide)
+    else:
+        held = column.cast(wide)
+    return held, f"TRY_CAST({within('{0}', own)} AS {own})"
 
 
 def _instant(unit: str) -> str:
