@@ -220,6 +220,7 @@ def _parsed(source: CsvFile) -> Any:
 
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET preserve_insertion_order = false")
+        connection.execute("SET temp_directory = ''")  # nothing of it is written to disk
         return connection.sql(f"SELECT * FROM {csv_scan(source)}").to_arrow_table()
 
 
