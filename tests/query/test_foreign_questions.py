@@ -22,6 +22,7 @@ from unacorda.query.admission import Admitted
 from unacorda.query.compile import compile_query
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect
 from unacorda.query.session import Session
 
 PEOPLE = pa.table(
@@ -315,6 +316,15 @@ def test_nothing_but_a_session_admits() -> None:
             admitted.query = own(session)  # type: ignore[misc]
 
 
+def test_public_tables_alone_are_read_without_a_charge() -> None:
+    with Session({"t": PEOPLE}, unit=unacorda.Row(), budget=GDP(1)) as session:
+        scan = session._engine.scan("t")
+        with pytest.raises(TypeError):
+            session._engine.look(f"SELECT count(*) FROM {scan}")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        PublicSelect(sql="SELECT 1", key=object())
+
+
 def test_every_door_of_every_engine_takes_admitted_questions_alone() -> None:
     """By the protocol: what runs SQL over private tables has no parameter for SQL."""
     free = {
@@ -323,14 +333,15 @@ def test_every_door_of_every_engine_takes_admitted_questions_alone() -> None:
         "check": "translates, and runs nothing",
         "check_open": "reads no table",
         "check_sources": "reads no table",
-        "look": "reads public tables alone",
     }
     public = {
         name
         for name, method in inspect.getmembers(Engine, inspect.isfunction)
         if not name.startswith("_")
     }
-    assert public == {"run", "find", "hold", *free}
+    assert public == {"run", "find", "hold", "look", *free}
+    _, looked = inspect.signature(Engine.look).parameters.values()
+    assert looked.annotation == "PublicSelect"
     for name in ("run", "find", "hold"):
         _, first, *rest = inspect.signature(getattr(Engine, name)).parameters.values()
         assert first.annotation == "Admitted"

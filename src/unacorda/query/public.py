@@ -13,8 +13,8 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import InitVar, dataclass
+from typing import Any, Final, Protocol, final
 
 from unacorda.errors import InvalidParameter
 from unacorda.query.columns import Categories, Fact
@@ -49,6 +49,29 @@ class Public(Protocol):
         ...
 
 
+_KEY: Final = object()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicSelect:
+    """A SELECT over one public table. Only a table that was opened as public makes one."""
+
+    sql: str
+    key: InitVar[object]
+
+    def __post_init__(self, key: object) -> None:
+        if key is not _KEY:
+            raise TypeError("what is read of a public table is selected by that table alone")
+
+
+def public_sql(asked: object) -> str:
+    """The SQL that an engine may run without a charge; TypeError for all that is no such SELECT."""
+    if not isinstance(asked, PublicSelect):
+        raise TypeError("without a charge an engine reads public tables alone")
+    return asked.sql
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
     """A public table that an engine holds.
@@ -60,7 +83,7 @@ class Looked:
     scope: Scope
     source: object = dataclasses.field(repr=False, compare=False)
     relation: str
-    look: Callable[[str], Sequence[tuple[Any, ...]]]
+    look: Callable[[PublicSelect], Sequence[tuple[Any, ...]]]
     known: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def leaves(self, label: str) -> tuple[Leaf, ...]:
@@ -109,7 +132,7 @@ class Looked:
     def _asked(self, head: str, tail: str) -> Sequence[tuple[Any, ...]]:
         sql = f"{head} FROM {self.relation}{tail}"
         if sql not in self.known:
-            self.known[sql] = self.look(sql)
+            self.known[sql] = self.look(PublicSelect(sql=sql, key=_KEY))
         found: Sequence[tuple[Any, ...]] = self.known[sql]
         return found
 

@@ -46,6 +46,7 @@ from unacorda.query.engines.sources import (
     locate,
 )
 from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect, public_sql
 from unacorda.query.sqltext import identifier, literal, twin
 
 __all__ = ["DuckDB", "csv_scan", "size"]
@@ -170,8 +171,9 @@ class DuckDB:
             if not done:
                 cursor.close()
 
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+    def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT over a public table; EngineFailed, as `run`."""
+        sql = public_sql(asked)
         return guarded(lambda: self._looked(sql))
 
     def _looked(self, sql: str) -> list[tuple[Any, ...]]:

@@ -33,6 +33,7 @@ from unacorda.query.engines.postgres_sources import OpenedTable, named, opened
 from unacorda.query.engines.protocol import Held, Keyed, Tallies
 from unacorda.query.engines.reading import guarded
 from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect, public_sql
 
 __all__ = ["Postgres"]
 
@@ -87,8 +88,9 @@ class Postgres:
         """SQL of the relation that holds a table."""
         return self._opened[table].table.view
 
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+    def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT over a public table; EngineFailed, as `run`."""
+        sql = public_sql(asked)
         return self._guarded(lambda asking: self._looked(asking, sql))
 
     def check_open(self) -> None:

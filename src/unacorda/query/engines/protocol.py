@@ -15,6 +15,7 @@ from unacorda.query.admission import Admitted
 from unacorda.query.columns import Key
 from unacorda.query.compile import Found, Statement
 from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect
 from unacorda.query.ranking import Asked, Lines, Refined
 
 __all__ = ["Climbed", "Deeper", "Engine", "Held", "Keyed", "Tallies"]
@@ -139,8 +140,8 @@ class Engine(Protocol):
         """SQL of the relation that holds a table."""
         ...
 
-    def look(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+    def look(self, asked: PublicSelect) -> Sequence[tuple[Any, ...]]:
+        """The lines of a SELECT over a public table; EngineFailed, and TypeError, as `run`."""
         ...
 
     def check_open(self) -> None:

@@ -29,6 +29,7 @@ from unacorda.query.engines.spark_local import ended, local_spark, quietly
 from unacorda.query.engines.spark_settings import pin
 from unacorda.query.engines.spark_sources import opened
 from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect, public_sql
 
 __all__ = ["Spark"]
 
@@ -109,8 +110,9 @@ class Spark:
         """SQL of the relation that holds a table."""
         return self._scans[table]
 
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        """The lines of a SELECT that reads public tables alone; EngineFailed, as `run`."""
+    def look(self, asked: PublicSelect) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT over a public table; EngineFailed, as `run`."""
+        sql = public_sql(asked)
         return self._guarded(lambda asking: asking.look(sql))
 
     def check_open(self) -> None:
