@@ -158,7 +158,7 @@ def fair_coins(count: int, bits: RandomBits | None = None) -> Bools:
 
     >>> from unacorda.bits import SeededBits
     >>> fair_coins(4, SeededBits(1)).tolist()
-    [False, True, False, True]
+    [True, False, True, True]
     """
     coins: Bools = source_of(bits).words(checks.positive_integer(count=count)) % np.uint64(2) == 1
     return coins

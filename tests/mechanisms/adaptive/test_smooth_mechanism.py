@@ -189,7 +189,9 @@ def test_a_release_is_the_sum_rounded_to_the_grid(neighbors: Neighbors) -> None:
 def test_releases_have_the_law_of_the_bound_that_was_given() -> None:
     made = SmoothSensitivity(epsilon=1, delta=1e-3, noise="laplace", smoothness=0.05, grid_log2=0)
     bits, width = SeededBits(7), 12 * float(made.noise_scale)
-    draws = np.array([made.release_at(2.25, smooth_sensitivity=12, bits=bits) for _ in range(8000)])
+    draws = np.array(
+        [made.release_at(2.25, smooth_sensitivity=12, bits=bits) for _ in range(12_000)]
+    )
     edges = np.arange(-40, 45, 4)
 
     def p_value(scale: float) -> float:

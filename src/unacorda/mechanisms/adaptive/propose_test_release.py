@@ -116,7 +116,7 @@ class ProposeTestRelease:
     >>> ages.event, ages.sure_from
     (Approximate(epsilon=1, delta=1e-06), 40)
     >>> round(ages.release([30 + k % 40 for k in range(5000)], bits=SeededBits(1)), 2)
-    48.21
+    55.93
     >>> ages.release([20, 70], bits=SeededBits(1)) is None
     True
     """

@@ -114,7 +114,7 @@ class SmoothSensitivity:
     >>> ages.event, ages.smoothness
     (Pure(epsilon=1), 0.224)
     >>> round(ages.release([30 + k % 40 for k in range(2000)], bits=SeededBits(1)), 2)
-    49.2
+    50.44
     """
 
     statistic: Numeric | None = None
