@@ -105,7 +105,8 @@ def outcomes(source: Any, unit: Any) -> list[str]:
             {"t": source}, unit=unit, budget=BUDGET, bits=unacorda.SeededBits(3)
         )
     except UnacordaError as error:
-        return [f"opening: {str(error).replace(str(source), 'the file')}"]
+        path = source if isinstance(source, str) else "the file"
+        return [f"opening: {str(error).replace(path, 'the file')}"]
     found = []
     with session:
         for name, ask in QUESTIONS.items():
