@@ -285,7 +285,7 @@ def test_an_engine_that_fails_late_gives_no_answer_at_all(
 
 def test_a_ledger_that_fails_gives_no_answer() -> None:
     class Failing(Ledger):
-        def commit(self, reservation: Any) -> None:
+        def commit(self, reservation: Any, *, found: str | None = None) -> None:
             raise LedgerFailed("memory", reason="full")
 
     with unacorda.Session(

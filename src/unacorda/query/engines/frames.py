@@ -66,6 +66,7 @@ def copied(table: str, value: Any) -> Any:
     frame, read = columns_of(table, value)
     listed = ", ".join(f"{sql} AS {identifier(name)}" for name, sql in read.items())
     with duckdb.connect(":memory:") as connection:
+        connection.execute("SET temp_directory = ''")  # nothing of it is written to disk
         connection.register("frame", frame)
         return connection.sql(f"SELECT {listed} FROM frame").to_arrow_table()
 
