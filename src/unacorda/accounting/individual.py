@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
+from unacorda import checks, elements
 from unacorda.accounting.filters.refusals import cannot_add
 from unacorda.accounting.parallel import pair_price
 from unacorda.errors import InvalidParameter
@@ -91,8 +91,10 @@ class IndividualFilter:
     def charge(self, costs: ArrayLike) -> tuple[NDArray[np.bool_], IndividualFilter]:
         """Who takes part in a step with these costs, and the filter after it.
 
-        costs: one number, or an array of shape (people,); 0 or above, inf for "never". Returns
-        an array of bool of shape (people,), and the filter in which those who take part have paid.
+        costs: one number, or an array of shape (people,); inf for "never", which is also what
+        stands for an element that is no number or below 0: each is read by itself. Returns an
+        array of bool of shape (people,), and the filter in which those who take part have paid.
+        Raises InvalidParameter for another shape.
         """
         units = self._units(costs)
         active = units <= self._capacity - self._spent
@@ -123,21 +125,13 @@ class IndividualFilter:
 
     def _units(self, costs: ArrayLike) -> NDArray[np.int64]:
         """The costs in whole units, rounded up; what exceeds any budget becomes capacity + 1."""
-        values = np.asarray(costs)
-        expected = f"one number, or {self.people} of them, 0 or above"
-        shown = f"an array of shape {values.shape}"  # never the values: they are people's data
-        if (
-            values.dtype.kind not in "fiu"
-            or values.itemsize > 8
-            or values.shape not in ((), (self.people,))
-        ):
+        expected = f"one number, or {self.people} of them"
+        exact = elements.numbers("costs", costs, kinds="fiu", expected=expected)
+        values = _rounded_up(exact)
+        if values.shape not in ((), (self.people,)):
+            shown = f"an array of shape {values.shape}"  # never the values: they are people's data
             raise InvalidParameter("costs", shown, expected=expected)
-        whole = values.dtype.kind in "iu"
-        values = values.astype(np.float64)
-        if whole:  # beyond 2^53 the conversion may have rounded down
-            values = np.where(values >= 2.0**53, np.nextafter(values, math.inf), values)
-        if not bool(np.all(values >= 0)):
-            raise InvalidParameter("costs", shown, expected=expected)
+        values = np.where(values >= 0, values, math.inf)
         with np.errstate(over="ignore", under="ignore"):
             scaled = np.ceil(np.ldexp(values, -self._exponent))
         scaled = np.where((scaled == 0) & (values > 0), 1.0, scaled)
@@ -153,28 +147,35 @@ def gaussian_costs(norms: ArrayLike, *, sigma: float) -> NDArray[np.float64]:
     Edges       norm = 0 -> 0.0; too large for a float -> inf.
     Source      Bun and Steinke 2016, Prop. 1.6, for the pair of tables with and without her.
 
-    norms: l2 norms, of any shape; sigma: standard deviation of the noise, above 0.
-    Raises InvalidParameter for a negative norm or NaN.
+    norms: l2 norms, of any shape; what is no number or below 0 costs inf, each by itself. sigma:
+    standard deviation of the noise, above 0.
+    Raises InvalidParameter for an array of another dtype than numbers.
 
     >>> gaussian_costs([0.0, 1.0], sigma=1.0).round(6).tolist()
     [0.0, 0.5]
     """
     checks.positive(sigma=sigma)
-    try:
-        values: NDArray[np.float64] = np.asarray(norms, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        shown = f"a {type(norms).__name__}"
-        raise InvalidParameter("norms", shown, expected="numbers, 0 or above") from None
-    if not bool(np.all(values >= 0)):
-        shown = f"an array of shape {values.shape}"
-        raise InvalidParameter("norms", shown, expected="numbers, 0 or above")
+    values = elements.floats("norms", norms)
+    values = np.where(values >= 0, values, math.inf)
     with np.errstate(over="ignore", under="ignore"):
         ratio = values / sigma
         rho = np.square(ratio) / 2
-        # Three roundings, each by less than 2^-52, and one step for the subnormal range.
-        raised = np.nextafter(rho * (1 + 2.0**-50), math.inf)
+        # Five roundings with the reading, each by less than 2^-52, and a step for the subnormals.
+        raised = np.nextafter(rho * (1 + 2.0**-49), math.inf)
     result: Any = np.where(values == 0, 0.0, raised)
     return np.asarray(result, dtype=np.float64)
+
+
+def _rounded_up(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The least float64 not below each number; NaN stays NaN."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64)
+    found = [elements.nearest_float(value) for value in values.reshape(-1).tolist()]
+    raised = [
+        near if not near < value else math.nextafter(near, math.inf)
+        for near, value in zip(found, values.reshape(-1).tolist(), strict=True)
+    ]
+    return np.array(raised, dtype=np.float64).reshape(values.shape)
 
 
 def _one_number(limit: Guarantee) -> Fraction:
