@@ -104,8 +104,8 @@ def test_costs_of_a_wrong_shape_or_kind_are_refused(costs: Any) -> None:
     "hostile", [math.nan, -1e-300, "a", None, 1j, 2**64, 10**400, [0.1], Fraction(-1, 3)]
 )
 def test_one_cost_decides_nothing_about_the_others(hostile: Any) -> None:
-    costs = [Fraction(1, 3), 2**53 + 1, hostile, 0.25]
-    plain = [Fraction(1, 3), 2**53 + 1, 0.125, 0.25]
+    costs: Any = [Fraction(1, 3), 2**53 + 1, hostile, 0.25]
+    plain: Any = [Fraction(1, 3), 2**53 + 1, 0.125, 0.25]
     account = IndividualFilter(limit=ZCDP(2**60), people=4)
     (active, after), (_, before) = account.charge(costs), account.charge(plain)
     others = [0, 1, 3]
