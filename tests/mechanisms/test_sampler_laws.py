@@ -73,7 +73,7 @@ def test_the_reference_agrees(law: str, scale: Fraction) -> None:
     theirs = slow(**{name: scale}, size=size, bits=SeededBits(21))
     ours = sampler(**{name: scale}, size=size, bits=SeededBits(22))
     assert chi_square_p(abs(theirs), tail(scale), width=width) > 1e-8
-    assert stats.ks_2samp(theirs, ours).pvalue > 1e-8
+    assert stats.ks_2samp(theirs, ours, method="asymp").pvalue > 1e-8
     assert theirs.dtype == ours.dtype == np.int64
 
 

@@ -97,7 +97,7 @@ def clip_users(
     >>> ages = clip_users([31, 31, 44, 90], [1, 1, 2, 3], l1=50, unit_log2=0)
     >>> noise = Laplace(scale=50, l1_sensitivity=50, grid_log2=0)
     >>> noise.release_exact([int(ages.sum())], unit_log2=0, bits=SeededBits(1))
-    [Fraction(153, 1)]
+    [Fraction(166, 1)]
     """
     norm, bound = _bound(l1, l2, unit_log2)
     array, rows = _rows(values, columns)

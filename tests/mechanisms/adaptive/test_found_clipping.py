@@ -136,8 +136,9 @@ def test_the_race_is_low_but_for_the_stated_miss() -> None:
     each = math.exp(-(fall + 1) / scale) / (1 + math.exp(-1 / scale))
     assert 0.04 < 20 * each <= 0.1
     drawn = [race.release([2.0] * 3000, bits=SeededBits(n)).value for n in range(40)]
-    assert max(drawn) < 6000
-    assert max(drawn) > 6000 - 4 * 20 * math.log(200) * 2
+    low = [value for value in drawn if value < 6000]
+    assert len(drawn) - len(low) <= 15  # above it one in ten: more with probability 6e-7
+    assert max(low) > 6000 - 4 * 20 * math.log(200) * 2
 
 
 def test_missing_and_extreme_totals_count_as_documented() -> None:

@@ -63,7 +63,7 @@ class ThresholdedLaplace:
     >>> from unacorda.bits import SeededBits
     >>> counts = ThresholdedLaplace(scale=2, threshold=25)
     >>> counts.release({"flu": 812, "cold": 97, "kuru": 1}, bits=SeededBits(1))
-    {'cold': 96, 'flu': 812}
+    {'cold': 104, 'flu': 813}
     """
 
     scale: Real

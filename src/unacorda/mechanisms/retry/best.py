@@ -50,7 +50,7 @@ class BestOf:
     ...     return candidate, count.release(accuracy[candidate], bits=bits)
     >>> best = BestOf(event=events.NegativeBinomialTries(event=count.event, shape=0, stop=0.05))
     >>> best.release(run, bits=SeededBits(1))
-    ('slow', 801)
+    ('slow', 829)
     """
 
     event: events.NegativeBinomialTries | events.PoissonTries

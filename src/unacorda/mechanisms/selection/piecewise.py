@@ -58,7 +58,7 @@ class PiecewiseConstantExponential:
     >>> median.event
     Exponential(epsilon=1)
     >>> median.release([2, 4, 5], scores=[-1500, -500, 0, -1500], bits=SeededBits(1))
-    4.625
+    4.0
     """
 
     epsilon: Real
