@@ -108,6 +108,54 @@ def test_a_mean_of_nobody_is_no_usable_answer() -> None:
 
 
 @pytest.mark.parametrize(
+    "make",
+    [
+        lambda: unacorda.median("high", 0, 100, interval=0.5),
+        lambda: unacorda.quantiles("high", [0.1, 0.9], 0, 100, interval=0.5),
+        lambda: unacorda.iqr("high", 0, 100, interval=0.5),
+    ],
+)
+def test_a_quantile_whose_interval_is_its_whole_range_is_no_usable_answer(
+    make: Callable[[], Any],
+) -> None:
+    unknown = 0
+    for release in releases(make, rows=20, epsilon=1e-6):
+        lines = str(release).splitlines()[1:3]
+        for answer in release.answers.values():
+            for line, low, high in zip(lines, answer.lower, answer.upper, strict=True):
+                if (low, high) == (0, 100):
+                    assert NOTHING in line
+                    unknown += 1
+        whole = [list(one.usable) for one in release.answers.values()]
+        for place, cells in enumerate(show.release_grid(release).rows):
+            assert cells.count(NOTHING) == sum(not usable[place] for usable in whole)
+    assert unknown > len(SEEDS)
+
+
+def test_a_quantile_without_an_interval_is_shown() -> None:
+    for release in releases(lambda: unacorda.median("high", 0, 100), rows=20, epsilon=1e-6):
+        assert NOTHING not in str(release)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(5, 5.000001), (1e9, 1e9 + 1), (0, 1e-9), (99_999, 100_000)]
+)
+def test_narrow_intervals_are_shown_with_the_digits_that_tell_their_ends_apart(
+    low: float, high: float
+) -> None:
+    for make in (
+        lambda: unacorda.mean("high", low, high),
+        lambda: unacorda.median("high", low, high, interval=0.5),
+    ):
+        for release in releases(make, rows=300, epsilon=9):
+            line = str(release).splitlines()[1]
+            if found := re.search(rf"{NUMBER} \({NUMBER} to {NUMBER}\)$", line):
+                shown, first, last = (float(part.replace(",", "")) for part in found.groups())
+                assert first <= shown <= last
+                assert first < last
+
+
+@pytest.mark.parametrize(
     ("value", "ends", "limits", "expected"),
     [
         (-30, (-42, -18), (0, math.inf), (0, 0, 12)),

@@ -200,7 +200,7 @@ class Release:
                 table[name] = [
                     f"{_shown(low)} to {_shown(high)}"
                     if answer.is_range
-                    else f"{_shown(value)}{_margin(value, low, high)}"
+                    else _estimate(value, low, high)
                     if usable
                     else NOTHING
                     for value, low, high, usable in zip(
@@ -210,13 +210,17 @@ class Release:
         return table
 
 
-def _margin(value: float, low: float | None, high: float | None) -> str:
+def _estimate(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None:
-        return ""
+        return _shown(value)
     below, above = value - low, high - value
     if abs(below - above) <= 0.05 * max(abs(below), abs(above)):
-        return f" ± {_shown(max(below, above))}"
-    return f" ({_shown(low)} to {_shown(high)})"
+        return f"{_shown(value)} ± {_shown(max(below, above))}"
+    shown = [_shown(one) for one in (value, low, high)]
+    if shown[1] == shown[2] and low < high:  # narrow: with the digits that tell its ends apart
+        digits = max(0, 1 - math.floor(math.log10(high - low)))
+        shown = [f"{one:,.{digits}f}" for one in (value, low, high)]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
 def _finite(value: Any) -> Any:

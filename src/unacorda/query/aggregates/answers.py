@@ -80,7 +80,7 @@ class Answer:
         """
         low, high = self.limits
         return [
-            error is None
+            (error is None and lower is None and upper is None)
             or (lower is not None and lower > low)
             or (upper is not None and upper < high)
             for error, lower, upper in zip(
