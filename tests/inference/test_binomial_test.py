@@ -105,7 +105,7 @@ def test_promised_power_is_measured_power() -> None:
 
 
 def test_ends_of_the_range_are_met() -> None:
-    tested = inference.binomial_test([True] * 50, budget=PureDP(5), bits=SeededBits(1))
+    tested = inference.binomial_test([True] * 50, budget=PureDP(5), bits=SeededBits(2))
     assert tested.interval().upper == 1.0
     assert tested.p_value(0.0) < 1e-6
     assert inference.binomial_test([math.nan], budget=GDP(1)).n == 1

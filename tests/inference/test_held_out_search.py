@@ -74,7 +74,7 @@ def nobody_was_fitted() -> None:
 
 
 def search(estimator: Any = None, grid: Any = None, **options: Any) -> HeldOutSearch:
-    chosen: dict[str, Any] = {"error_bound": 5.0, "bits": SeededBits(1)}
+    chosen: dict[str, Any] = {"error_bound": 5.0, "bits": SeededBits(3)}
     return HeldOutSearch(
         Constant(BUDGET) if estimator is None else estimator,
         {"value": [0.0, 3.0]} if grid is None else grid,
