@@ -39,7 +39,7 @@ def test_every_planted_fault_is_caught(name: str) -> None:
 EVENTS = {
     "half the sigma": r"the output (<=|>|>=|<) -?\d",
     "first above a bare threshold": r"the output ",
-    "seldom without noise": r"the output is (0\.0|1\.0)",
+    "seldom without noise": r"the output is (0\.0|1\.0)|a score learned of the output",
     "a seed of 16 bits": r"the output is .* or one of \d\d,\d{3} more",
 }
 

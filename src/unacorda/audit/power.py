@@ -27,7 +27,7 @@ BASE: Final = 40_000
 MOST: Final = 4_000_000
 MOST_FOR_ATOMS: Final = 400_000
 """Nor are more taken for noise of half the scale, and for outputs without noise."""
-_ATOM: Final = 1 / 1200  # so that a thousandth is found surely
+_ATOM: Final = 1 / 1800  # so that a thousandth is found surely, also beside learned events
 _MISS: Final = 0.01
 _LEARNED: Final = 1.5  # a learned event tells less than the best one
 _STEPS: Final = 30
