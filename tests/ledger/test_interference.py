@@ -299,7 +299,7 @@ def test_tables_that_became_something_else_are_refused(
 
 
 def test_a_schema_of_any_name_holds_a_ledger() -> None:
-    name = """Bud"get's é"""
+    name = """Led"ger's é"""
     quoted = '"' + name.replace('"', '""') + '"'
     with contextlib.closing(server().connect()) as there:
         there.execute(f"CREATE SCHEMA {quoted}".encode())
