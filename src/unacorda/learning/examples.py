@@ -164,9 +164,9 @@ def canaries(examples: Any, *, bits: RandomBits | None = None) -> ExampleCanarie
     >>> from unacorda import SeededBits
     >>> chosen = canaries((torch.eye(4), torch.arange(4)), bits=SeededBits(1))
     >>> chosen.included.tolist()
-    [False, True, False, True]
+    [True, False, True, True]
     >>> len(chosen.added_to((torch.zeros(10, 4), torch.zeros(10, dtype=torch.int64))))
-    12
+    13
     """
     features, targets = _stacked("examples", examples, count=None)
     return ExampleCanaries(

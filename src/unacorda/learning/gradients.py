@@ -195,7 +195,7 @@ def scattered(
     >>> from unacorda import SeededBits
     >>> canaries = scattered(torch.nn.Linear(7, 2), count=4, norm=2.0, bits=SeededBits(1))
     >>> canaries.places.shape, canaries.entries[0].tolist()
-    ((4, 4), [-1.0, -1.0, -1.0, -1.0])
+    ((4, 4), [1.0, 1.0, -1.0, -1.0])
     """
     shapes, dimension, many = _measured(model, count)
     length, source = checks.positive(norm=norm), source_of(bits)
