@@ -154,7 +154,7 @@ def _search(kind: Any, **given: Any) -> Callable[..., Any]:
     def ask(data: Any, budget: Guarantee, bits: RandomBits) -> Any:
         x, y = data
         line = inference.RidgeRegression(
-            residual_bound=2.0, penalty=1.0, budget=budget, bits=bits, **UNIT
+            target_bounds=(-1, 1), penalty=1.0, budget=budget, bits=bits, **UNIT
         )
         rest: Any = {"tries": 2, "error_bound": 2.0, "bits": bits, **given}
         found = kind(line, {"penalty": [1.0, 2.0]}, **rest).fit(x[:, :1], y)
@@ -329,13 +329,13 @@ FITS: Mapping[str, Fit] = {
         **{**NORMAL, "louder": GDP(400)},
     ),
     "MEstimator": Fit(
-        ask=lambda d, b, s: inference.MEstimator(loss=LOSS, budget=b, bits=s, **UNIT).fit(*d),
+        ask=lambda d, b, s: inference.MEstimator(loss=LOSS, budget=b, bits=s, **LINEAR).fit(*d),
         pair=ends(45, 9.0, -9.0),
         **NORMAL,
     ),
     "RidgeRegression": Fit(
         ask=lambda d, b, s: inference.RidgeRegression(
-            residual_bound=2.0, penalty=0.01, budget=b, bits=s, **UNIT
+            target_bounds=(-1, 1), penalty=0.01, budget=b, bits=s, **UNIT
         ).fit(*d),
         pair=ends(45, 9.0, -9.0),
         **NORMAL,

@@ -257,29 +257,15 @@ DOORS: Mapping[str, Door] = {
         **FIT,
     ),
     "MEstimator": Door(
-        sample=fits(lambda b: inference.MEstimator(loss=NORMAL_LOSS, budget=b)),
+        sample=fits(
+            lambda b: inference.MEstimator(loss=NORMAL_LOSS, budget=b, target_bounds=(-9, 9))
+        ),
         pairs=[ends(300, 9.0, -9.0)],
         **FIT,
     ),
-    "RobustScaler": Door(
-        sample=fits(lambda b: inference.RobustScaler(budget=b)),
-        pairs=[_at_a_quartile()],
-        **FIT,
-    ),
-    "SparseRegression": Door(
-        sample=fits(
-            lambda b: inference.SparseRegression(
-                inference.LinearRegression(budget=b, target_bounds=(-2, 2)),
-                n_features=2,
-                selection_rows=0.01,  # who selects tells next to nothing here
-            )
-        ),
-        pairs=[ends(300, 2.0, -2.0)],
-        **{**FIT, "runs": 130},
-    ),
     "RidgeRegression": Door(
         sample=fits(
-            lambda b: inference.RidgeRegression(residual_bound=2.0, penalty=0.01, budget=b)
+            lambda b: inference.RidgeRegression(target_bounds=(-2, 2), penalty=0.01, budget=b)
         ),
         pairs=[ends(300, 9.0, -9.0)],
         **FIT,

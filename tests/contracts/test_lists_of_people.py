@@ -320,7 +320,7 @@ def answered(name: str, data: Any) -> list[float]:
     if name in SEARCHES:
         bits, ample = SeededBits(4), unacorda.ApproxDP(20, "0.01")
         line = inference.RidgeRegression(
-            residual_bound=2.0, penalty=1.0, feature_bounds=(-1, 1), budget=ample, bits=bits
+            target_bounds=(-1, 1), penalty=1.0, feature_bounds=(-1, 1), budget=ample, bits=bits
         )
         rest: dict[str, Any] = {"tries": 2, "error_bound": 2.0, "bits": bits}
         kind = getattr(inference, name)

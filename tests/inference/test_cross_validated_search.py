@@ -150,7 +150,9 @@ def test_a_penalty_is_chosen_and_the_last_fit_has_everybody() -> None:
     drawn = np.random.default_rng(6)
     x = drawn.normal(size=(60_000, 3))
     y = x @ [1.0, -2.0, 0.0] + drawn.normal(size=60_000)
-    ridge = RidgeRegression(budget=ApproxDP(1, 1e-6), residual_bound=3.0, feature_bounds=(-3, 3))
+    ridge = RidgeRegression(
+        budget=ApproxDP(1, 1e-6), target_bounds=(-20, 20), feature_bounds=(-3, 3)
+    )
     fitted = clone(search(ridge, {"penalty": [0.01, 1000.0]}, folds=2)).fit(x, y)
     assert fitted.best_params_ == {"penalty": 0.01}
     np.testing.assert_allclose(fitted.best_estimator_.coef_, [1, -2, 0], atol=0.1)
@@ -182,7 +184,7 @@ def test_where_fits_fail_the_spend_stays_and_the_cause_is_hidden(fails: int) -> 
 
 
 def test_a_fit_too_poor_for_a_fold_is_refused_before_a_bit_is_drawn() -> None:
-    ridge = RidgeRegression(budget=RenyiDP(8, 0.1), residual_bound=3.0, feature_bounds=(-3, 3))
+    ridge = RidgeRegression(budget=RenyiDP(8, 0.1), target_bounds=(-20, 20), feature_bounds=(-3, 3))
     x, y = np.zeros((500, 3)), np.zeros(500)
     with pytest.raises(InvalidParameter, match=r"^budget="):
         search(ridge, {"penalty": [1.0]}, tries=1, bits=ScriptedBits([])).fit(x, y)

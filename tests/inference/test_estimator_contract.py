@@ -36,7 +36,7 @@ ESTIMATORS = [
     inference.MEstimator(loss=LogCosh(1.0), budget=BUDGET, feature_bounds=(-5, 5)),
     inference.QuantileRegression(budget=BUDGET, feature_bounds=(-5, 5), target_bounds=(-10, 10)),
     inference.RidgeRegression(
-        residual_bound=5.0, penalty=0.01, budget=BUDGET, feature_bounds=(-5, 5)
+        target_bounds=(-100, 100), penalty=0.01, budget=BUDGET, feature_bounds=(-5, 5)
     ),
 ]
 

@@ -190,7 +190,7 @@ def test_the_better_candidate_wins_once_it_was_drawn() -> None:
 def test_a_penalty_is_chosen_under_approximate_privacy() -> None:
     x, y = people(60_000, seed=6)
     ridge = RidgeRegression(
-        budget=ApproxDP(1, 1e-6), residual_bound=3.0, feature_bounds=(-3, 3), penalty=7.0
+        budget=ApproxDP(1, 1e-6), target_bounds=(-20, 20), feature_bounds=(-3, 3), penalty=7.0
     )
     fitted = clone(search(ridge, {"penalty": [0.01, 1000.0]})).fit(x, y)
     assert fitted.best_params_ == {"penalty": 0.01}
@@ -258,7 +258,7 @@ def test_where_all_runs_fail_the_spend_stays_and_the_cause_is_hidden() -> None:
 
 def test_what_cannot_be_fitted_at_all_is_refused_before_anything_is_read() -> None:
     x, y = people(500, seed=12)
-    ridge = RidgeRegression(budget=BUDGET, residual_bound=3.0, feature_bounds=(-3, 3))
+    ridge = RidgeRegression(budget=BUDGET, target_bounds=(-20, 20), feature_bounds=(-3, 3))
     bits = SeededBits(1)
     with pytest.raises(InvalidParameter, match=r"^penalty="):
         search(ridge, {"penalty": [1.0, -1.0]}, bits=bits).fit(x, y)

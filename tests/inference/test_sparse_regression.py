@@ -223,7 +223,7 @@ def test_a_frame_keeps_its_names_and_labels_may_be_text() -> None:
     "inner",
     [
         PoissonRegression(budget=GDP(1), feature_bounds=(-2.5, 2.5), largest=50),
-        RidgeRegression(budget=GDP(1), feature_bounds=(-2.5, 2.5), residual_bound=3.0),
+        RidgeRegression(budget=GDP(1), feature_bounds=(-2.5, 2.5), target_bounds=(-20, 20)),
     ],
     ids=lambda inner: type(inner).__name__,
 )

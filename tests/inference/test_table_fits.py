@@ -12,13 +12,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.pipeline import make_pipeline
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda import GDP, AddRemove, ReplaceOne, SeededBits, inference
+from unacorda.errors import InvalidParameter
 from unacorda.inference import losses
-from unacorda.inference.loss_texts import EXPONENTIAL, curvature_text, exponential, score_text
 from unacorda.inference.losses import Loss
+from unacorda.inference.regression.expressions import EXPONENTIAL, exponential_columns, sql_of
 from unacorda.privacy.neighbors import Neighbors
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Kind
@@ -61,7 +63,7 @@ MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
     "ridge": (
         "wage",
         lambda **more: inference.RidgeRegression(
-            feature_bounds=BOUNDS, residual_bound=8, start=30.0, penalty=0.5, **more
+            feature_bounds=BOUNDS, target_bounds=(0, 70), penalty=0.5, **more
         ),
     ),
     "quantile": (
@@ -73,7 +75,7 @@ MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
     "log cosh": (
         "wage",
         lambda **more: inference.MEstimator(
-            loss=losses.LogCosh(4.0), feature_bounds=BOUNDS, start=30.0, **more
+            loss=losses.LogCosh(4.0), feature_bounds=BOUNDS, target_bounds=(0, 70), **more
         ),
     ),
 }
@@ -106,8 +108,8 @@ def test_without_noise_a_table_gives_what_arrays_give(name: str, neighbors: Neig
     ours = from_table(made(budget=QUIET), target, unit=unit)
     theirs = made(budget=QUIET, bits=SeededBits(2)).fit(X, TARGETS[target])
     scale = np.abs(parameters(theirs)) + theirs.sampling_error_
-    assert np.max(np.abs(parameters(ours) - parameters(theirs)) / scale) < 1e-6
-    assert ours.sampling_error_ == pytest.approx(list(theirs.sampling_error_), rel=1e-5)
+    assert np.max(np.abs(parameters(ours) - parameters(theirs)) / scale) < 1e-3
+    assert ours.sampling_error_ == pytest.approx(list(theirs.sampling_error_), rel=2e-2)
     assert ours.n_iter_ == theirs.n_iter_
 
 
@@ -121,6 +123,36 @@ def test_noise_is_as_large_as_it_is_said_to_be(name: str) -> None:
     # Its noise alone: the sample is the same. 6 deviations.
     assert (np.abs(parameters(model) - parameters(loose)) < 6 * model.privacy_error_).all()
     assert (model.privacy_error_ < model.sampling_error_).all()
+
+
+def test_ranges_that_nothing_declares_are_found() -> None:
+    ours = from_table(inference.LinearRegression(budget=GDP(2)), "wage")
+    assert np.isfinite(ours.conf_int()).all()
+    lower, upper = ours.feature_bounds_
+    assert (lower <= X.min(axis=0) + 20).all()
+    assert (upper >= np.quantile(X, 0.99, axis=0)).all()
+    exact = np.linalg.lstsq(np.c_[np.ones(N), X], WAGE, rcond=None)[0]
+    assert (np.abs(parameters(ours) - exact) < 6 * ours.privacy_error_).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        inference.SparseRegression(MODELS["linear"][1](budget=QUIET), n_features=1),
+        make_pipeline(
+            inference.RobustScaler(budget=QUIET, feature_bounds=BOUNDS),
+            MODELS["linear"][1](budget=QUIET),
+        ),
+    ],
+    ids=["sparse", "pipeline"],
+)
+def test_what_looks_at_rows_one_by_one_is_refused(model: Any) -> None:
+    with (
+        unacorda.Session({"t": TABLE}, unit=unacorda.Row(), budget=QUIET) as session,
+        pytest.raises(InvalidParameter, match=r"(?s)^model=.*rows one by one"),
+    ):
+        session.fit(model, "t", features=["age", "school"], target="wage")
+    assert session.spent == GDP(0)
 
 
 def test_missing_numbers_make_a_row_count_nowhere() -> None:
@@ -163,25 +195,36 @@ def test_classes_may_be_any_two_numbers() -> None:
     assert set(moved.predict(new)) == {2, 5}
 
 
-def test_a_loss_of_ones_own_says_itself_as_sql() -> None:
-    class Own(losses.LogCosh):
-        def score_sql(self, prediction: str, target: str) -> str:
-            return f"greatest(least({prediction} - {target}, 8), -8)"
+class Own:
+    """A loss in plain NumPy, of which the SQL is written down by calling it."""
 
-        def curvature_sql(self, prediction: str, target: str) -> str:
-            return f"CASE WHEN abs({prediction} - {target}) <= 8 THEN 1 ELSE 0 END"
+    score_bound, curvature_bound = 8.0, 1.0
 
-    class Alone:
-        score_bound, curvature_bound = 8.0, 1.0
-        value = losses.Huber(8.0).value
-        score = losses.Huber(8.0).score
-        curvature = losses.Huber(8.0).curvature
-        score_sql, curvature_sql = Own.score_sql, Own.curvature_sql
+    def score(self, prediction: Any, target: Any) -> Any:
+        return -np.clip(target - prediction, -8, 8)
 
-    given: dict[str, Any] = {"budget": QUIET, "feature_bounds": BOUNDS, "start": 30.0}
-    own = from_table(inference.MEstimator(loss=Alone(), **given), "wage")
+    def curvature(self, prediction: Any, target: Any) -> Any:
+        return np.where(abs(prediction - target) <= 8, 1, 0)
+
+
+class Unwritten(Own):
+    """One whose score no engine has."""
+
+    def score(self, prediction: Any, target: Any) -> Any:
+        return np.clip(np.arctan(prediction - target), -8, 8)
+
+
+def test_a_loss_of_ones_own_is_written_as_sql() -> None:
+    given: dict[str, Any] = {
+        "budget": QUIET,
+        "feature_bounds": BOUNDS,
+        "target_bounds": (0, 70),
+    }
+    own = from_table(inference.MEstimator(loss=Own(), **given), "wage")
     huber = from_table(inference.MEstimator(loss=losses.Huber(8.0), **given), "wage")
     assert parameters(own) == pytest.approx(list(parameters(huber)), rel=1e-6)
+    with pytest.raises(InvalidParameter, match=r"^loss=.*to be fit from a table"):
+        from_table(inference.MEstimator(loss=Unwritten(), **given), "wage")
 
 
 LOSSES: list[Loss] = [
@@ -191,21 +234,22 @@ LOSSES: list[Loss] = [
     losses.Tukey(4.7),
     losses.Logistic(),
     losses.Poisson(20.0),
-    losses.Poisson(20.0, steady=3.0),
     losses.Check(0.3, bandwidth=0.4),
+    Own(),
 ]
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_losses_are_the_same_as_sql(loss: Loss) -> None:
     drawn = np.random.default_rng(1)
     sizes = 10.0 ** drawn.integers(-3, 5, 400)
     p = np.concatenate([drawn.normal(size=400) * sizes, [0.0, 1e60, -1e60, 1e-30]])
     y = np.concatenate([drawn.normal(size=400) * sizes, [0.0, 1.0, -1e60, 1e60]])
-    for text, real in ((score_text, loss.score), (curvature_text, loss.curvature)):
-        found = answered(p, y, [*exponential("p"), {"v": text(loss)("p", "t")}])
+    for function in (loss.score, loss.curvature):
+        text = sql_of(function, "p", "t", argument="loss")
+        found = answered(p, y, [*exponential_columns(), {"v": text}])
         with np.errstate(all="ignore"):
-            expected = real(p, y)
+            expected = function(p, y)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -224,7 +268,7 @@ def answered(p: Any, y: Any, columns: list[dict[str, str]]) -> Any:
 
 def test_exponentials_have_twelve_digits() -> None:
     p = np.concatenate([np.linspace(-300, 300, 3001), np.geomspace(1e-20, 1, 100), [1e60]])
-    found = answered(p, p, [*exponential("p"), {"v": EXPONENTIAL}])
+    found = answered(p, p, [*exponential_columns(), {"v": EXPONENTIAL}])
     np.testing.assert_allclose(found[:-1], np.exp(p[:-1]), rtol=2e-12)
     assert found[-1] == pytest.approx(np.exp(300), rel=1e-11)
 

@@ -31,6 +31,8 @@ class Wished:
     budget: GDP = _ONE
     squared: bool = False
     signed: bool = False
+    total: bool = False
+    edges: Sequence[float] = ()
 
 
 COLUMNS = [{"s": "greatest(least(x0 / 3, 1e60), -1e60)"}, {"w": "4 / greatest(1 + s * s, 4)"}]
@@ -41,6 +43,8 @@ WISHES = [
     Wished(vector=["1", "s", "y"], value="w * y", squared=True, signed=True),
     Wished(vector=["x0", "y"], bound=Fraction(1, 3)),
     Wished(vector=["s", "y * 1e200"], value="x0 * y", bound=Fraction(5)),
+    Wished(vector=["s", "1 / y"], value="x0", edges=[-2.0, 0.0, 1e-3, 3.0]),
+    Wished(vector=["y"], value="x0", bound=Fraction(3), total=True),
     Wished(vector=["s", "1 / y"], value="ln(x0)", squared=True),
 ]
 """Among them some that break every bound, overflow, or have no value."""

@@ -48,12 +48,17 @@ def summed(rows: Rows) -> list[int]:
     return found
 
 
+def length(wish: Wished) -> float:
+    """The most that a row's part may be long: of counts a row is in one bin of each number."""
+    return math.sqrt(len(wish.vector)) if wish.edges else float(wish.bound)
+
+
 def parts(numbers: Sequence[int]) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
     """The numbers of each wish, in the unit of what was asked."""
     found, start = [], 1
     for wish in WISHES:
         end = start + size_of(wish)
-        unit = 2.0 ** (math.frexp(float(wish.bound))[1] - 40)
+        unit = 2.0 ** (math.frexp(length(wish))[1] - 40)
         found.append(np.array([float(one) for one in numbers[start:end]]) * unit)
         start = end
     return found
@@ -74,7 +79,7 @@ def test_no_row_is_worth_more_than_its_length() -> None:
             reached[place] = max(reached[place], float(np.linalg.norm(part)))
     for wish, longest in zip(WISHES, reached, strict=True):
         assert longest <= radius(wish)
-        assert longest > 0.99 * float(wish.bound)
+        assert longest > 0.99 * length(wish)
 
 
 SIZES = [1e-320, 1e-163, 1e-155, 1e-100, 1e-40, 1.0, 1e60, -1e100]
@@ -134,6 +139,11 @@ def test_sums_are_of_cut_vectors_and_matrices() -> None:
     np.testing.assert_allclose(found[1], squared(np.c_[one, s], w, 2), 1e-9, 1e-6)
     np.testing.assert_allclose(found[2], squared(np.c_[one, s, y], w * y, 2), 1e-9, 1e-6)
     np.testing.assert_allclose(found[3], cut(np.c_[x, y], one, 1 / 3), 1e-9, 1e-6)
+    counted = np.clip(x, 0, 1)
+    ends = [-math.inf, *WISHES[5].edges, math.inf]
+    histograms = [np.histogram(of, ends, weights=counted)[0] for of in (s, 1 / y)]
+    np.testing.assert_allclose(found[5], np.concatenate(histograms), 1e-9, 1e-6)
+    np.testing.assert_allclose(found[6], np.clip(x * y, 0, 3).sum(), 1e-9, 1e-6)
 
 
 def test_who_lacks_a_number_counts_nowhere() -> None:
@@ -187,6 +197,7 @@ def test_the_noise_of_matrices_is_that_of_orthogonal_ones() -> None:
     unit = unacorda.Row(neighbors=ReplaceOne)
     with unacorda.Session({"t": table}, unit=unit, budget=unacorda.GDP(1)) as session:
         reach = rows_of(session.table("t"), features=["x"], target="y").query.reach
-    told = [noise_of(wish, reach).standard_deviation / float(wish.bound) for wish in WISHES]
-    assert told == pytest.approx([2, math.sqrt(2), 2, 2, 2, math.sqrt(2)], rel=1e-6)
+    told = [noise_of(wish, reach).standard_deviation / length(wish) for wish in WISHES]
+    root = math.sqrt(2)
+    assert told == pytest.approx([2, root, 2, 2, 2, root, 1, root], rel=1e-6)
     assert len(COLUMNS) == 2

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unacorda.inference.densities import Density, density
     from unacorda.inference.distributions import Distribution, Histogram, distribution, histogram
     from unacorda.inference.held_out import HeldOutSearch
-    from unacorda.inference.linear import LinearRegression
+    from unacorda.inference.linear import LinearRegression, RidgeRegression
     from unacorda.inference.local_devices import vector_randomizer
     from unacorda.inference.local_means import local_mean, mean_randomizer
     from unacorda.inference.local_models import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from unacorda.inference.local_shares import frequency_randomizer, local_frequencies
     from unacorda.inference.logistic import LogisticRegression
-    from unacorda.inference.m_estimator import MEstimator, RidgeRegression
+    from unacorda.inference.m_estimator import MEstimator
     from unacorda.inference.matrices import (
         MatrixEstimate,
         correlation_matrix,
@@ -111,10 +111,10 @@ _HOMES = {
     "unacorda.inference.components": ["PCA"],
     "unacorda.inference.quantile_regression": ["QuantileRegression"],
     "unacorda.inference.scalers": ["RobustScaler"],
-    "unacorda.inference.m_estimator": ["MEstimator", "RidgeRegression"],
+    "unacorda.inference.m_estimator": ["MEstimator"],
     "unacorda.inference.poisson": ["PoissonRegression"],
     "unacorda.inference.logistic": ["LogisticRegression"],
-    "unacorda.inference.linear": ["LinearRegression"],
+    "unacorda.inference.linear": ["LinearRegression", "RidgeRegression"],
     "unacorda.inference.local_devices": ["vector_randomizer"],
     "unacorda.inference.local_models": [
         "LocalLinearRegression",

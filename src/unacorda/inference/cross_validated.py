@@ -67,7 +67,7 @@ class CrossValidatedSearch(Wrapper):
     >>> X = drawn.normal(size=(20000, 3))
     >>> y = X @ [1.0, -2.0, 0.0] + drawn.normal(size=20000)
     >>> ridge = RidgeRegression(
-    ...     budget=unacorda.RenyiDP(8, 2), residual_bound=3.0, feature_bounds=(-3, 3)
+    ...     budget=unacorda.RenyiDP(8, 2), target_bounds=(-20, 20), feature_bounds=(-3, 3)
     ... )
     >>> search = CrossValidatedSearch(
     ...     ridge, {"penalty": [0.01, 100.0]}, error_bound=5.0, bits=unacorda.SeededBits(1)

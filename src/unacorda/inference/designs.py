@@ -19,21 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.inference.noisy_sums import Moment, NoisySums
+from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
 from unacorda.inference.row_sums import BLOCK
 
 __all__ = [
     "FAR",
     "SPREAD",
-    "Design",
     "Scaling",
     "bounds_of",
     "mallows_weights",
     "radius_of",
     "root_of",
     "scaling",
-    "whitened",
 ]
 
 SPREAD: Final = 2.5
@@ -106,72 +104,6 @@ def bounds_of(
             "feature_bounds", feature_bounds, expected=expected + ", each lower below its upper"
         )
     return lower, upper
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Design:
-    """Whitened rows of all people and their weights (private), and how to come back (public).
-
-    radius: |weight * row| <= radius and weight * |row|^2 <= radius^2 for every person;
-    back: coefficients of the features are back @ coefficients of the whitened rows.
-    """
-
-    rows: Floats
-    weights: Floats
-    radius: Fraction
-    back: Floats
-
-    @property
-    def size(self) -> int:
-        """How many parameters there are."""
-        return int(self.rows.shape[1])
-
-    def vector_sum(self, rows: slice, values: Floats) -> Floats:
-        """The sum of value * row over a slice."""
-        total: Floats = values @ self.rows[rows]
-        return total
-
-    def matrix_sum(self, rows: slice, values: Floats, *, signed: bool = False) -> Floats:
-        """The sum of value * row row^T over a slice; signed: values may be negative."""
-        block = self.rows[rows]
-        if signed:
-            total: Floats = (block * values[:, None]).T @ block
-            return total
-        # Half the work, as NumPy sees a matrix times itself.
-        scaled = block * np.sqrt(values)[:, None]
-        square: Floats = scaled.T @ scaled
-        return square
-
-
-def whitened(
-    rows: Floats, counts: Floats, scales: Scaling, *, sums: NoisySums, share: Fraction
-) -> Design:
-    """The design that a private second moment of the scaled rows whitens; rows are overwritten.
-
-    counts: what each person counts, within [0, 1]; it multiplies her weight.
-
-    Source: docs/proofs/regression.md, section 2.
-    """
-    size = scales.size
-    radius = radius_of(size)
-    weights = mallows_weights(rows, radius) * counts
-
-    def part(block: slice) -> Floats:
-        here = rows[block] * np.sqrt(weights[block])[:, None]
-        total: Floats = here.T @ here
-        return total
-
-    found = sums.moment(part, size=size, trace_bound=radius**2, share=share)
-    root = root_of(found)
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, start + BLOCK)
-        rows[block] = rows[block] @ root
-    return Design(
-        rows=rows,
-        weights=mallows_weights(rows, radius) * counts,
-        radius=radius,
-        back=scales.back() @ root,
-    )
 
 
 def root_of(second: Moment, *, least: float = 0.0) -> Floats:

@@ -1,27 +1,30 @@
-"""What every fitted regression answers: intervals and a table, from released values alone."""
+"""What every fitted regression answers from released values: intervals, a table, influence."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unacorda import checks
+from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import check_is_fitted, clone
-from unacorda.inference.plans import Steps
-from unacorda.inference.records import Floats
-from unacorda.inference.row_values import People
-from unacorda.inference.sandwich import Errors
+from unacorda.inference.inputs import features
+from unacorda.inference.records import Floats, column
+from unacorda.inference.regression.covariance import Errors
+from unacorda.inference.regression.rows import Row, Rows
 from unacorda.inference.summaries import Summary
 from unacorda.privacy.guarantees import Guarantee
 
-__all__ = ["Intervals", "SharedBits", "covariances"]
+__all__ = ["Influence", "Intervals", "SharedBits"]
 
 
 class SharedBits:
@@ -52,6 +55,8 @@ class Intervals(SharedBits):
     covariance_: Floats
     diagnostics_: dict[str, float]
     n_iter_: int
+    cannot_: tuple[str, ...] = ()
+    _influence: Influence
 
     def conf_int(self, confidence: float = 0.95) -> Floats:
         """Intervals, one row (lower, upper) a parameter: the intercept, then the coefficients.
@@ -79,37 +84,73 @@ class Intervals(SharedBits):
             guarantee=self.guarantee_,
             protects=self.protects_,
             diagnostics=self.diagnostics_,
+            cannot=self.cannot_,
         )
+
+    def influence(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """How far one more row would move each coefficient of the fit without noise, times n.
+
+        X, y: rows of anybody's, m x p and m, such as a grid; they are not the people of the fit, of
+        whom released matrices alone are used, so that this costs nothing. m x (p + 1), the
+        intercept first. Of classes y is 0 or 1.
+        Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 6.3; Avella Medina 2021,
+        arXiv:1911.02553 (bounded influence makes sensitivity bounded).
+        """
+        self._check_fitted()
+        rows, target = features(self, X, reset=False), column("y", y)
+        if len(rows) != len(target):
+            raise InvalidParameter("y", target.shape, expected=f"{len(rows)} numbers, one a row")
+        return self._influence.of(rows, target)
+
+    @property
+    def gross_error_sensitivity_(self) -> Floats:
+        """The most that `influence` can be, for any row, of each coefficient."""
+        self._check_fitted()
+        return self._influence.most
 
     def _tell(
         self,
-        people: People,
+        rows: Rows,
         theta: Floats,
         errors: Errors,
         *,
         asked: Guarantee,
-        steps: Steps,
+        score: Callable[[Row], Any],
+        steps: int,
         unit: float = 1.0,
+        beyond: float = 0.0,
     ) -> Floats:
         """Keep what a fit says of itself; the parameters in the units of the features.
 
-        unit: of the target. Without steps nothing is known of where they would have led.
+        score: v of a row's gradient v a; unit: of the target; beyond: the share of rows that weigh
+        less than their own weight.
         """
-        if not steps.shares:
-            errors = dataclasses.replace(errors, signal=0.0)
-        self.n_iter_ = len(steps.shares)
-        sampling, privacy = covariances(people, errors, unit=unit)
+        back = rows.back * unit
+        sampling, privacy = (back @ part @ back.T for part in (errors.sampling, errors.privacy))
+        if errors.closed:
+            sampling = privacy = np.full_like(sampling, math.inf)
+        self.n_iter_ = steps
         self.covariance_ = sampling + privacy
         self.sampling_error_ = np.sqrt(np.diag(sampling))
         self.privacy_error_ = np.sqrt(np.diag(privacy))
-        self.event_, self.guarantee_ = people.event, asked
-        self.protects_ = people.protects
+        self.event_, self.guarantee_ = rows.event, asked
+        self.protects_ = rows.protects
+        self.cannot_ = errors.closed
         self.diagnostics_ = {
-            "rows": float(people.rows),
-            "signal": errors.signal,
-            "left over": errors.contraction,
+            "rows": rows.number,
+            "beyond": beyond,
+            **errors.diagnostics,
+            "last step": errors.last_step,
         }
-        parameters: Floats = unit * (people.back @ theta)
+        self._influence = Influence(
+            back=rows.back,
+            inverse=np.asarray(np.linalg.inv(errors.curvature), dtype=np.float64),
+            score=score,
+            bound=errors.bound,
+            theta=theta,
+            unit=unit,
+        )
+        parameters: Floats = back @ theta
         return parameters
 
     @property
@@ -130,13 +171,34 @@ class Intervals(SharedBits):
         check_is_fitted(self)
 
 
-def covariances(design: People, errors: Errors, *, unit: float = 1.0) -> tuple[Floats, Floats]:
-    """Covariances, sampling and privacy, of the coefficients in the units of the features.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Influence:
+    """The influence function of a fit: its released inverse curvature times a row's gradient."""
 
-    unit: of the target. Infinite ones where the errors cannot be told.
-    """
-    if not errors.enough:
-        infinite = np.full((design.size, design.size), math.inf)
-        return infinite, infinite
-    back = design.back * unit
-    return back @ errors.sampling @ back.T, back @ errors.privacy @ back.T
+    back: Floats
+    inverse: Floats
+    score: Callable[[Row], Any]
+    bound: float
+    theta: Floats
+    unit: float
+
+    def of(self, x: Floats, target: Floats) -> Floats:
+        """That of rows of features and targets."""
+        rows = np.column_stack([np.ones(len(x)), x]) @ self.back
+        row = Row(
+            prediction=rows @ self.theta,
+            target=target,
+            square=np.einsum("ij,ij->i", rows, rows),
+            own=np.ones(len(x)),
+        )
+        gradient = rows * np.asarray(self.score(row))[:, None]
+        length = np.linalg.norm(gradient, axis=1, keepdims=True)
+        gradient *= np.minimum(1.0, self.bound / np.maximum(length, 1e-300))
+        found: Floats = self.unit * gradient @ self.inverse @ self.back.T
+        return found
+
+    @property
+    def most(self) -> Floats:
+        """The most that it can be, of each coefficient."""
+        found: Floats = np.linalg.norm(self.back @ self.inverse, axis=1)
+        return self.unit * self.bound * found

@@ -50,8 +50,10 @@ class _Local(Intervals):
         theta, errors = LocalFit(device=device, x=x, y=target, groups=groups, bits=bits).run(begin)
         back = scales.back()
         total, sampling = (back @ one @ back.T for one in (errors.total, errors.sampling))
+        self.cannot_ = ()
         if errors.signal < _SIGNAL:
             total = sampling = np.full_like(total, math.inf)
+            self.cannot_ = ("noise hides the curvature in some direction of the features",)
         self.covariance_ = total
         self.sampling_error_ = np.sqrt(np.diag(sampling))
         with np.errstate(invalid="ignore"):

@@ -4,53 +4,55 @@ r"""Logistic regression by noisy Newton steps."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
-from unacorda.bits import RandomBits, source_of
-from unacorda.inference.budgets import check_budget, gdp_budget
-from unacorda.inference.contract import BaseEstimator
-from unacorda.inference.designs import Scaling, scaling
-from unacorda.inference.fitted import Intervals
+from unacorda.bits import RandomBits
 from unacorda.inference.inputs import features, labels, weighed
 from unacorda.inference.losses import Logistic
-from unacorda.inference.newton import Newton, Start, trail
-from unacorda.inference.noisy_sums import NoisySums
-from unacorda.inference.people import Arrays
-from unacorda.inference.plans import Budgeting
 from unacorda.inference.predictors import TwoClasses, second_class, two_classes
-from unacorda.inference.row_values import Source
-from unacorda.inference.table_people import open_table
-from unacorda.inference.tables import Table, table_scaling
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.classes import fit_rare, log_odds, mean_target
+from unacorda.inference.regression.estimator import Regression
+from unacorda.inference.regression.rows import Rows
 from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["LogisticRegression"]
 
-_GROWTHS: Final = [(Fraction(3), 5), (Fraction(2), 5)]
 
-_TYPICAL: Final = 0.15
-"""About p (1 - p) times the weight of a person."""
-
-
-class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(TwoClasses, Regression):
     r"""Logistic regression with valid intervals, private under replacement of one row.
 
-    budget: any guarantee that normal noise keeps, spent whole by each fit; feature_bounds: public
-    (lower, upper), each one number or one a feature, where most values lie; nothing is cut at
-    them. classes: the two labels, public; the probability is that of the second. bits: leave it
-    out; SeededBits makes a fit reproducible, and not private.
+    What is estimated is the maximum likelihood fit; rows whose features lie far out weigh less
+    where noise asks for it (`diagnostics_["beyond"]`), which moves no coefficient of a model that
+    holds.
 
-    After fit: classes_, coef_ (1 x p), intercept_ (one number in an array), sampling_error_ and
-    privacy_error_ (of the intercept, then the coefficients), covariance_, event_, guarantee_,
-    diagnostics_. Rows with a feature that is not finite, or with another label, have weight 0.
-    Where features separate the classes there is no estimate: the released curvature vanishes, and
-    intervals are infinite. Errors name what is public alone, as for `LinearRegression`.
+    Parameters
+    ----------
+    budget : any guarantee that normal noise keeps; each fit spends it whole.
+    feature_bounds : public (lower, upper), each one number or one a feature, where most values lie;
+        nothing is clipped at them. Left out, ranges are found for a twentieth of the budget.
+    classes : the two labels, public; the probability is that of the second.
+    bits : leave it out; SeededBits makes a fit reproducible, and not private.
+
+    Attributes
+    ----------
+    classes_, coef_ (1 x p), intercept_ (one number in an array) : the fit.
+    sampling_error_, privacy_error_, covariance_ : errors of the intercept, then the coefficients.
+    cannot_ : why intervals are infinite, in words: classes that features separate, or events so
+        rare that fewer than 40 people stand behind a direction, have no honest interval.
+    diagnostics_ : "rows", the share "beyond" the radius, the "noise of curvature" (norm, in units
+        of the curvature), the "people" behind the least informed direction, the "last step".
+    event_, guarantee_ : what the accountant prices, and what was promised.
+
+    Rows with a feature that is not finite, or with another label, have weight 0.
+
     Source: Avella-Medina, Bradshaw, Loh 2023, arXiv:2103.11003 (noisy Newton); Kunsch, Stefanski,
-    Carroll 1989 (weights by the features alone keep the estimate consistent);
-    docs/proofs/regression.md.
+    Carroll 1989 (weights by the features alone); docs/proofs/regression.md.
 
     >>> import unacorda
     >>> drawn = np.random.default_rng(1)
@@ -76,52 +78,76 @@ class LogisticRegression(Intervals, TwoClasses, BaseEstimator):  # type: ignore[
         self.classes = classes
         self.bits = bits
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> LogisticRegression:
-        """Fit to one row a person, X n x p and y of n labels; spends the budget.
+    def _check(self) -> None:
+        two_classes(self.classes)
 
-        sample_weight: as for `MEstimator.fit`.
-        """
-        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        classes = two_classes(self.classes)
+    def _records(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Floats, Floats, Floats]:
         x = features(self, X, reset=True)
-        target, known = labels(y, classes, rows=len(x))
-        counts = weighed(known * np.isfinite(x).all(axis=1), sample_weight)
-        sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
-        weighted = sample_weight is not None
-        source = Arrays(x=x, target=target, counts=counts, sums=sums, weighted=weighted)
-        scales = scaling(self.feature_bounds, features=x.shape[1])
-        self._fit(source, asked, scales, classes)
-        return self
+        target, known = labels(y, two_classes(self.classes), rows=len(x))
+        return x, target, weighed(known * np.isfinite(x).all(axis=1), sample_weight)
 
-    def fit_table(self, table: Table) -> LogisticRegression:
-        """Fit to a table of a session, which hands it in: see `unacorda.Session.fit`.
+    def _target_text(self) -> str:
+        return second_class(two_classes(self.classes))
 
-        Its target is a number or a condition, so that the classes are numbers.
-        """
-        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        classes = two_classes(self.classes)
-        target = second_class(classes)
-        scales = table_scaling(self.feature_bounds, table)
-        source = open_table(self, table, budget=budget, target=target)
-        self._fit(source, asked, scales, classes)
-        return self
-
-    def _fit(self, source: Source, asked: Guarantee, scales: Scaling, classes: Any) -> None:
-        budgeting = Budgeting.of(source, asked, size=scales.size)
-        gram = budgeting.matrix(trace_bound=scales.size, norm=0.01, most=Fraction(8, 100))
-        plan = trail(
-            budgeting,
+    def _run(self, rows: Rows, asked: Guarantee) -> None:
+        mean, noise = mean_target(rows, most=1.0)
+        least = min(max(0.002, 2 * noise), 0.5)
+        share = min(max(mean, least), 1 - least)
+        found = fit_rare(
+            rows,
             Logistic(),
-            spent=gram + source.spent,
-            typical=_TYPICAL,
-            growths=_GROWTHS,
-            known_start=True,
+            prediction=log_odds(share),
+            curvature=share * (1 - share),
+            stretch=lambda square: _stretch(round(2 * log_odds(share)) / 2, square),
         )
-        people = source.whitened(scales, share=gram)
-        newton = Newton(people=people, loss=Logistic(), least=0.01)
-        theta, errors = newton.run(plan, Start(theta=np.zeros(scales.size), curvature=0.2))
-        parameters = self._tell(people, theta, errors, asked=asked, steps=plan.steps)
-        self.classes_ = classes
+        parameters = self._tell(
+            rows,
+            found.theta,
+            found.errors,
+            asked=asked,
+            score=found.score,
+            steps=found.steps,
+            beyond=found.beyond,
+        )
+        self.classes_ = two_classes(self.classes)
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
+
+
+def _stretch(intercept: float, square: float) -> float:
+    """By what the first step from a constant is multiplied.
+
+    For normal predictors its slopes are E[s'(eta)] / v of the true ones (Brillinger 1983), v the
+    variance at the start; nine tenths of that is undone. square: the step's squared length in the
+    metric of the start. A function of released numbers.
+
+    >>> _stretch(0.0, 0.0), 1.2 < _stretch(0.0, 0.3) < 1.4
+    (1.0, True)
+    """
+    share = float(expit(intercept))
+    size = float(np.sqrt(square / (share * (1 - share))))
+    if size < 1e-3:
+        return 1.0
+    seen, spreads = _shrinkage(intercept)
+    return float(max(1.0, 0.9 * np.interp(size, seen, spreads) / size))
+
+
+@lru_cache(maxsize=64)
+def _shrinkage(intercept: float) -> tuple[Floats, Floats]:
+    """Deviations of a normal predictor as a first step sees them, and as they are."""
+    points, weights = np.polynomial.hermite_e.hermegauss(61)
+    weights = weights / weights.sum()
+    share = float(expit(intercept))
+    spreads, seen = np.concatenate([[1e-6], np.linspace(0.1, 5, 50)]), []
+    for spread in spreads:
+        low, high = intercept - 30, intercept + 30  # the intercept that keeps the share of ones
+        for _ in range(40):
+            middle = (low + high) / 2
+            if weights @ expit(middle + spread * points) > share:
+                high = middle
+            else:
+                low = middle
+        chance = expit(middle + spread * points)
+        seen.append(spread * float(weights @ (chance * (1 - chance))) / (share * (1 - share)))
+    return np.maximum.accumulate(np.array(seen)), spreads

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy.special import expit
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.expressions import exp
 
 __all__ = [
     "Check",
@@ -35,10 +35,16 @@ __all__ = [
 ]
 
 
+_FAR = 1e60
+"""Residuals are clipped here, in units of the loss, so that their squares stay finite."""
+
+
 class Loss(Protocol):
     """What an estimator asks of a loss; each function takes and gives float64 arrays.
 
-    The loss itself is not asked for: psi, its derivative, may stand alone.
+    The loss itself is not asked for: psi, its derivative, may stand alone. Functions made of
+    operators and of NumPy's abs, sqrt, square, exp, tanh, sign, minimum, maximum, clip and where
+    are fit from tables too, where they are called with symbols and write down SQL.
     """
 
     @property
@@ -99,7 +105,7 @@ class Huber:
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
         """Its second derivative, 1 up to c and 0 beyond."""
-        return np.asarray(np.abs(target - prediction) <= self.c, dtype=np.float64)
+        return np.where(np.abs(target - prediction) <= self.c, 1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +147,16 @@ class SmoothedHuber:
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
-        u = np.clip((target - prediction) / self.c, -1e100, 1e100)
-        score: Floats = -self.c * np.clip(u / np.hypot(1.0, u), -1.0, 1.0)
+        u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
+        score: Floats = -self.c * np.clip(u / np.sqrt(1 + u * u), -1.0, 1.0)
         return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
         """Its second derivative."""
-        return np.asarray(np.hypot(1.0, (target - prediction) / self.c) ** -3.0)
+        u = np.clip((target - prediction) / self.c, -_FAR, _FAR)
+        square = 1 + u * u
+        curvature: Floats = 1 / (square * np.sqrt(square))
+        return curvature
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +200,9 @@ class LogCosh:
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
         """Its second derivative, 1 / cosh(r / c)^2."""
-        falling = np.exp(-np.abs(target - prediction) / self.c)
-        return np.asarray((2 * falling / (1 + falling**2)) ** 2)
+        falling = exp(-np.abs((target - prediction) / self.c))
+        curvature: Floats = np.square(2 * falling / (1 + falling * falling))
+        return curvature
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,38 +274,34 @@ class Logistic:
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
-        return np.asarray(expit(prediction)) - np.clip(target, 0.0, 1.0)
+        odds = exp(prediction)
+        score: Floats = odds / (1 + odds) - np.clip(target, 0.0, 1.0)
+        return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
         """Its second derivative, p (1 - p)."""
-        p: Floats = expit(-np.abs(prediction))
-        return p * (1 - p)
+        odds = exp(prediction)
+        curvature: Floats = odds / (1 + odds) / (1 + odds)
+        return curvature
 
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """e^prediction - target * prediction, counts and means cut at `most`.
+    """e^prediction - target * prediction, counts and means clipped at `most`.
 
     most: above 0, public: the largest count (and mean) that is believed in. As long as neither a
-    count nor a mean is above it, the estimate is the usual one; without such a cut one person
-    could move the sum by any amount. steady: rows with a mean above it get the weight steady /
-    mean, so that no curvature is above it. The weight hangs on the features alone, and the score
-    has mean 0 at the truth as before; `most` or more weights nobody.
+    count nor a mean is above it, the estimate is the usual one; without such a bound one person
+    could move the sum by any amount.
 
     >>> Poisson(50.0).score(np.array([0.0, 900.0]), np.array([3.0, 3.0])).tolist()
     [-2.0, 47.0]
-    >>> Poisson(50.0, steady=5.0).score(np.array([0.0, 900.0]), np.array([3.0, 3.0])).tolist()
-    [-2.0, 4.7]
     """
 
     most: float
-    steady: float = math.inf
     self_concordance: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         checks.positive(most=self.most)
-        if not self.steady > 0:
-            raise InvalidParameter("steady", self.steady, expected="a number above 0")
 
     @property
     def score_bound(self) -> float:
@@ -304,35 +310,25 @@ class Poisson:
 
     @property
     def curvature_bound(self) -> float:
-        """The largest mean, or `steady`."""
-        return min(self.most, self.steady)
-
-    def _mean(self, prediction: Floats) -> Floats:
-        limit = math.log(self.most)
-        below = np.minimum(np.exp(np.minimum(prediction, limit)), self.most)
-        return np.asarray(np.where(prediction < limit, below, self.most), dtype=np.float64)
+        """The largest mean."""
+        return self.most
 
     def value(self, prediction: Floats, target: Floats) -> Floats:
         """The loss itself, a straight line from the prediction log(most) on."""
-        top, bend = math.log(self.most), math.log(self.curvature_bound)
-        counts, least = np.clip(target, 0.0, self.most), self.curvature_bound
-        near, far = np.minimum(prediction, bend), np.clip(prediction, bend, top)
-        whole = np.exp(near) - counts * near
-        weighted = least * (far - bend) + counts * np.expm1(bend - far)
-        over = np.maximum(prediction - top, 0.0) * least * (1 - counts / self.most)
-        return np.asarray(whole + weighted + over)
+        top = math.log(self.most)
+        counts = np.clip(target, 0.0, self.most)
+        near, over = np.minimum(prediction, top), np.maximum(prediction - top, 0.0)
+        return np.asarray(np.exp(near) - counts * near + over * (self.most - counts))
 
     def score(self, prediction: Floats, target: Floats) -> Floats:
         """Its derivative by the prediction."""
-        mean = self._mean(prediction)
-        off = mean - np.clip(target, 0.0, self.most)
-        if self.steady < self.most:
-            off *= self.steady / np.maximum(mean, self.steady)
-        return off
+        score: Floats = self.curvature(prediction, target) - np.clip(target, 0.0, self.most)
+        return score
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:  # noqa: ARG002
-        """The mean of its second derivative, where means are true and below `most`."""
-        return np.minimum(self._mean(prediction), self.curvature_bound)
+        """The fitted mean; its second derivative where that is below `most`."""
+        curvature: Floats = np.minimum(exp(prediction), self.most)
+        return curvature
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,10 +381,11 @@ class Check:
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         s = u * u
         below = 0.5 + u * (15 - s * (10 - 3 * s)) / 16
-        return np.asarray(np.clip(below - self.tau, -self.tau, 1 - self.tau))
+        return np.clip(below - self.tau, -self.tau, 1 - self.tau)
 
     def curvature(self, prediction: Floats, target: Floats) -> Floats:
         """Its second derivative: the kernel's height at the target."""
         u = np.clip((prediction - target) / self.reach, -1.0, 1.0)
         rest = 1 - u * u
-        return np.asarray(15 / (16 * self.reach) * (rest * rest))
+        curvature: Floats = 15 / (16 * self.reach) * (rest * rest)
+        return curvature

@@ -27,7 +27,6 @@ from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 
 __all__ = [
-    "LEAST_MEAN",
     "LEVEL",
     "ROOT_TWO",
     "Moment",
@@ -42,9 +41,6 @@ ROOT_TWO: Final = Fraction(root_up(Fraction(2)))
 
 LEVEL: Final = Fraction(1, 100)
 """Of mu^2, what the mean weight costs where people have weights of their own."""
-
-LEAST_MEAN: Final = 1 / 8
-"""Weights that are less on average get matrices that noise hides more often than need be."""
 
 _ABOVE: Final = 4
 """A level of so many deviations of its noise, or more, is off by a quarter or so."""

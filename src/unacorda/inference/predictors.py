@@ -13,8 +13,8 @@ from scipy.special import expit
 from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import ClassifierMixin, RegressorMixin
 from unacorda.inference.inputs import predicted
-from unacorda.inference.loss_texts import number
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.expressions import literal
 
 __all__ = ["LinearPredictor", "ManyPeople", "TwoClasses", "second_class", "two_classes"]
 
@@ -89,5 +89,5 @@ def second_class(classes: Any) -> str:
             expected="numbers for a table, such as the default (0, 1) with a condition as "
             f"target: target=\"answer = '{classes[1]}'\"",
         )
-    first, second = (number(float(label)) for label in classes)
+    first, second = (literal(float(label)) for label in classes)
     return f"CASE WHEN y = {second} THEN 1 WHEN y = {first} THEN 0 END"

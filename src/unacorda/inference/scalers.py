@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unacorda.bits import RandomBits, source_of
-from unacorda.inference.budgets import check_budget, gdp_budget, selection_epsilon
+from unacorda.inference.budgets import check_budget, selection_epsilon
 from unacorda.inference.contract import (
     BaseEstimator,
     OneToOneFeatureMixin,
@@ -23,9 +23,6 @@ from unacorda.inference.fitted import SharedBits
 from unacorda.inference.inputs import features
 from unacorda.inference.quantiles import ranked_points
 from unacorda.inference.records import Floats
-from unacorda.inference.table_people import TableSums
-from unacorda.inference.table_quartiles import table_quartiles
-from unacorda.inference.tables import Table, note_table, table_bounds
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
 
@@ -110,33 +107,6 @@ class RobustScaler(SharedBits, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         self.event_ = events.compose([events.Exponential(epsilon=epsilon)], count=count)
         self.guarantee_ = asked
         return self
-
-    def fit_table(self, table: Table) -> RobustScaler:
-        """Find the quartiles of a table's features, as a step of a pipeline, for `Session.fit`.
-
-        Of the rows that have all numbers, to a thousandth of the bounds; these may be those that
-        the columns were declared with.
-        """
-        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
-        count = len(table.features)
-        lower, upper = bounds_of(table_bounds(self.feature_bounds, table), features=count)
-        note_table(self, table)
-        sums = TableSums(table=table, budget=budget)
-        quartiles = table_quartiles(
-            table,
-            [f"x{place}" for place in range(count)],
-            ends=list(zip(lower.tolist(), upper.tolist(), strict=True)),
-            rows=sums.rows,
-            share=sums.left,
-            pay=sums.paid,
-        )
-        self.center_, self.scale_ = centre_and_scale(quartiles, upper - lower)
-        self.event_, self.guarantee_ = sums.event, asked
-        return self
-
-    def through(self, table: Table) -> Table:
-        """The table with its features transformed, for the step that follows."""
-        return table.rescaled(self.center_.tolist(), self.scale_.tolist())
 
     def transform(self, X: ArrayLike) -> Floats:
         """(X - center_) / scale_, row by row; no release."""

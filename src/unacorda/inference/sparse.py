@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unacorda import checks
 from unacorda.bits import RandomBits, source_of
 from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.inference.associations import best_by_labels, best_by_numbers, grid_values
@@ -23,11 +22,8 @@ from unacorda.inference.budgets import check_budget, gdp_budget
 from unacorda.inference.contract import check_is_fitted, clone, get_tags
 from unacorda.inference.designs import SPREAD, bounds_of
 from unacorda.inference.inputs import features, how_many, label_column, labels, paired
-from unacorda.inference.predictors import second_class, two_classes
 from unacorda.inference.records import Floats, public_pair
 from unacorda.inference.summaries import Summary
-from unacorda.inference.table_associations import best_by_table_labels, best_by_table_numbers
-from unacorda.inference.tables import Table, note_table, table_bounds, table_range, table_scaling
 from unacorda.inference.wrappers import Wrapper, parts_of, rehearse, size_of
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, Guarantee
@@ -146,47 +142,6 @@ class SparseRegression(Wrapper):
     def budget(self) -> Any:
         """What a fit may cost: the budget of the estimator inside."""
         return getattr(self.estimator, "budget", None)
-
-    def fit_table(self, table: Table) -> SparseRegression:
-        """Select and fit from a table of a session, which hands it in: see `unacorda.Session.fit`.
-
-        The units are dealt out, and not their rows. Of those that select a missing feature counts
-        as the middle of its bounds; the others lack none of the selected ones.
-        """
-        inner = _checked(self.estimator)
-        if not hasattr(inner, "fit_table"):
-            raise InvalidParameter(
-                "estimator", inner, expected="one that is fit by sums, such as LinearRegression"
-            )
-        if table.weighted:
-            raise InvalidParameter(
-                "weight", "a column", expected="it left out: sparse regression counts rows alike"
-            )
-        asked, budget = check_budget(inner.budget), gdp_budget(inner.budget) * _ROUNDED
-        share = checks.probability(selection_rows=self.selection_rows)
-        count = how_many("n_features", self.n_features, features=len(table.features))
-        scales = table_scaling(inner.feature_bounds, table)
-        lower, upper = bounds_of(
-            table_bounds(inner.feature_bounds, table), features=len(table.features)
-        )
-        note_table(self, table)
-        self._promise(asked, budget)
-        part = clone(inner).set_params(budget=budget, bits=None)
-        rest: Any = {"count": count, "budget": budget}
-        if get_tags(inner).estimator_type == "classifier":
-            second = second_class(two_classes(inner.classes))
-            choosing, fitting = table.parts(share)
-            found = best_by_table_labels(choosing, scales, second=second, **rest)
-        else:
-            ends = self._target_ends(inner, declared=table_range(None, table))
-            choosing, fitting = table.parts(share)
-            found = best_by_table_numbers(choosing, scales, ends=ends, **rest)
-        self.selected_, self.selection_event_ = found
-        part.set_params(feature_bounds=(lower[self.selected_], upper[self.selected_]))
-        part.fit_table(fitting.chosen(self.selected_.tolist()))
-        del part.feature_names_in_  # it is asked by numbers, as after a fit to arrays
-        self._tell(part)
-        return self
 
     def _promise(self, asked: Guarantee, budget: GDP) -> None:
         self.guarantee_ = asked

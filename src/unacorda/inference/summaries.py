@@ -17,10 +17,6 @@ from unacorda.privacy.guarantees import Guarantee
 
 __all__ = ["Summary"]
 
-_WHY = (
-    "inf: the signal is below 2, noise hides the curvature in some direction. Features that are\n"
-    "constant or follow from others, separated classes or too few people do that."
-)
 _COLUMNS = ("coef", "std err", "sampling", "privacy", "z", "P>|z|")
 
 
@@ -30,7 +26,7 @@ class Summary:
 
     values, sampling_errors, privacy_errors: one number a parameter, the intercept first;
     intervals: one row (lower, upper) each; diagnostics: named numbers, released ones too; protects:
-    whom the noise hides. Where intervals are infinite the text says why.
+    what the noise hides; cannot: why intervals are infinite, where they are.
 
     >>> import unacorda
     >>> table = Summary(
@@ -64,6 +60,7 @@ class Summary:
     guarantee: Guarantee
     diagnostics: dict[str, float]
     protects: str = "one row replaced"
+    cannot: tuple[str, ...] = ()
 
     @property
     def standard_errors(self) -> Floats:
@@ -72,8 +69,9 @@ class Summary:
 
     @property
     def z(self) -> Floats:
-        """Each coefficient over its standard error."""
-        return np.asarray(self.values / self.standard_errors)
+        """Each coefficient over its standard error; NaN where there is none."""
+        errors = self.standard_errors
+        return np.where(np.isfinite(errors), self.values / errors, math.nan)
 
     @property
     def p_values(self) -> Floats:
@@ -121,7 +119,7 @@ class Summary:
             )
         ]
         told = [f"{name:<{left}}  {text}" for name, text in facts.items()]
-        why = [] if np.isfinite(self.intervals).all() else [_WHY]
+        why = [f"cannot tell errors: {reason}" for reason in self.cannot]
         return "\n".join([self.title, *told, line, " " * wide + head, *body, line, *why])
 
     __repr__ = __str__

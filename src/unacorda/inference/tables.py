@@ -16,14 +16,11 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from unacorda.errors import InvalidParameter
-from unacorda.inference.designs import Scaling, scaling
-from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP
 
-__all__ = ["Table", "Wish", "note_table", "table_bounds", "table_range", "table_scaling"]
+__all__ = ["Table", "Wish", "note_table", "table_range"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +29,9 @@ class Wish:
 
     vector, value: expressions; bound: the most that the l2 norm of a row's part may be, to which
     it is cut; budget: what may be spent on it. signed: of squared ones whether values may be
-    negative; else negative ones count as 0.
+    negative; else negative ones count as 0. total: of one number, that it counts as 0 where it is
+    negative. edges: counts instead of sums, one histogram a number of the vector, of the bins
+    between rising edges and beyond them; value is then what a row counts, within [0, 1].
     """
 
     vector: Sequence[str]
@@ -41,6 +40,8 @@ class Wish:
     budget: GDP
     squared: bool = False
     signed: bool = False
+    total: bool = False
+    edges: Sequence[float] = ()
 
 
 class Table(Protocol):
@@ -72,6 +73,11 @@ class Table(Protocol):
         ...
 
     @property
+    def replaced(self) -> bool:
+        """Whether neighbors differ by a unit that is replaced; else it is added or removed."""
+        ...
+
+    @property
     def protects(self) -> str:
         """Whom the noise hides, in words."""
         ...
@@ -90,37 +96,6 @@ class Table(Protocol):
         """
         ...
 
-    def parts(self, share: float) -> tuple[Table, Table]:
-        """Two parts of the units, drawn blindly, the first about this share of them.
-
-        Each may cost all that is left, since nobody is in both; this table is not asked again.
-        """
-        ...
-
-    def chosen(self, places: Sequence[int]) -> Table:
-        """The rows with the features at these places alone; others may be missing."""
-        ...
-
-    def rescaled(self, centre: Sequence[float], scale: Sequence[float]) -> Table:
-        """The same rows, each feature less a centre, over a scale; its range counts as unknown."""
-        ...
-
-    def best(
-        self,
-        columns: Sequence[Mapping[str, str]],
-        terms: Sequence[str],
-        *,
-        bound: int,
-        count: int,
-        budget: GDP,
-    ) -> tuple[Sequence[int], events.Event]:
-        """The places of the sums that are farthest from 0, but for noise, and what they cost.
-
-        Of all rows that have a target; a feature may be missing. columns: as of `sums`; terms:
-        expressions, cut to `bound` in size and rounded, and added up.
-        """
-        ...
-
     def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> Table:
         """The same rows with other columns, computed once where there is room for them.
 
@@ -136,24 +111,6 @@ def note_table(estimator: Any, table: Table) -> None:
         raise InvalidParameter("bits", estimator.bits, expected=expected)
     estimator.n_features_in_ = len(table.features)
     estimator.feature_names_in_ = np.array(list(table.features), dtype=object)
-
-
-def table_scaling(given: tuple[ArrayLike, ArrayLike] | None, table: Table) -> Scaling:
-    """The scaling of public bounds, or else of those that the table's columns were declared with.
-
-    MissingBound where there are neither.
-    """
-    return scaling(table_bounds(given, table), features=len(table.features))
-
-
-def table_bounds(
-    given: tuple[ArrayLike, ArrayLike] | None, table: Table
-) -> tuple[ArrayLike, ArrayLike] | None:
-    """Public bounds, or else those that the table's columns were declared with, if all were."""
-    lower, upper = zip(*table.bounds, strict=True)
-    if given is None and all(map(math.isfinite, (*lower, *upper))):
-        return lower, upper
-    return given
 
 
 def table_range(given: tuple[float, float] | None, table: Table) -> tuple[float, float] | None:

@@ -56,7 +56,6 @@ from unacorda.query.units import Person
 __all__ = [
     "Steps",
     "bound_rows",
-    "drawn_number",
     "limits_in_words",
     "salt_for",
     "salted_hash",
@@ -312,11 +311,6 @@ def salted_hash(columns: Sequence[str], *, salt: int, by: str) -> str:
         return f"CAST('0x' || left(md5('{salt:032x}'{parts}), 15) AS BIGINT)"
     high, low = salt >> 64, salt & (2**64 - 1)
     return f"hash({', '.join(columns)}, {high}::UBIGINT, {low}::UBIGINT)"
-
-
-def drawn_number(columns: Sequence[str], *, salt: int, by: str) -> str:
-    """SQL of a number in (0, 1), drawn by the first 20 bits of a salted hash."""
-    return _number(salted_hash(columns, salt=salt, by=by), by)
 
 
 def _number(hashed: str, by: str) -> str:

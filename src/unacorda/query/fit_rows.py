@@ -14,135 +14,45 @@ from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.admission import Admitted
 from unacorda.query.aggregates.arguments import expression_of
 from unacorda.query.aggregates.vectors import VectorSum
-from unacorda.query.bounding import drawn_number, salt_for
 from unacorda.query.engines.protocol import Held
 from unacorda.query.expressions.types import Expression
 from unacorda.query.fit_sums import Relation
 from unacorda.query.plan import Query
 from unacorda.query.rows import Derive, Explode, Matched, Table, United
 from unacorda.query.rows import Rows as TableRows
-from unacorda.query.sqltext import double, identifier
+from unacorda.query.sqltext import identifier
 from unacorda.query.units import Person
 
-__all__ = ["Part", "Rows", "rows_of"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A part of the units: those for whom a number in (0, 1) is below a share, or the others.
-
-    The number is drawn by a hash of the unit's id and the salt, or of a single row's content and
-    its place among rows that are identical: who else there is has no effect on it.
-    """
-
-    share: float
-    below: bool
-    salt: int
-
-    @property
-    def condition(self) -> str:
-        """SQL of whether a number that is drawn is on this side."""
-        return f"{'<' if self.below else '>='} {double(self.share)}"
+__all__ = ["Rows", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """The rows of a question, each with features and a target, and perhaps a weight.
 
-    query: of all of them together; found: the expressions of the features, and at last that of the
-    target; weight: that of the weight; part: of the units, where it is not all of them; moves: one
-    after the other, the centre and the scale by which each feature is standardised.
+    found: the expressions of the features, and at last that of the target; weight: that of the
+    weight.
     """
 
     query: Query
     features: tuple[str, ...]
     found: tuple[Expression, ...]
     weight: Expression | None
-    part: Part | None = None
-    moves: tuple[tuple[tuple[float, float], ...], ...] = ()
 
-    def relation(self, *, gaps: bool = False) -> Relation:
-        """The bounded rows that have all their numbers, or with gaps those that have a target.
-
-        The weight may be missing in either case.
-        """
+    def relation(self) -> Relation:
+        """The bounded rows that have all their numbers; the weight may be missing."""
         *features, target = [self._held_in(one) for one in self.found]
         weight = None if self.weight is None else self._held_in(self.weight)
-        return Relation.bounded(
-            features,
-            target,
-            weight=weight,
-            gaps=gaps,
-            source=self._source,
-            where=self._where,
-            moves=self.moves,
-        )
-
-    def chosen(self, places: Sequence[int]) -> Rows:
-        """The rows with these features alone; others may be missing."""
-        return dataclasses.replace(
-            self,
-            features=tuple(self.features[place] for place in places),
-            found=(*(self.found[place] for place in places), self.found[-1]),
-            moves=tuple(tuple(move[place] for place in places) for move in self.moves),
-        )
-
-    def rescaled(self, centre: Sequence[float], scale: Sequence[float]) -> Rows:
-        """The same rows, each feature less a centre, over a scale."""
-        move = tuple(zip(map(float, centre), map(float, scale), strict=True))
-        return dataclasses.replace(self, moves=(*self.moves, move))
-
-    def parts(self, share: float, *, salt: int) -> tuple[Rows, Rows]:
-        """The rows of about this share of the units, drawn blindly, and those of all others.
-
-        InvalidParameter for single rows that do not stay single: each is to be in one part.
-        """
-        alone = isinstance(self.query.rows.source, Table) and self.query.reach.rows == 1
-        if not (isinstance(self.query.limited, Person) or alone):
-            raise InvalidParameter(
-                "table",
-                self.query,
-                expected="rows of one table as they are, not joined and not exploded, to deal them "
-                "out to two parts; or a session that protects people, unit=unacorda.Person(...)",
-            )
-        first, second = (Part(share=share, below=below, salt=salt) for below in (True, False))
-        return dataclasses.replace(self, part=first), dataclasses.replace(self, part=second)
+        return Relation.bounded(features, target, weight=weight)
 
     def held(self, asked: Admitted) -> Held:
-        """The bounded rows in an engine; EngineFailed. To bind people takes long, rows nothing.
-
-        asked: the question of all of them together.
-        """
+        """The bounded rows in an engine; EngineFailed. To bound people takes long, rows nothing."""
         keep = isinstance(self.query.limited, Person) and asked.engine.room > 0
         return asked.engine.hold(asked, keep=keep)
 
     def _held_in(self, expression: Expression) -> str:
         """The column of the bounded rows that holds an expression."""
         return f"v{self.query.inputs.index(expression.sql)}"
-
-    @property
-    def _source(self) -> str:
-        """The bounded rows, single ones with their places among identical ones."""
-        if self.part is None or isinstance(self.query.limited, Person):
-            return "bounded"
-        values = [f"v{index}" for index in range(len(self.query.inputs))]
-        plain = ", ".join(f"{value} + 0e0 AS {value}" for value in values)  # -0 as 0
-        listed = ", ".join(values)
-        copy = f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS copy"
-        return f"(SELECT *, {copy} FROM (SELECT cell, {plain} FROM bounded) AS plain) AS numbered"
-
-    @property
-    def _where(self) -> list[str]:
-        """SQL of whether a row is of this part."""
-        if self.part is None:
-            return []
-        unit = self.query.limited
-        if isinstance(unit, Person):
-            of, by = [f"u{index}" for index in range(len(unit.id))], unit.hash
-        else:
-            of, by = [*(f"v{index}" for index in range(len(self.query.inputs))), "copy"], "engine"
-        salt = salt_for("parts of a fit", self.part.salt)
-        return [f"{drawn_number(of, salt=salt, by=by)} {self.part.condition}"]
 
 
 def rows_of(

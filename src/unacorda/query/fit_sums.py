@@ -1,34 +1,33 @@
-r"""Sums that a model is fit by: of vectors and of their squares, over bounded rows, in one scan.
+r"""Sums that a model is fit by, in one scan over bounded rows: of vectors, their squares, counts.
 
 A wish is a number v and a vector a of each row, as expressions over the features x0, x1, ... and
 the target y of its bounded rows. v a is cut to a public length, or the matrix v a a^T to a public
 Frobenius norm, put on whole multiples of a public unit and added exactly. So one row is worth that
-length at most, whatever the expressions say. A row without one of its numbers adds nothing.
+length at most, whatever the expressions say. A row without one of its numbers adds nothing. Counts
+are of the bins that the numbers of a vector fall into, each bin open above.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
 from unacorda.errors import InvalidParameter
-from unacorda.mechanisms.selection.top import TopK
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
 from unacorda.query.dialects.statements import LAYER
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.noise import AdditiveNoise, additive_noise, selection_epsilon
+from unacorda.query.noise import AdditiveNoise, additive_noise
 from unacorda.query.sensitivity import Sensitivity, of_balls, of_counts
 from unacorda.query.sqltext import double
 from unacorda.query.units import Reach
@@ -39,10 +38,8 @@ __all__ = [
     "Wish",
     "count_noise",
     "counts_of",
-    "farthest_of",
     "noise_of",
     "size_of",
-    "totals_of",
 ]
 
 _UNITS_LOG2 = 40
@@ -59,8 +56,9 @@ _WORD = re.compile(r"\w+")
 class Wish(Protocol):
     """A noisy sum over all rows: of value * vector, or squared of value * vector vector^T.
 
-    Of a square matrix its upper triangle is answered, off the diagonal times sqrt 2, so that the
-    l2 norm of the numbers is its Frobenius norm.
+    With edges it is counts: of each number of the vector a histogram. Of a square matrix its upper
+    triangle is answered, off the diagonal times sqrt 2, so that the l2 norm of the numbers is its
+    Frobenius norm.
     """
 
     @property
@@ -93,6 +91,16 @@ class Wish(Protocol):
         """Whether values of a matrix may be negative; else negative ones count as 0."""
         ...
 
+    @property
+    def total(self) -> bool:
+        """Whether it is the sum of one number, which counts as 0 where it is negative."""
+        ...
+
+    @property
+    def edges(self) -> Sequence[float]:
+        """Rising edges of bins, where it is counts of rows, which count `value` within [0, 1]."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
@@ -109,33 +117,21 @@ class Counted:
 def size_of(wish: Wish) -> int:
     """How many numbers answer it."""
     p = len(wish.vector)
+    if wish.edges:
+        return p * (len(wish.edges) + 1)
     return p * (p + 1) // 2 if wish.squared else p
 
 
-def noise_of(wish: Wish, reach: Reach, *, parted: bool = False) -> AdditiveNoise:
-    """The least noise within its budget, of each number. parted: of rows of a part of the units."""
-    felt = _felt(lambda one: _sensitivity(wish, one), reach, parted=parted)
-    return additive_noise(wish.budget, felt, unit_log2=_unit_log2(wish), counts=False)
+def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
+    """The least noise within its budget, of each number."""
+    return additive_noise(
+        wish.budget, _sensitivity(wish, reach), unit_log2=_unit_log2(wish), counts=False
+    )
 
 
-def count_noise(budget: GDP, reach: Reach, *, parted: bool = False) -> AdditiveNoise:
+def count_noise(budget: GDP, reach: Reach) -> AdditiveNoise:
     """The same of the number of rows."""
-    felt = _felt(of_counts, reach, parted=parted)
-    return additive_noise(budget, felt, unit_log2=0, counts=True)
-
-
-def farthest_of(budget: GDP, reach: Reach, *, bound: int, count: int, parted: bool = False) -> TopK:
-    """What tells which of many sums are farthest from 0, of numbers cut to `bound` in size.
-
-    Replaced, a unit may leave a part that another joins: each is felt half as much as a change of
-    rows is, so that half of an epsilon is to be worth no more than half of mu^2.
-    """
-    each = budget / count
-    epsilon = selection_epsilon(each)
-    if reach.replaced and parted:
-        epsilon = min(epsilon, 2 * selection_epsilon(each / 2))
-    moved = bound * reach.rows * (2 if reach.replaced else 1)
-    return TopK(epsilon=epsilon * count, sensitivity=moved, count=count)
+    return additive_noise(budget, of_counts(reach), unit_log2=0, counts=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,43 +146,23 @@ class Relation:
 
     @classmethod
     def bounded(
-        cls,
-        features: Sequence[str],
-        target: str,
-        *,
-        weight: str | None = None,
-        gaps: bool = False,
-        source: str = "bounded",
-        where: Sequence[str] = (),
-        moves: Sequence[Sequence[tuple[float, float]]] = (),
+        cls, features: Sequence[str], target: str, *, weight: str | None = None
     ) -> Relation:
         """The rows of `bounded` that have all their numbers, none of them infinite.
 
         features, target: which of its columns are x0, x1, ... and y; weight: which is the weight
-        of rows, cut to [0, 1], and 0 where it is missing. gaps: whether features may be missing, or
-        infinite, which counts as the largest number. source: SQL of the rows; where: of what else
-        is asked of them; moves: what standardises features, each a centre and a scale a feature.
+        of rows, cut to [0, 1], and 0 where it is missing.
         """
-        values = [_finite(one) for one in features] if gaps else list(features)
-        for move in moves:
-            values = [
-                _finite(f"(({value}) - {double(centre)}) / {double(scale)}")
-                for value, (centre, scale) in zip(values, move, strict=True)
-            ]
-        held = {f"x{place}": value for place, value in enumerate(values)} | {"y": target}
-        names, needed = list(held), [target] if gaps else [*features, target]
+        held = {f"x{place}": value for place, value in enumerate(features)} | {"y": target}
         renamed = ", ".join(f"{old} AS {new}" for new, old in held.items())
-        finite = " AND ".join([*(f"isfinite({old})" for old in dict.fromkeys(needed)), *where])
-        columns = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in names}
+        finite = " AND ".join(f"isfinite({old})" for old in dict.fromkeys([*features, target]))
+        columns = {name: Column(name, Kind.NUMBER, -_LARGEST, _LARGEST) for name in held}
         if weight is not None:
             cut = f"greatest(least({weight}, {double(1.0)}), {double(0.0)})"
             renamed += f", CASE WHEN {weight} IS NOT NULL THEN {cut} ELSE {double(0.0)} END"
             renamed += " AS weight"
             columns["weight"] = Column("weight", Kind.NUMBER, 0.0, 1.0)
-        return cls(
-            text=f"SELECT cell, {renamed} FROM {source} WHERE {finite}",
-            columns=columns,
-        )
+        return cls(text=f"SELECT cell, {renamed} FROM bounded WHERE {finite}", columns=columns)
 
     def beside(self, columns: Mapping[str, str]) -> Relation:
         """The same rows with more columns: expressions by name. Raises as `expressions.parse`."""
@@ -251,20 +227,6 @@ def _totals(text: str, numbers: Sequence[str]) -> Counted:
     )
 
 
-def totals_of(
-    relation: Relation, columns: Sequence[Mapping[str, str]], terms: Sequence[str], *, bound: int
-) -> Counted:
-    """The SQL of plain sums, in one scan: of numbers that are cut to `bound` in size and rounded.
-
-    columns, and what it raises: as of `counts_of`; bound: at most 2^40.
-    """
-    for mapping in columns:
-        relation = relation.beside(mapping)
-    found = [_parsed(term, relation.columns) for term in terms]
-    cut = {f"d{place}": _held(one, most=float(bound)) for place, one in enumerate(found)}
-    return _totals(_beside(relation.text, cut), list(cut))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
     """The columns of one wish, under names of its own."""
@@ -281,6 +243,10 @@ class _Own:
     def cut(self) -> dict[str, str]:
         """What makes units of its numbers: the value, or less of it where that is too much."""
         vector, value = self._vector, f"n{self.place}_v"
+        if self.wish.edges:
+            scale = double(2.0 ** -_unit_log2(self.wish))
+            counted = f"greatest(least({value}, {double(1.0)}), 0e0) * {scale}"
+            return {f"f{self.place}": f"CASE WHEN {value} IS NOT NULL THEN {counted} END"}
         square = " + ".join(f"{number} * {number}" for number in vector)
         present = " AND ".join(f"{number} IS NOT NULL" for number in [*vector, value])
         length, scale = double(float(self.wish.bound)), double(2.0 ** -_unit_log2(self.wish))
@@ -298,6 +264,8 @@ class _Own:
 
     def products(self) -> dict[str, str]:
         """The vector in units, and of a matrix also sqrt 2 of it."""
+        if self.wish.edges:
+            return {}
         found = {
             f"u{self.place}_{i}": f"{number} * f{self.place}"
             for i, number in enumerate(self._vector)
@@ -312,6 +280,18 @@ class _Own:
     def numbers(self) -> Iterator[str]:
         """What is rounded and added up, in the order of the answers."""
         size = len(self._vector)
+        if self.wish.edges:
+            ends = [double(edge) for edge in self.wish.edges]
+            for number in self._vector:
+                inside = [
+                    f"{number} >= {a} AND {number} < {b}" for a, b in itertools.pairwise(ends)
+                ]
+                for bin_ in (f"{number} < {ends[0]}", *inside, f"{number} >= {ends[-1]}"):
+                    yield f"CASE WHEN {bin_} THEN f{self.place} ELSE 0e0 END"
+            return
+        if self.wish.total:
+            yield f"CASE WHEN u{self.place}_0 > 0e0 THEN u{self.place}_0 ELSE 0e0 END"
+            return
         if not self.wish.squared:
             yield from (f"u{self.place}_{i}" for i in range(size))
             return
@@ -324,43 +304,42 @@ class _Own:
         return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
 
 
-def _felt(told_of: Callable[[Reach], Sensitivity], reach: Reach, *, parted: bool) -> Sensitivity:
-    """How far one unit moves sums; in a part of the units one may also leave, and another join.
-
-    In the part that is left a sum moves as if a unit were removed, in the other as if one were
-    added: where each is at most 1 / sqrt 2 of what is told here, both together lose no more than
-    one that is replaced within its part (docs/proofs/sparse.md, section 7).
-    """
-    told = told_of(reach)
-    if not (parted and reach.replaced):
-        return told
-    alone = told_of(dataclasses.replace(reach, replaced=False))
-    l2_squared = max(told.l2_squared, 2 * alone.l2_squared)
-    return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
-
-
 def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:
     """How far one unit moves the sums, in units.
 
     Squares, their sum, a root, quotients and products err by less than 2^-40 of the length
     together; rounding to units by half a unit a number. Matrices v a a^T with v >= 0 have inner
     products that are not negative, so that the sum of one unit's and that of another's, each of
-    norm r at most, are no farther than sqrt 2 r apart (docs/proofs/regression.md, section 1).
+    norm r at most, are no farther than sqrt 2 r apart; nor are counts, a row of which is in one bin
+    of each number. Of single numbers within [0, r] it is r (docs/proofs/regression.md, section 1).
     """
-    exact = Fraction(float(wish.bound)) * Fraction(2) ** -_unit_log2(wish)
+    exact = _length(wish) * Fraction(2) ** -_unit_log2(wish)
     size = size_of(wish)
     rounded = math.isqrt(size) + 1
     longest = math.ceil(exact * (1 + Fraction(1, 1 << 40)))
     told = of_balls(reach, radius=longest + rounded, size=size)
-    if not wish.squared or wish.signed or not reach.replaced:
+    positive = bool(wish.edges) or wish.total or (wish.squared and not wish.signed)
+    if not positive or not reach.replaced:
         return told
     whole = Fraction(longest) * reach.rows
-    between = whole * Fraction(root_up(Fraction(2))) + 2 * reach.rows * rounded
+    apart = Fraction(1) if wish.total else Fraction(root_up(Fraction(2)))
+    between = whole * apart + 2 * reach.rows * rounded
     l2_squared = min(told.l2_squared, between**2)
     return Sensitivity(l1=told.l1, l2_squared=l2_squared, reason=told.reason)
 
 
+def _length(wish: Wish) -> Fraction:
+    """The most that the l2 norm of a row's part may be."""
+    if wish.edges:
+        return Fraction(root_up(Fraction(len(wish.vector))))
+    if wish.total and len(wish.vector) != 1:
+        raise AssertionError("a total is of one number")
+    return Fraction(float(wish.bound))
+
+
 def _check_bound(wish: Wish) -> None:
+    if wish.edges:
+        return
     least = _LEAST**2 if wish.squared else _LEAST
     if not least <= wish.bound <= _MOST:
         kind, far = (
@@ -376,7 +355,7 @@ def _check_bound(wish: Wish) -> None:
 
 
 def _unit_log2(wish: Wish) -> int:
-    return math.frexp(float(wish.bound))[1] - _UNITS_LOG2
+    return math.frexp(float(_length(wish)))[1] - _UNITS_LOG2
 
 
 def _parsed(text: str, known: Mapping[str, Column]) -> Expression:
@@ -394,17 +373,11 @@ def _read(text: str, used: tuple[tuple[str, Column], ...]) -> Expression:
     return parse(text, columns=dict(used), argument="model", expect=Kind.NUMBER)
 
 
-def _finite(value: str) -> str:
-    """SQL of a number that is not infinite; NULL stays NULL."""
-    end = double(_LARGEST)
-    return f"CASE WHEN ({value}) IS NOT NULL THEN greatest(least({value}, {end}), -{end}) END"
-
-
-def _held(found: Expression, *, most: float = _FARTHEST) -> str:
-    """SQL of a number within +-most; NULL, which GREATEST and LEAST leave out, stays NULL."""
-    if found.lower >= -most and found.upper <= most:
+def _held(found: Expression) -> str:
+    """SQL of a number within reach; NULL, which GREATEST and LEAST leave out, stays NULL."""
+    if found.lower >= -_FARTHEST and found.upper <= _FARTHEST:
         return found.sql
-    end = double(most)
+    end = double(_FARTHEST)
     cut = f"greatest(least({found.sql}, {end}), -{end})"
     return f"CASE WHEN ({found.sql}) IS NOT NULL THEN {cut} END"
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import hashlib
 import json
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 from unacorda.accounting.charges import charge, request_price
@@ -29,14 +26,12 @@ from unacorda.errors import InvalidParameter
 from unacorda.ledger.entries import Reservation
 from unacorda.ledger.ledger import Ledger
 from unacorda.mechanisms.additive import Gaussian
-from unacorda.mechanisms.selection.top import TopK
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.admission import Admission, Admitted, sql_of
 from unacorda.query.compile import Statement
 from unacorda.query.engines.protocol import Held
 from unacorda.query.fit_asking import Answers, Asking
 from unacorda.query.fit_rows import Rows
-from unacorda.query.fit_steps import Steps
 from unacorda.query.fit_sums import (
     Counted,
     Relation,
@@ -92,16 +87,15 @@ def fitted(
 
     admission: of the session that is asked; notes: who asks, and what for.
     """
-    asks, budgets = _asks(model)
+    request = _asks(model)
     engine = admission.engine
     check_engine(engine)
     salt = salt_from(bits)
-    request = functools.reduce(operator.add, budgets)
     request_price(request, account)  # refuses a budget of another unit
     admitted = admission.admit(rows.query, salt=salt)
     rehearsal = _Rehearsal(rows=rows, asked=admitted)
-    copy.copy(asks).fit_table(Asking.of(rows, rehearsal, whole=_FREE, salt=salt))
-    whole = _whole(budgets)
+    copy.copy(model).fit_table(Asking.of(rows, rehearsal, whole=_FREE))
+    whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
     reservation = reserved(
         ledger,
@@ -124,7 +118,7 @@ def fitted(
         reservation=reservation,
     )
     with closing(scans):
-        asks.fit_table(Asking.of(rows, scans, whole=whole, salt=salt))
+        model.fit_table(Asking.of(rows, scans, whole=whole))
     return model
 
 
@@ -141,22 +135,15 @@ class _Rehearsal:
         columns: Sequence[Mapping[str, str]],
         wishes: Sequence[Wish],
         counted: GDP | None,
-        *,
-        parted: bool,
     ) -> Answers:
         """Very many rows, and sums of nothing."""
         asked = counts_of(relation, columns, wishes)
         self._check(asked)
         answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
         for wish in wishes:
-            noise = noise_of(wish, self.rows.query.reach, parted=parted).standard_deviation
+            noise = noise_of(wish, self.rows.query.reach).standard_deviation
             answers.append(([0.0] * size_of(wish), noise))
         return answers
-
-    def best(self, asked: Counted, mechanism: TopK) -> list[int]:
-        """The first ones."""
-        self._check(asked)
-        return list(range(mechanism.count))
 
     def kept(self, relation: Relation) -> Relation:
         """As it is: nothing is computed."""
@@ -192,16 +179,14 @@ class _Scans:
         columns: Sequence[Mapping[str, str]],
         wishes: Sequence[Wish],
         counted: GDP | None,
-        *,
-        parted: bool,
     ) -> Answers:
         """The exact sums of a scan with noise."""
         reach = self.rows.query.reach
-        noises = [noise_of(wish, reach, parted=parted) for wish in wishes]
+        noises = [noise_of(wish, reach) for wish in wishes]
         sums = self._read(counts_of(relation, columns, wishes))
         answers: Answers = []
         if counted is not None:
-            noise = count_noise(counted, reach, parted=parted)
+            noise = count_noise(counted, reach)
             (number,) = noise.release(sums[:1], bits=self.bits)
             self._number = float(number)
             answers.append(([self._number], noise.standard_deviation))
@@ -212,12 +197,6 @@ class _Scans:
             answers.append(([float(one) for one in noisy], noise.standard_deviation))
             start = end
         return answers
-
-    def best(self, asked: Counted, mechanism: TopK) -> list[int]:
-        """The places that are chosen by the exact sums of a scan."""
-        _, *sums = self._read(asked)
-        scores = [Fraction(abs(one)) for one in sums]
-        return [int(place) for place in mechanism.release(scores, bits=self.bits)]
 
     def kept(self, relation: Relation) -> Relation:
         """The same rows, computed once where there is room, in place of those kept before."""
@@ -251,39 +230,26 @@ class _Scans:
         return self._held
 
 
-def _whole(budgets: Sequence[Guarantee]) -> GDP:
-    """The Gaussian DP that budgets are worth, of which all scans take their parts.
-
-    That of several is no more than that of their sum, which each of them adds to as it is spent.
-    """
-    return GDP.from_squared(sum((GDP.within(one).mu_squared for one in budgets), Fraction()))
-
-
-def _asks(model: Any) -> tuple[Any, list[Guarantee]]:
-    """What is fit, and for which budgets: a model, or a pipeline of some steps."""
-    if isinstance(getattr(model, "steps", None), list):
-        steps = Steps.of(model)
-        return steps, steps.budgets
+def _asks(model: Any) -> Guarantee:
+    """What a fit may cost; InvalidParameter for what cannot be fit to a table."""
     if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
         raise InvalidParameter("model", model, expected=_instead(model))
     budget = getattr(model, "budget", None)
     if not isinstance(budget, Guarantee):
         raise InvalidParameter("budget", budget, expected="a guarantee such as unacorda.GDP(1)")
-    return model, [budget]
+    return budget
 
 
 def _instead(model: object) -> str:
     """What to fit in place of a model that cannot be fit to a table, and why."""
-    if hasattr(model, "estimator"):
+    if hasattr(model, "estimator") or isinstance(getattr(model, "steps", None), list):
         return (
-            "the estimator inside alone, or SparseRegression around it: what selects parameters "
-            "judges rows one by one, which do not leave the engine. Choose by what is public, or "
-            "fit several and share the budget, or fit to arrays"
+            "the model inside alone: pipelines, searches and selections look at rows one by one, "
+            "which do not leave the engine. Leave feature_bounds out, or fit to arrays"
         )
     return (
         "a model of unacorda.inference that is fit by sums: LinearRegression, RidgeRegression, "
-        "LogisticRegression, PoissonRegression, QuantileRegression, MEstimator or "
-        "SparseRegression, or a pipeline of RobustScaler and one of them"
+        "LogisticRegression, PoissonRegression, QuantileRegression or MEstimator"
     )
 
 

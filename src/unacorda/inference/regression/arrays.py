@@ -1,0 +1,308 @@
+"""Rows that are arrays, one a person, their number public; neighbors differ by a replaced row."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unacorda.inference.noisy_sums import ROOT_TWO, Moment, NoisySums
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.rows import (
+    COUNTED,
+    GRADIENT,
+    MATRIX,
+    TOTAL,
+    Counts,
+    Gradient,
+    Histogram,
+    Matrix,
+    Release,
+    Released,
+    Row,
+    Total,
+    Value,
+)
+from unacorda.inference.row_sums import BLOCK
+from unacorda.privacy import events
+
+__all__ = ["OCTAVES", "ArrayRows"]
+
+FAR: Final = 1e6
+"""Features are clipped at so many half widths of their bounds, so that squares stay finite."""
+
+OCTAVES: Final = (-22, 2)
+"""Powers of two between which deviations of features are counted, in half widths."""
+
+_APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
+
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class ArrayRows:
+    """Rows (1, features in half widths of their bounds), a target, and what each row counts.
+
+    own: within [0, 1], 0 where a number is missing; of weights that differ the mean is released
+    beforehand (`NoisySums.weigh`).
+    """
+
+    target: Floats
+    own: Floats
+    sums: NoisySums
+    back: Floats
+    rows: Floats
+    _square: Floats | None = field(default=None, init=False)
+    _told: tuple[Floats, Floats] | None = field(default=None, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        x: Floats,
+        target: Floats,
+        own: Floats,
+        *,
+        lower: Floats,
+        upper: Floats,
+        sums: NoisySums,
+    ) -> ArrayRows:
+        """Rows in half widths of public or released bounds."""
+        half = (upper - lower) / 2
+        centre = lower + half
+        rows = np.empty((len(x), x.shape[1] + 1))
+        missing = own <= 0
+        rows[:, 0] = 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(x), BLOCK):  # no copy of all of it on the way
+                block = slice(start, start + BLOCK)
+                np.clip((x[block] - centre) / half, -FAR, FAR, out=rows[block, 1:])
+        rows[missing] = 0.0
+        back = np.diag(np.concatenate([[1.0], 1 / half]))
+        back[0, 1:] = -centre / half
+        return cls(target=np.where(missing, 0.0, target), own=own, sums=sums, back=back, rows=rows)
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return int(self.rows.shape[1])
+
+    @property
+    def number(self) -> float:
+        """How many people there are, or the released sum of their weights."""
+        return self.sums.rows * self.sums.level
+
+    @property
+    def number_error(self) -> float:
+        """0, as their number is public, but for the noise in the sum of weights."""
+        return self.sums.rows * self.sums.level_error
+
+    @property
+    def repeated(self) -> int:
+        """1: each person has one row."""
+        return 1
+
+    @property
+    def left(self) -> float:
+        """The share of mu^2 that is left."""
+        return float(self.sums.left)
+
+    @property
+    def protects(self) -> str:
+        """What the noise hides."""
+        return "one row replaced"
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        return self.sums.event
+
+    def noise(self, kind: str, bound: float, share: float) -> float:
+        """The deviation of each number of a mean of this kind."""
+        mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
+        return _APART[kind] * bound / (self.number * mu)
+
+    def feature_means(self, share: Fraction) -> Released:
+        """Means of the features, each clipped to [-1, 1]."""
+        longest = _root(self.size - 1)
+
+        def part(block: slice) -> Floats:
+            total: Floats = self.own[block] @ np.clip(self.rows[block, 1:], -1.0, 1.0)
+            return total
+
+        return self._mean(part, size=self.size - 1, longest=longest, apart=2, share=share)
+
+    def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
+        """Counts of |u - mean| by octaves; a row is in one bin of each feature.
+
+        Source: docs/proofs/regression.md, section 1.
+        """
+        least, most = OCTAVES
+        edges = np.exp2(np.arange(least, most + 1, dtype=np.float64))
+        bins, p = len(edges) + 1, self.size - 1
+        first = np.arange(p) * bins
+
+        def part(block: slice) -> Floats:
+            away = np.abs(self.rows[block, 1:] - means)
+            _, octave = np.frexp(away)  # 2^(octave - 1) <= away < 2^octave
+            place = np.clip(octave - least, 0, bins - 1)
+            place[away == 0] = 0
+            return self._counted((place + first).ravel(), bins * p, block, repeated=p)
+
+        found = self._mean(
+            part, size=bins * p, longest=_root(p), apart=ROOT_TWO, share=share, counts=True
+        )
+        return found.values.reshape(p, bins), edges, found.deviation
+
+    def standardize(self, means: Floats, spread: Floats) -> None:
+        """The rows become (1, (u - mean) / spread)."""
+        root = np.diag(np.concatenate([[1.0], 1 / spread]))
+        root[0, 1:] = -means / spread
+        self.transform(root)
+
+    def transform(self, root: Floats) -> None:
+        """The rows become a @ root."""
+        for start in range(0, len(self.rows), BLOCK):
+            block = slice(start, start + BLOCK)
+            self.rows[block] = self.rows[block] @ root
+        self.back = self.back @ root
+        self._square, self._told = None, None
+
+    def ask(self, *releases: Release, theta: Floats | None = None) -> list[Any]:
+        """Answer in their order."""
+        if self._square is None:
+            self._square = np.empty(len(self.rows))
+            for start in range(0, len(self.rows), BLOCK):
+                block = slice(start, start + BLOCK)
+                np.einsum("ij,ij->i", self.rows[block], self.rows[block], out=self._square[block])
+        with np.errstate(all="ignore"):  # a warning would tell of the data
+            return [self._answer(release, theta) for release in releases]
+
+    def _answer(self, release: Release, theta: Floats | None) -> Any:
+        match release:
+            case Histogram():
+                return self._histogram(release, theta)
+            case Total(of=of, bound=bound, share=share):
+                found = self._mean(
+                    lambda block: np.clip(self._of(of, block, theta), 0.0, bound).sum(
+                        keepdims=True
+                    ),
+                    size=1,
+                    longest=Fraction(bound),
+                    apart=1,
+                    share=share,
+                )
+                return float(found.values[0]), found.deviation
+            case Gradient():
+                return self._gradient(release, theta)
+            case Matrix():
+                return self._matrix(release, theta)
+
+    def _histogram(self, asked: Histogram, theta: Floats | None) -> Counts:
+        size = asked.bins + 1
+
+        def part(block: slice) -> Floats:
+            octave = np.log2(self._of(asked.of, block, theta)) - math.log2(asked.first)
+            found = np.nan_to_num(np.floor(octave * asked.per_octave) + 1, nan=0.0)
+            places: NDArray[np.intp] = np.clip(found, 0, asked.bins).astype(np.intp)
+            return self._counted(places, size, block)
+
+        found = self._mean(
+            part, size=size, longest=Fraction(1), apart=ROOT_TWO, share=asked.share, counts=True
+        )
+        return Counts(edges=asked.edges, counts=found.values, deviation=found.deviation)
+
+    def _gradient(self, asked: Gradient, theta: Floats | None) -> Released:
+        assert self._square is not None
+        square = self._square
+
+        def part(block: slice) -> Floats:
+            values = self._of(asked.of, block, theta)
+            length = np.abs(values) * np.sqrt(square[block])
+            values *= np.minimum(1.0, asked.bound / np.maximum(length, asked.bound))
+            total: Floats = _zeroed(values) @ self.rows[block]
+            return total
+
+        longest = Fraction(asked.bound)
+        return self._mean(part, size=self.size, longest=longest, apart=2, share=asked.share)
+
+    def _matrix(self, asked: Matrix, theta: Floats | None) -> Moment:
+        assert self._square is not None
+        square = self._square
+
+        def part(block: slice) -> Floats:
+            values = self._of(asked.of, block, theta)
+            if not asked.signed:
+                values = np.maximum(values, 0.0)
+            length = np.abs(values) * square[block]
+            values *= asked.bound / np.maximum(length, asked.bound)
+            values = _zeroed(values)
+            rows = self.rows[block]
+            if asked.signed:
+                total: Floats = (rows * values[:, None]).T @ rows
+                return total
+            # Half the work, as NumPy sees a matrix times itself.
+            scaled = rows * np.sqrt(values)[:, None]
+            product: Floats = scaled.T @ scaled
+            return product
+
+        return self.sums.moment(
+            part,
+            size=self.size,
+            trace_bound=Fraction(asked.bound),
+            share=asked.share,
+            signed=asked.signed,
+        )
+
+    def _of(self, value: Value, block: slice, theta: Floats | None) -> Floats:
+        """A number of each row of a block, as a new array."""
+        assert self._square is not None
+        found = value(
+            Row(
+                prediction=None if theta is None else self._predicted(theta)[block],
+                target=self.target[block],
+                square=self._square[block],
+                own=self.own[block],
+            )
+        )
+        return np.array(np.broadcast_to(found, self.target[block].shape), dtype=np.float64)
+
+    def _predicted(self, theta: Floats) -> Floats:
+        if self._told is None or self._told[0] is not theta:
+            self._told = theta, self.rows @ theta
+        return self._told[1]
+
+    def _counted(
+        self, places: NDArray[np.intp], size: int, block: slice, *, repeated: int = 1
+    ) -> Floats:
+        own = self.own[block] if repeated == 1 else np.repeat(self.own[block], repeated)
+        return np.asarray(np.bincount(places, weights=own, minlength=size), dtype=np.float64)
+
+    def _mean(
+        self,
+        part: Any,
+        *,
+        size: int,
+        longest: Fraction,
+        apart: Fraction | int,
+        share: Fraction,
+        counts: bool = False,
+    ) -> Released:
+        values, deviation = self.sums.mean(
+            part, size=size, row_bound=longest, sensitivity=longest * apart, share=share
+        )
+        times = self.number if counts else 1.0
+        return Released(values=values * times, deviation=deviation * times)
+
+
+def _zeroed(values: Floats) -> Floats:
+    """What is no number counts as 0."""
+    return np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _root(size: int) -> Fraction:
+    """sqrt(size), rounded up."""
+    return Fraction(math.nextafter(math.sqrt(size), math.inf))

@@ -1,0 +1,222 @@
+r"""Bounds of what is summed, chosen from released counts: radii, longest gradients, caps.
+
+Everything here is a function of released and public numbers, so that it costs nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.rows import (
+    GRADIENT,
+    Counts,
+    Histogram,
+    Rows,
+    Value,
+    share_of,
+)
+
+__all__ = [
+    "GradientBound",
+    "Lengths",
+    "Tail",
+    "best_radius",
+    "cap_of",
+    "gradient_bound",
+    "lengths_below",
+    "lengths_of",
+    "median_of",
+    "radius_counts",
+    "sure_end_of",
+    "tail_of",
+    "within_of",
+]
+
+_SEEN, _STANDS_OUT, _CERTAIN = 2.5, 3.5, 4.0
+"""From how many deviations of its noise on a count is taken for one: the dearer one is that is seen
+by chance, the more."""
+
+_MEAN_SQUARE: Final = 0.72
+"""Of the square of a bin's upper edge, the mean of squares within half an octave below it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """How many rows lie beyond each radius: squares of radii, rising, and released counts."""
+
+    squares: Floats
+    beyond: Floats
+
+    def at(self, square_radius: float) -> float:
+        """About how many rows lie beyond."""
+        return float(np.interp(square_radius, self.squares, np.maximum(self.beyond, 0.0)))
+
+    def end(self, people: float) -> float:
+        """The square of the radius beyond which no more than so many rows lie."""
+        out = np.nonzero(self.beyond > people)[0]
+        return float(self.squares[min(out[-1] + 1, len(self.squares) - 1)] if len(out) else 0.0)
+
+
+def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
+    """Counts of |a|^2 by quarter octaves, and the deviation of the noise in each.
+
+    Each bin is kept only where it stands out, as the noise of empty bins far out adds up.
+    """
+    asked = Histogram(
+        of=lambda row: row.square,
+        first=rows.size * 2.0**-0.5,
+        per_octave=4,
+        bins=35,
+        share=share_of(share),
+    )
+    (found,) = rows.ask(asked)
+    far = np.where(found.counts > 2 * found.deviation, found.counts, 0.0)
+    return Tail(squares=found.edges, beyond=np.cumsum(far[::-1])[::-1][1:]), found.deviation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Counts of lengths by half octaves up to a top, where longer ones are counted too."""
+
+    edges: Floats
+    counts: Floats
+    deviation: float
+
+    def upper_edge(self, share: float) -> float:
+        """The edge below which so large a share of the counts lies, of bins that stand out."""
+        below = np.cumsum(np.where(self.counts > self.deviation, self.counts, 0.0))
+        place = int(np.searchsorted(below, share * below[-1]))
+        return float(self.edges[min(place, len(self.edges) - 1)])
+
+
+def lengths_below(top: float, *, of: Value, share: float, bins: int = 44) -> Histogram:
+    """The histogram that `lengths_of` reads."""
+    return Histogram(
+        of=of, first=top * 2.0 ** (-(bins - 1) / 2), per_octave=2, bins=bins, share=share_of(share)
+    )
+
+
+def lengths_of(found: Counts) -> Lengths:
+    """Counts of lengths, those beyond the last edge with the bin below it."""
+    counts = np.append(found.counts[:-2], found.counts[-2] + found.counts[-1])
+    return Lengths(edges=found.edges, counts=counts, deviation=found.deviation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientBound:
+    """A bound of gradients, and the share of rows whose gradient is not cut, by counts."""
+
+    bound: float
+    within: float
+
+
+def gradient_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -> GradientBound:
+    """The largest bound whose noise is at most `most` of the sampling error that it leaves.
+
+    No larger than where counts end, and no smaller than the 80 % edge. share: of mu^2, of the steps
+    that it is for; most: a ratio of standard deviations.
+    Source: docs/proofs/regression.md, section 3.
+    """
+    edges, sd, n = lengths.edges, lengths.deviation, rows.number
+    counts = np.where(np.abs(lengths.counts) > sd, lengths.counts, 0.0)
+    below = np.cumsum(counts)
+    total = float(below[-1])
+    tail = np.maximum(total - below, 0.0)
+    tail = np.where(tail > 2 * sd, tail, 0.0)
+    second = np.cumsum(np.maximum(counts, 0) * edges**2 * _MEAN_SQUARE) + tail * edges**2
+    second = np.maximum(second, 1e-300) / max(total, 1.0) / rows.size
+    noise = n * np.array([rows.noise(GRADIENT, float(edge), share) ** 2 for edge in edges])
+    good = np.nonzero((noise <= most**2 * second) & (below > 0.5 * total))[0]
+    least = min(int(np.searchsorted(below, 0.8 * total)), len(edges) - 1)
+    place = max(int(good[-1]) if len(good) else 0, least)
+    enough = np.nonzero(tail <= 1e-4 * n)[0]
+    place = min(place, int(enough[0]) if len(enough) else len(edges) - 1)
+    return GradientBound(
+        bound=float(edges[place]),
+        within=float(np.clip(1 - tail[place] / max(total, 1.0), 0.2, 1.0)),
+    )
+
+
+def median_of(lengths: Lengths) -> float:
+    """The edge at the median of lengths."""
+    counts = np.maximum(lengths.counts, 0.0)
+    place = int(np.searchsorted(np.cumsum(counts), 0.5 * max(float(counts.sum()), 1.0)))
+    return float(lengths.edges[min(place, len(lengths.edges) - 1)])
+
+
+def within_of(lengths: Lengths, bound: float) -> float:
+    """The share of rows at or below a bound."""
+    below = np.cumsum(lengths.counts)
+    place = min(int(np.searchsorted(lengths.edges, bound * 0.999)), len(below) - 1)
+    return float(np.clip(below[place] / max(float(lengths.counts.sum()), 1.0), 0.2, 1.0))
+
+
+def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:
+    """A bound that nobody exceeds, as far as counts show: half an octave above the last one seen.
+
+    Beyond what noise can afford a bin has to stand out for certain, as one that is seen by chance
+    is dear there. No more than the sure bound `top`.
+    """
+    lengths = lengths_of(found)
+    least = np.where(lengths.edges <= affordable, _SEEN, _CERTAIN) * lengths.deviation
+    seen = np.nonzero(lengths.counts > least)[0]
+    if not len(seen):
+        return min(top, affordable)
+    return float(min(top, lengths.edges[min(seen[-1] + 1, len(lengths.edges) - 1)]))
+
+
+def sure_end_of(found: Counts, top: float) -> float:
+    """A looser bound, an octave above the last bin that stands out for certain."""
+    lengths = lengths_of(found)
+    seen = np.nonzero(lengths.counts > _CERTAIN * lengths.deviation)[0]
+    if not len(seen):
+        return top
+    return float(min(top, lengths.edges[min(seen[-1] + 2, len(lengths.edges) - 1)]))
+
+
+def radius_counts(rows: Rows, *, share: float) -> Histogram:
+    """The histogram of |a|^2 that `best_radius` reads."""
+    return Histogram(
+        of=lambda row: row.square,
+        first=rows.size / 2,
+        per_octave=2,
+        bins=27,
+        share=share_of(share),
+    )
+
+
+def best_radius(
+    rows: Rows, found: Counts, *, share: float, score: float, tolerance: float
+) -> tuple[float, Tail]:
+    """The square of the largest radius whose predicted variance is within a tolerance of the least.
+
+    In the metric of the curvature M = I, weights leave m = E[w |a|^2] / E[|a|^2] of it and
+    q = E[w^2 |a|^2] / E[|a|^2] of Q, so that the variance is (q + noise) / m^2. share: of mu^2, of
+    the steps that it is for; score: the bound of scores.
+    Source: docs/proofs/regression.md, section 4.
+    """
+    grid = found.edges
+    middle = np.concatenate([[grid[0] * 0.7], grid[:-1] * 2**0.25, [grid[-1] * 1.2]])
+    counts = np.where(found.counts > _STANDS_OUT * found.deviation, found.counts, 0.0)
+    tail = Tail(squares=grid, beyond=np.cumsum(counts[::-1])[::-1][1:])
+    if counts.sum() <= 0:
+        return float(grid[2]), tail
+    total = float(counts @ middle)
+    noise = rows.number * rows.noise(GRADIENT, score, share) ** 2
+    variances = []
+    for square in grid:
+        weights = np.minimum(1.0, square / middle)
+        left = float(counts @ (weights * middle)) / total
+        spread = float(counts @ (weights**2 * middle)) / total
+        variances.append((spread + square * noise) / left**2)
+    good = np.nonzero(np.array(variances) <= (1 + tolerance) * min(variances))[0][-1]
+    out = np.nonzero(tail.beyond > 0)[0]
+    needed = int(out[-1]) + 1 if len(out) else 0
+    return float(grid[min(int(good), needed, len(grid) - 1)]), tail

@@ -1,0 +1,137 @@
+r"""Errors of a fit in two parts, sampling and privacy, and the gates that say when there are none.
+
+All of it is computed from released matrices and steps. A gate that closes makes intervals infinite,
+and says why.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unacorda.inference.noisy_sums import Moment
+from unacorda.inference.records import Floats
+
+__all__ = [
+    "Errors",
+    "Step",
+    "inverse_root",
+    "propagated",
+    "sampling_errors",
+    "shrunk",
+    "step_ratio",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step: theta <- theta + preconditioner (gradient + noise of this deviation)."""
+
+    preconditioner: Floats
+    noise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """Covariances of the coefficients of whitened rows, and why there are none where there are.
+
+    curvature: M, with its penalty; bound: the most that a row's gradient is; last_step: the largest
+    last step over its own deviation; closed: reasons, empty where intervals are given.
+    """
+
+    sampling: Floats
+    privacy: Floats
+    curvature: Floats
+    bound: float
+    last_step: float
+    closed: tuple[str, ...] = ()
+    diagnostics: dict[str, float] = field(default_factory=dict)
+
+
+def propagated(steps: Sequence[Step], curvature: Floats) -> Floats:
+    """The covariance that the noise of steps leaves: S <- A S A^T + nu^2 P P^T, A = I - P M.
+
+    Source: docs/proofs/regression.md, section 5.
+    """
+    size = len(curvature)
+    total = np.zeros((size, size))
+    for step in steps:
+        rest = np.eye(size) - step.preconditioner @ curvature
+        noise = step.preconditioner * step.noise
+        total = rest @ total @ rest.T + noise @ noise.T
+    return total
+
+
+def privacy_errors(steps: Sequence[Step], curvature: Floats, last: Floats) -> Floats:
+    """What the noise of steps leaves, and the square of what the last one left of its way."""
+    rest = np.eye(len(curvature)) - steps[-1].preconditioner @ curvature
+    to_go = rest @ last
+    return propagated(steps, curvature) + np.outer(to_go, to_go)
+
+
+def sampling_errors(
+    curvature: Floats,
+    penalized: Floats,
+    scores: Moment,
+    *,
+    level: float,
+    number: float,
+    trace: float | None = None,
+) -> Floats:
+    """The sandwich (M + K)^-1 Q (M + K)^-1 / n, Q drawn to a multiple of M.
+
+    level: the trace of Q, released apart; trace: that of the multiple of M, by default level.
+    Eigenvalues of Q raised to a floor one by one would add up to too much.
+    Source: Huber 1967; docs/proofs/regression.md, section 5.
+    """
+    times = (level if trace is None else trace) / float(np.trace(curvature))
+    middle, kept = shrunk(scores, times * curvature)
+    middle = floored(middle, kept * scores.deviation)
+    middle *= level / float(np.trace(middle))
+    inverse = np.linalg.inv(penalized)
+    found: Floats = inverse @ middle @ inverse / number
+    return found
+
+
+def shrunk(found: Moment, target: Floats) -> tuple[Floats, float]:
+    """A released matrix drawn to a target as far as its noise explains the difference.
+
+    Also the share of the difference that is kept. Source: James and Stein 1961.
+    """
+    size, difference = len(target), found.matrix - target
+    noise = found.deviation**2 * size * (size + 1) / 2
+    kept = 1 - min(1.0, noise / max(float(np.sum(difference**2)), 1e-300))
+    return target + kept * difference, kept
+
+
+def floored(matrix: Floats, least: float) -> Floats:
+    """The matrix with its eigenvalues raised to `least` at least."""
+    values, vectors = np.linalg.eigh(matrix)
+    raised: Floats = (vectors * np.maximum(values, least)) @ vectors.T
+    return raised
+
+
+def inverse_root(matrix: Floats) -> Floats:
+    """The symmetric inverse root of a positive definite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    root: Floats = (vectors / np.sqrt(values)) @ vectors.T
+    return root
+
+
+def step_ratio(
+    back: Floats, steps: Sequence[Step], curvature: Floats, last: Floats, total: Floats
+) -> float:
+    """The largest last step of a coefficient over what its noise and half its error explain.
+
+    total: the covariance of the coefficients of whitened rows.
+    """
+    before, end = propagated(steps[:-1], curvature), steps[-1]
+    size = len(curvature)
+    spread = curvature @ before @ curvature + end.noise**2 * np.eye(size)
+    step = end.preconditioner @ spread @ end.preconditioner.T
+    variance = np.diag(back @ (step + total / 4) @ back.T)
+    return float(np.max(np.abs(back @ last) / np.sqrt(np.maximum(variance, 1e-300))))

@@ -1,0 +1,175 @@
+"""What regressions share: from arrays or a table to rows, and from released numbers to answers."""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unacorda.bits import RandomBits, source_of
+from unacorda.errors import InvalidParameter
+from unacorda.inference.budgets import check_budget, gdp_budget
+from unacorda.inference.contract import BaseEstimator
+from unacorda.inference.designs import bounds_of
+from unacorda.inference.fitted import Intervals
+from unacorda.inference.inputs import paired
+from unacorda.inference.noisy_sums import LEVEL, NoisySums
+from unacorda.inference.records import Floats, public_pair
+from unacorda.inference.regression.arrays import ArrayRows
+from unacorda.inference.regression.least_squares import Unit
+from unacorda.inference.regression.metric import norm_of
+from unacorda.inference.regression.ranges import find_ranges
+from unacorda.inference.regression.rows import Rows
+from unacorda.inference.regression.tables import TableRows, open_table
+from unacorda.inference.tables import Table, table_range
+from unacorda.privacy.guarantees import GDP, Guarantee
+
+__all__ = ["Regression"]
+
+_HEARD: Final = 0.12
+"""The share of mu^2 of the largest matrix, by which a budget is judged beforehand."""
+
+Pair = tuple[Floats, Floats]
+
+
+class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
+    """A regression that is fit to rows, of arrays or of a table."""
+
+    budget: Guarantee
+    feature_bounds: tuple[ArrayLike, ArrayLike] | None
+    bits: RandomBits | None
+
+    feature_bounds_: Pair
+    target_bounds_: tuple[float, float]
+
+    _needs_target_bounds = False
+    """Whether the target's unit is that of public or found bounds."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to one row a person, X n x p and y of n numbers; spends the budget.
+
+        sample_weight: n numbers, one a person, within [0, 1]: what is outside is clipped to it, and
+        what is no number counts as 0. It multiplies the person's loss, and is as private as their
+        row; the estimate is that of the weighted mean loss. A hundredth of the budget buys the mean
+        weight, which is all that is released of weights alone. Divide by a public bound of them,
+        near the largest: noise counts as if weights were 1.
+        """
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        self._check()
+        x, target, own = self._records(X, y, sample_weight)
+        given = self._given(self.feature_bounds, features=x.shape[1])
+        ends = self._target_ends(getattr(self, "target_bounds", None))
+        _check_affordable(asked, budget, rows=len(x), size=x.shape[1] + 1)
+        sums = NoisySums(rows=len(x), budget=budget, bits=source_of(self.bits))
+        if sample_weight is not None:
+            sums.weigh(own, share=LEVEL)
+        unknown = list(x.T) if given is None else []
+        if self._needs_target_bounds and ends is None:
+            unknown.append(target)
+        found = find_ranges(unknown, own, sums) if unknown else []
+        self._bound_target(ends, found)
+        if given is None:
+            lower, upper = np.array(found[: x.shape[1]]).T
+            given = lower, upper
+        self.feature_bounds_ = lower, upper = given
+        rows = ArrayRows.of(x, target, own, lower=lower, upper=upper, sums=sums)
+        self._run(rows, asked)
+        return self
+
+    def fit_table(self, table: Table) -> Self:
+        """Fit to a table of a session, which hands it in: see `unacorda.Session.fit`."""
+        asked, budget = check_budget(self.budget), gdp_budget(self.budget)
+        self._check()
+        size = len(table.features)
+        given = self._given(self.feature_bounds, features=size)
+        lower, upper = np.array(table.bounds).T if given is None else given
+        known = np.isfinite(lower) & np.isfinite(upper)
+        ends = self._target_ends(table_range(getattr(self, "target_bounds", None), table))
+        source = open_table(self, table, budget=budget, target=self._target_text())
+        if source.rows_error == 0:  # a rehearsal, of very many rows
+            _check_affordable(asked, budget, rows=round(source.rows), size=size + 1, at_most=True)
+        places = np.flatnonzero(~known)
+        unknown = [f"x{place}" for place in places]
+        if self._needs_target_bounds and ends is None:
+            unknown.append("y")
+        found = source.find_ranges(unknown) if unknown else []
+        self._bound_target(ends, found)
+        for place, (low, high) in zip(places, found, strict=False):
+            lower[place], upper[place] = low, high
+        self.feature_bounds_ = lower, upper
+        self._run(TableRows.of(source, lower=lower, upper=upper), asked)
+        return self
+
+    def _check(self) -> None:
+        """Refuse wrong parameters, before anything is read."""
+
+    def _records(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Features, targets and weights, 0 where a number is missing."""
+        return paired(self, X, y, sample_weight)
+
+    def _target_text(self) -> str:
+        """SQL of the target y of a row of a table."""
+        return "y"
+
+    def _run(self, rows: Rows, asked: Guarantee) -> None:
+        """Fit to rows, and set what a fit sets."""
+        raise NotImplementedError
+
+    @property
+    def _unit(self) -> Unit:
+        """Half widths of the target's bounds."""
+        low, high = self.target_bounds_
+        return Unit(middle=low + (high - low) / 2, half=(high - low) / 2)
+
+    @staticmethod
+    def _given(bounds: tuple[ArrayLike, ArrayLike] | None, *, features: int) -> Pair | None:
+        return None if bounds is None else bounds_of(bounds, features=features)
+
+    def _target_ends(self, given: object) -> tuple[float, float] | None:
+        if not self._needs_target_bounds or given is None:
+            return None
+        return public_pair("target_bounds", given, of="y")
+
+    def _bound_target(
+        self, ends: tuple[float, float] | None, found: list[tuple[float, float]]
+    ) -> None:
+        """Keep the bounds of the target, public or the last that were found."""
+        if self._needs_target_bounds:
+            self.target_bounds_ = found[-1] if ends is None else ends
+
+    def _penalty(self, rows: Rows, penalty: float) -> Floats | None:
+        """The ridge penalty as a matrix, in the coefficients of whitened rows."""
+        if penalty == 0:
+            return None
+        lower, upper = self.feature_bounds_
+        slopes = ((upper - lower) / 5)[:, None] * rows.back[1:]
+        matrix: Floats = penalty * slopes.T @ slopes
+        return matrix
+
+
+def _check_affordable(
+    asked: Guarantee, budget: GDP, *, rows: int, size: int, at_most: bool = False
+) -> None:
+    """Refuse a budget whose noise is larger than any second moment, by public numbers.
+
+    at_most: rows are as many as there can be, and not as many as there are.
+    """
+    mu = math.sqrt(float(budget.mu_squared) * _HEARD)
+    noise = norm_of(math.sqrt(2) * 1.25 * size / (rows * mu), size)
+    if noise <= 1:
+        return
+    people = f"n_samples={rows} and {size} parameters, or as many times the rows"
+    if at_most:
+        people = f"{size} parameters, even of {rows:,} rows"
+    raise InvalidParameter(
+        "budget",
+        asked,
+        expected=f"a mu {math.ceil(noise * 10) / 10:g} times as large (here it is "
+        f"{budget.mu:.3g}) for {people}: the noise would be larger than any coefficient",
+    )

@@ -1,0 +1,91 @@
+r"""The metric of the features, released once and fixed: centre, spread, two rounds of whitening.
+
+Weights, radius and metric are the same in all that is asked afterwards, so that a matrix which was
+released is that of the rows which the steps use.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unacorda.inference.noisy_sums import Moment
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.bounds import Tail, tail_of
+from unacorda.inference.regression.rows import MATRIX, Matrix, Rows, power, share_of
+
+__all__ = ["Metric", "fixed_radius", "gram", "norm_of", "thrift", "whiten"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What whitening found: the counts of |a|^2 beyond each radius, and where they end."""
+
+    tail: Tail
+    end: float
+
+
+def thrift(rows: Rows) -> float:
+    """What matrices need of their shares: their noise falls with n mu, so that these may."""
+    needed = 3000 * math.pow(rows.size / 5, 1.5)
+    return min(1.0, max(0.02, (needed / power(rows)) ** 2))
+
+
+def norm_of(deviation: float, size: int) -> float:
+    """About the operator norm of the noise of a matrix."""
+    return deviation * math.sqrt(2 * size)
+
+
+def whiten(rows: Rows) -> Metric:
+    """Whiten rows by released numbers; at most .13 of mu^2, less where n mu is large.
+
+    Source: docs/proofs/regression.md, section 2.
+    """
+    d, f = rows.size, max(0.3, min(1.0, 16 * thrift(rows)))
+    means = rows.feature_means(share_of(0.01 * f)).values
+    octaves, edges, deviation = rows.feature_octaves(means, share_of(0.04 * f))
+    rows.standardize(means, _spread(octaves, edges, deviation))
+    counted, per_norm = 0.008 * f, math.sqrt(2 * d)
+    for share in (0.04 * f, 0.06 * f):
+        # What 1 % exceed, as far as the noise of the matrix allows: a category of share q has
+        # |a|^2 = 1 / q, and with a smaller radius its scale would grow from round to round.
+        most = 0.35 / (rows.noise(MATRIX, 1.0, share) * per_norm)
+        tail, noise = tail_of(rows, share=counted)
+        square = max(
+            min(tail.end(max(0.01 * rows.number, 2 * noise)) or tail.squares[0], most), 1.5 * d
+        )
+        found = gram(rows, square, share)
+        values, vectors = np.linalg.eigh(found.matrix)
+        rows.transform((vectors / np.sqrt(np.maximum(values, found.norm))) @ vectors.T)
+    tail, noise = tail_of(rows, share=counted)
+    end = tail.end(max(0.0005 * rows.number, 2 * noise)) or float(tail.squares[0])
+    return Metric(tail=tail, end=end)
+
+
+def fixed_radius(rows: Rows, metric: Metric, *, share: float) -> float:
+    """The square of the radius: what almost nobody exceeds, unless noise of the Gram forbids it."""
+    affordable = 0.25 / (rows.noise(MATRIX, 1.0, share) * math.sqrt(2 * rows.size))
+    return max(min(metric.end, affordable), 1.25 * rows.size)
+
+
+def gram(rows: Rows, square_radius: float, share: float) -> Moment:
+    """The released mean of w a a^T."""
+    asked = Matrix(
+        of=lambda row: row.weight(square_radius), bound=square_radius, share=share_of(share)
+    )
+    (found,) = rows.ask(asked)
+    return Moment(matrix=found.matrix, deviation=found.deviation)
+
+
+def _spread(octaves: Floats, edges: Floats, deviation: float) -> Floats:
+    """Root mean squares of deviations, by the counts that stand out of their noise."""
+    middle = np.concatenate([edges[:1], edges[:-1], edges[-1:]]) * math.sqrt(2)
+    middle[0] = edges[0] / math.sqrt(2)
+    counts = np.where(octaves > 2 * deviation, octaves, 0.0)
+    people = counts.sum(axis=1)
+    spread = np.sqrt((counts @ middle**2) / np.maximum(people, 1.0))
+    return np.where(people > 0, spread, 1.0)

@@ -1,0 +1,353 @@
+r"""Noisy Newton steps for a loss with a bounded score and curvature.
+
+Each step uses the last released curvature, as a metric or as it is; weights hang on the features
+and released numbers alone, so that scores keep their mean (Kunsch, Stefanski, Carroll 1989). In the
+last phase metric, radius and weights are fixed: gradients, M and Q of the end are those of one
+estimating equation.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from unacorda.inference.losses import Loss
+from unacorda.inference.noisy_sums import Moment
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.bounds import (
+    Tail,
+    best_radius,
+    cap_of,
+    lengths_below,
+    radius_counts,
+    sure_end_of,
+)
+from unacorda.inference.regression.covariance import (
+    Errors,
+    Step,
+    floored,
+    inverse_root,
+    privacy_errors,
+    sampling_errors,
+    shrunk,
+    step_ratio,
+)
+from unacorda.inference.regression.metric import norm_of
+from unacorda.inference.regression.rows import (
+    GRADIENT,
+    MATRIX,
+    Gradient,
+    Histogram,
+    Matrix,
+    Row,
+    Rows,
+    Total,
+    share_of,
+)
+
+__all__ = ["Descent", "Newton", "Shares"]
+
+_LONGEST: Final = 3.0
+"""Steps before the last two are at most so many roots of d long, in the metric of the curvature."""
+
+_JOINT: Final = 0.5
+"""About how long gradients get, of the longest row times the largest score."""
+
+_NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
+
+_FINAL: Final = 2
+"""How many steps are averaged at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Of mu^2: of matrices, counts and the end; `steps` share what is left of it."""
+
+    steps: tuple[float, ...]
+    curvature: float
+    radius: float
+    cap: float
+    last: float
+    scores: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descent:
+    """The whitened coefficients, their errors, and the released pooled curvature."""
+
+    theta: Floats
+    errors: Errors
+    curvature: Moment
+    """M of the end, before eigenvalues are raised, in the coefficients of `Rows.back`."""
+    beyond: float
+    """The share of rows that weigh less than their own weight."""
+    level: float
+    """The released trace of Q."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """Where steps led, with the penalty in the last metric and the curvatures of the last phase."""
+
+    theta: Floats
+    penalty: Floats
+    steps: list[Step]
+    found: list[Moment]
+    last: Floats
+    tail: Tail
+
+
+@dataclass(slots=True, kw_only=True)
+class Newton:
+    """Newton's steps from a start.
+
+    loss: of (prediction, target); start: coefficients of the whitened rows; curvature: what is
+    taken for M there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and
+    draw matrices to multiples of I; loose: the bounds that the loss states may be far too large, so
+    that counts say where scores and curvatures end; cut: also cut gradients where counts of their
+    lengths end, for scores that are not those of rare events; stretch: by what a first step of this
+    squared length is multiplied; penalty: a matrix, in the coefficients of the whitened rows.
+    """
+
+    rows: Rows
+    loss: Loss
+    start: Floats
+    curvature: Floats
+    shares: Shares
+    tolerance: float
+    one_metric: bool = False
+    loose: bool = False
+    cut: bool = False
+    stretch: Callable[[float], float] | None = None
+    penalty: Floats | None = None
+
+    _square: float = 0.0
+    _longest: float = 0.0
+    _score_end: float = math.inf
+    _curvature_end: float = math.inf
+
+    def run(self) -> Descent:
+        """Spend what is left of the budget."""
+        way = self._steps()
+        rows, theta, penalty, d = self.rows, way.theta, way.penalty, self.rows.size
+        convex = getattr(self.loss, "convex", True)
+        end, scores, level = self._end(theta, signed=not convex)
+        pooled = _pooled([*way.found, end]) if convex else end
+        if self.one_metric:
+            pooled = _rounded(pooled)
+        bent = floored(pooled.matrix, norm_of(pooled.deviation, d))
+        penalized = bent + penalty
+        sampling = rows.repeated * sampling_errors(
+            bent, penalized, scores, level=level, number=rows.number
+        )
+        privacy = privacy_errors(way.steps, penalized, way.last)
+        if self.penalty is not None:
+            off = np.linalg.solve(penalized, penalty @ theta) * (rows.number_error / rows.number)
+            privacy = privacy + np.outer(off, off)
+        ratio = step_ratio(rows.back, way.steps, penalized, way.last, sampling + privacy)
+        errors = Errors(
+            sampling=sampling,
+            privacy=privacy,
+            curvature=penalized,
+            bound=self._longest,
+            last_step=ratio,
+        )
+        beyond = way.tail.at(self._square) / rows.number
+        return Descent(theta=theta, errors=errors, curvature=pooled, beyond=beyond, level=level)
+
+    def _steps(self) -> _Way:
+        rows, d = self.rows, self.rows.size
+        count = len(self.shares.steps)
+        phase = count - _FINAL
+        lengths = self._step_shares(count)
+        theta, root = self.start, inverse_root(self.curvature)
+        penalty = np.zeros((d, d)) if self.penalty is None else self.penalty
+        steps: list[Step] = []
+        found: list[Moment] = []
+        precision, last, tail = 0.0, np.zeros(d), Tail(squares=np.ones(1), beyond=np.zeros(1))
+        for step, share in enumerate(lengths):
+            if step <= phase:
+                if step == 0 or not self.one_metric:
+                    rows.transform(root)
+                    theta = np.asarray(np.linalg.solve(root, theta))
+                    penalty = root.T @ penalty @ root
+                ahead = sum(lengths[-_FINAL:]) if step == phase else 4 * share
+                tail = self._choose_bounds(theta, ahead)
+                root = np.eye(d)
+            if step == 0:
+                moment = Moment(matrix=np.eye(d) - penalty, deviation=0.0)
+            else:
+                moment = self._curvature(theta, self.shares.curvature)
+                if step >= phase:
+                    found.append(moment)
+            bent = self._bent(_pooled(found) if step > phase else moment, penalty, known=step == 0)
+            (gradient,) = rows.ask(
+                Gradient(
+                    of=self._score,
+                    bound=self._longest,
+                    share=share_of(share),
+                ),
+                theta=theta,
+            )
+            precision = (precision if step > phase else 0.0) + share
+            preconditioner = np.asarray(np.linalg.inv(bent) * (share / precision), dtype=np.float64)
+            last = -preconditioner @ (gradient.values + penalty @ theta)
+            if step < phase:
+                last = self._shortened(last, gradient.deviation, first=step == 0)
+                if not self.one_metric:
+                    root = inverse_root(bent)
+            else:
+                steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
+            theta = theta + last
+        return _Way(theta=theta, penalty=penalty, steps=steps, found=found, last=last, tail=tail)
+
+    def _step_shares(self, count: int) -> list[float]:
+        """The shares of gradients, out of what matrices and counts leave."""
+        one, phases = self.shares, count - _FINAL + 1
+        spent = one.radius * phases + (one.curvature + one.cap) * (count - 1)
+        spent += one.last + one.cap + one.scores + one.level
+        if self.loose:
+            spent += 2 * one.cap * phases
+        if self.cut:
+            spent += 2 * one.cap * phases
+        left = (self.rows.left - spent) * (1 - 1e-6)
+        return [left * share for share in one.steps]
+
+    def _choose_bounds(self, theta: Floats, ahead: float) -> Tail:
+        """The radius of a phase and the bound of its gradients; ahead: the share of its steps."""
+        rows, top = self.rows, self.loss.score_bound
+        radius = radius_counts(rows, share=self.shares.radius)
+        typical, ends = top, []
+        if self.loose:
+            ends = [
+                self._sizes(self.loss.score, top),
+                self._sizes(self.loss.curvature, self.loss.curvature_bound),
+            ]
+        counts, *found = rows.ask(radius, *ends, theta=theta)
+        self._score_end, self._curvature_end = top, self.loss.curvature_bound
+        if self.loose:
+            self._score_end = sure_end_of(found[0], top)
+            self._curvature_end = sure_end_of(found[1], self.loss.curvature_bound)
+            typical = self._score_end * (_JOINT if self.cut else 1.0)
+        self._square, tail = best_radius(
+            rows, counts, share=ahead, score=typical, tolerance=self.tolerance
+        )
+        self._longest = math.sqrt(self._square) * self._score_end
+        if self.cut:
+            joint = lengths_below(
+                self._longest,
+                of=lambda row: np.abs(self._score(row)) * np.sqrt(row.square),
+                share=2 * self.shares.cap,
+                bins=40,
+            )
+            (lengths,) = rows.ask(joint, theta=theta)
+            # Affordable is what makes noise .45 of the sampling error of a whitened coefficient.
+            one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
+            affordable = min(_NOISE_OF_STEPS / one, self._longest)
+            self._longest = max(cap_of(lengths, self._longest, affordable=affordable), affordable)
+        return tail
+
+    def _sizes(self, function: Any, top: float) -> Histogram:
+        """Counts of the size of a score or a curvature."""
+
+        def size(row: Row) -> Any:
+            return np.abs(function(row.prediction, row.target))
+
+        return lengths_below(top, of=size, share=self.shares.cap, bins=30)
+
+    def descent_score(self, row: Row) -> Any:
+        """What multiplies a whitened row in minus its gradient, in the last phase."""
+        return -self._score(row)
+
+    def _score(self, row: Row) -> Any:
+        top = self.loss.score_bound
+        score = np.clip(self.loss.score(row.prediction, row.target), -top, top)
+        return row.weight(self._square) * score
+
+    def _bending(self, row: Row, *, signed: bool = False) -> Any:
+        top = self.loss.curvature_bound
+        least = -top if signed else 0.0
+        found = np.clip(self.loss.curvature(row.prediction, row.target), least, top)
+        return row.weight(self._square) * found
+
+    def _cap(self, theta: Floats, *, signed: bool = False) -> float:
+        """Where counts of w v |a|^2 end."""
+        top = self._square * self._curvature_end
+        asked = lengths_below(
+            top,
+            of=lambda row: np.abs(self._bending(row, signed=signed)) * row.square,
+            share=self.shares.cap,
+            bins=30,
+        )
+        (found,) = self.rows.ask(asked, theta=theta)
+        if not self.cut:
+            return cap_of(found, top)
+        noise = self.rows.noise(MATRIX, 1.0, self.shares.curvature)
+        affordable = min(_NOISE_OF_MATRICES / norm_of(noise, self.rows.size), top)
+        return max(cap_of(found, top, affordable=affordable), affordable / 2)
+
+    def _curvature(self, theta: Floats, share: float) -> Moment:
+        asked = Matrix(of=self._bending, bound=self._cap(theta), share=share_of(share))
+        (found,) = self.rows.ask(asked, theta=theta)
+        return Moment(matrix=found.matrix, deviation=found.deviation)
+
+    def _bent(self, moment: Moment, penalty: Floats, *, known: bool) -> Floats:
+        """The matrix of a step: its eigenvalues are at least a quarter, and above the noise."""
+        if self.one_metric and not known:
+            moment = _rounded(moment)
+        return floored(moment.matrix + penalty, max(0.25, norm_of(moment.deviation, len(penalty))))
+
+    def _shortened(self, step: Floats, noise: float, *, first: bool) -> Floats:
+        longest = _LONGEST * math.sqrt(len(step))
+        length = float(np.linalg.norm(step))
+        if length > longest:
+            step = step * (longest / length)
+        if first and self.stretch is not None:
+            step = step * self.stretch(max(0.0, float(step @ step) - len(step) * noise**2))
+        return step
+
+    def _end(self, theta: Floats, *, signed: bool) -> tuple[Moment, Moment, float]:
+        """M, Q and the trace of Q where the steps ended."""
+        most = self._longest**2
+        end, scores, (level, noise) = self.rows.ask(
+            Matrix(
+                of=lambda row: self._bending(row, signed=signed),
+                bound=self._cap(theta, signed=signed),
+                share=share_of(self.shares.last),
+                signed=signed,
+            ),
+            Matrix(
+                of=lambda row: np.square(self._score(row)),
+                bound=most,
+                share=share_of(self.shares.scores),
+            ),
+            Total(
+                of=lambda row: np.square(self._score(row)) * row.square,
+                bound=most,
+                share=share_of(self.shares.level),
+            ),
+            theta=theta,
+        )
+        return end, scores, max(level, noise)
+
+
+def _pooled(parts: list[Moment]) -> Moment:
+    """The mean of released matrices by the inverse of their variances."""
+    weights = np.array([part.deviation**-2 for part in parts])
+    mean = sum(w * part.matrix for w, part in zip(weights, parts, strict=True))
+    return Moment(matrix=np.asarray(mean / weights.sum()), deviation=float(weights.sum() ** -0.5))
+
+
+def _rounded(moment: Moment) -> Moment:
+    """A matrix drawn to a multiple of I, as a curvature that differs little between people is."""
+    d = len(moment.matrix)
+    trace = max(float(np.trace(moment.matrix)), moment.deviation)
+    matrix, kept = shrunk(moment, trace / d * np.eye(d))
+    return Moment(matrix=matrix, deviation=moment.deviation * max(kept, 1 / d))

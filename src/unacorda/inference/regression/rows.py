@@ -1,0 +1,212 @@
+"""What a fit asks of its rows: noisy means of functions of a row, whoever computes them.
+
+Rows have features whitened so far, a target and a weight of their own. Each release below has a
+bound that is enforced row by row where the sum is taken, so that no loss and no step can move a sum
+farther than its noise is for.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from unacorda.inference.records import Floats
+from unacorda.privacy import events
+
+__all__ = [
+    "COUNTED",
+    "GRADIENT",
+    "MATRIX",
+    "TOTAL",
+    "Counts",
+    "Gradient",
+    "Histogram",
+    "Matrix",
+    "Release",
+    "Released",
+    "Row",
+    "Rows",
+    "Total",
+    "Value",
+    "power",
+    "share_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What a function of a row may look at: arrays of a block of rows, or symbols.
+
+    prediction: a theta, where a theta is given; square: |a|^2 of the whitened row; own: the weight
+    that the caller gave, 1 by default, and 0 where a number is missing.
+    """
+
+    prediction: Any
+    target: Any
+    square: Any
+    own: Any
+
+    def weight(self, square_radius: float) -> Any:
+        """The own weight times min(1, R^2 / |a|^2)."""
+        return self.own * (square_radius / np.maximum(self.square, square_radius))
+
+
+Value: TypeAlias = Callable[[Row], Any]
+"""A number of each row. What is no number counts as 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Counts of a number in bins below `first`, between edges per_octave an octave, and above.
+
+    Rows count their own weight. There are `bins` edges.
+    """
+
+    of: Value
+    first: float
+    per_octave: int
+    bins: int
+    share: Fraction
+
+    @property
+    def edges(self) -> Floats:
+        """The edges, rising."""
+        return self.first * 2.0 ** (np.arange(self.bins) / self.per_octave)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """The mean of a number within [0, bound]."""
+
+    of: Value
+    bound: float
+    share: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """The mean of v a, where |v a| > bound shortened to it."""
+
+    of: Value
+    bound: float
+    share: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """The mean of v a a^T, |v| |a|^2 at most bound; a negative v counts as 0 unless signed."""
+
+    of: Value
+    bound: float
+    share: Fraction
+    signed: bool = False
+
+
+Release: TypeAlias = Histogram | Total | Gradient | Matrix
+
+COUNTED: Final = "counts"
+TOTAL: Final = "total"
+GRADIENT: Final = "gradient"
+MATRIX: Final = "matrix"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Released counts, one more than edges, and the deviation of the noise of each."""
+
+    edges: Floats
+    counts: Floats
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A released vector of means, and the deviation of the noise of each number."""
+
+    values: Floats
+    deviation: float
+
+
+class Rows(Protocol):
+    """Rows of people, private; means of them are released, each paid from its share of mu^2."""
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are: an intercept and one a feature."""
+        ...
+
+    @property
+    def number(self) -> float:
+        """How many rows there are, or the sum of their weights; public or released."""
+        ...
+
+    @property
+    def number_error(self) -> float:
+        """The deviation of the noise in that."""
+        ...
+
+    @property
+    def repeated(self) -> int:
+        """How many rows a unit may have."""
+        ...
+
+    @property
+    def left(self) -> float:
+        """The share of mu^2 that is left."""
+        ...
+
+    @property
+    def back(self) -> Floats:
+        """Coefficients of (1, features) are back @ coefficients of the whitened rows."""
+        ...
+
+    @property
+    def protects(self) -> str:
+        """What the noise hides, in words."""
+        ...
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        ...
+
+    def noise(self, kind: str, bound: float, share: float) -> float:
+        """The deviation of each number of a mean of this kind, before it is asked for."""
+        ...
+
+    def feature_means(self, share: Fraction) -> Released:
+        """Means of the features in half widths of their bounds, each clipped to [-1, 1]."""
+        ...
+
+    def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
+        """Counts of |u - mean| by octaves, p x bins, with their edges and the noise of each."""
+        ...
+
+    def standardize(self, means: Floats, spread: Floats) -> None:
+        """The rows become (1, (u - mean) / spread)."""
+        ...
+
+    def transform(self, root: Floats) -> None:
+        """The rows become a @ root."""
+        ...
+
+    def ask(self, *releases: Release, theta: Floats | None = None) -> list[Any]:
+        """Answer in one scan: Counts, (mean, deviation), Released or Moment, in their order."""
+        ...
+
+
+def share_of(share: float) -> Fraction:
+    """A share of mu^2 as a short fraction, rounded down."""
+    return Fraction(math.floor(share * 10**9), 10**9)
+
+
+def power(rows: Rows) -> float:
+    """N mu of as many rows of one person each, replaced, that noise would hide as well."""
+    return 2 / rows.noise(GRADIENT, 1.0, 1.0)

@@ -1,0 +1,330 @@
+"""Rows of a table that an engine reads: how many there are is released first, then means.
+
+Everything here asks a `Table`, which is all that privacy rests on.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from unacorda.inference.noisy_sums import LEVEL, Moment, level_of, unpacked
+from unacorda.inference.records import Floats
+from unacorda.inference.regression.arrays import FAR, OCTAVES
+from unacorda.inference.regression.expressions import (
+    EXPONENTIAL,
+    PREDICTION,
+    column,
+    exponential_columns,
+    literal,
+)
+from unacorda.inference.regression.ranges import SHARE, edges, range_of
+from unacorda.inference.regression.rows import (
+    COUNTED,
+    GRADIENT,
+    MATRIX,
+    TOTAL,
+    Counts,
+    Gradient,
+    Histogram,
+    Matrix,
+    Release,
+    Released,
+    Row,
+    Total,
+    Value,
+    share_of,
+)
+from unacorda.inference.tables import Table, Wish, note_table
+from unacorda.mechanisms.additive.real import Gaussian
+from unacorda.privacy import events
+from unacorda.privacy.guarantees import GDP
+
+__all__ = ["TableRows", "TableSums", "open_table"]
+
+_COUNTED: Final = Fraction(1, 1000)
+"""Of mu^2, for the number of rows: its noise is some 30 / mu."""
+
+_APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
+
+
+@dataclass(slots=True, kw_only=True)
+class TableSums:
+    """Means over the rows of a table, each paid from its share of mu^2.
+
+    target: SQL of the target, of y. rows: how many there are, as released, or after the first scan
+    of rows with weights of their own the released sum of these; rows_error: the deviation of the
+    noise in it.
+    """
+
+    table: Table
+    budget: GDP
+    target: str = "y"
+    left: Fraction = Fraction(1)
+    rows: float = field(init=False)
+    rows_error: float = field(init=False)
+    _level_due: bool = field(init=False)
+    _said: list[events.Event] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        counted, self.rows_error = self.table.count(self.paid(_COUNTED))
+        self.rows = max(counted, 1.0)
+        self._level_due = self.table.weighted
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        return events.compose(self._said)
+
+    @property
+    def own(self) -> str:
+        """SQL of what a row counts by itself."""
+        return "weight" if self.table.weighted else literal(1.0)
+
+    def means(
+        self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+    ) -> list[tuple[Floats, float]]:
+        """Noisy means in one scan, with the deviation of the noise of each number."""
+        if self._level_due:
+            level = Wish(
+                vector=["weight"], value="1", bound=Fraction(1), budget=self.paid(LEVEL), total=True
+            )
+            *found, ((total,), noise) = self.table.sums(columns, [*wishes, level])
+            self.rows *= level_of(total / self.rows, noise / self.rows)
+            self.rows_error, self._level_due = noise, False
+        else:
+            found = list(self.table.sums(columns, wishes))
+        return [(np.array(values) / self.rows, noise / self.rows) for values, noise in found]
+
+    def paid(self, share: Fraction) -> GDP:
+        """Take a share of mu^2 out of what is left."""
+        if not 0 < share <= self.left:
+            raise AssertionError("a share of the budget that is not there")
+        self.left -= share
+        paid = self.budget * share
+        self._said.append(Gaussian.for_guarantee(paid, l2_sensitivity=1).event)
+        return paid
+
+    def find_ranges(self, columns: Sequence[str]) -> list[tuple[float, float]]:
+        """Ranges of columns that nobody declared, paid from `SHARE` of mu^2."""
+        ends = edges()
+        wish = Wish(
+            vector=list(columns),
+            value=self.own,
+            edges=ends.tolist(),
+            bound=Fraction(1),
+            budget=self.paid(share_of(SHARE)),
+        )
+        ((counts, deviation),) = self.means([], [wish])
+        return [range_of(one, deviation) for one in counts.reshape(len(columns), len(ends) + 1)]
+
+
+@dataclass(slots=True, kw_only=True)
+class TableRows:
+    """Rows of a table with columns of whitened features, their square and a target `t`.
+
+    names: the columns of the features, whitened so far; square: that of |a|^2; pending: columns
+    that are computed in each scan, until they are kept.
+    """
+
+    sums: TableSums
+    names: list[str]
+    back: Floats
+    pending: list[dict[str, str]] = field(default_factory=list)
+    kept: int = 0
+    square: str = "q"
+
+    @classmethod
+    def of(cls, sums: TableSums, *, lower: Floats, upper: Floats) -> TableRows:
+        """Rows in half widths of public or released bounds."""
+        half = (upper - lower) / 2
+        centre = lower + half
+        columns = {"t": f"({sums.target})"}
+        for place, (middle, width) in enumerate(zip(centre, half, strict=True), start=1):
+            scaled = (column(f"x{place - 1}") - middle) / width
+            columns[f"u{place}"] = str(np.clip(scaled, -FAR, FAR))
+        names = list(columns)[1:]
+        own = ["weight"] if sums.table.weighted else []
+        sums.table = sums.table.keep([columns], [*columns, *own])
+        back = np.diag(np.concatenate([[1.0], 1 / half]))
+        back[0, 1:] = -centre / half
+        return cls(sums=sums, names=["1", *names], back=back)
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        return len(self.names)
+
+    @property
+    def number(self) -> float:
+        """How many rows there are, or the sum of their weights, released."""
+        return self.sums.rows
+
+    @property
+    def number_error(self) -> float:
+        """The deviation of the noise in it."""
+        return self.sums.rows_error
+
+    @property
+    def repeated(self) -> int:
+        """How many rows one unit has at most."""
+        return self.sums.table.repeated
+
+    @property
+    def left(self) -> float:
+        """The share of mu^2 that is left."""
+        return float(self.sums.left)
+
+    @property
+    def protects(self) -> str:
+        """What the noise hides."""
+        return self.sums.table.protects
+
+    @property
+    def event(self) -> events.Event:
+        """What has been released so far."""
+        return self.sums.event
+
+    def noise(self, kind: str, bound: float, share: float) -> float:
+        """About the deviation of each number of a mean of this kind."""
+        mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
+        apart = _APART[kind] if self.sums.table.replaced else 1.0
+        return self.repeated * apart * bound / (self.number * mu)
+
+    def feature_means(self, share: Fraction) -> Released:
+        """Means of the features, each clipped to [-1, 1]."""
+        longest = math.nextafter(math.sqrt(self.size - 1), math.inf)
+        wish = Wish(
+            vector=[str(np.clip(column(name), -1.0, 1.0)) for name in self.names[1:]],
+            value=self.sums.own,
+            bound=Fraction(longest),
+            budget=self.sums.paid(share),
+        )
+        ((values, deviation),) = self.sums.means([], [wish])
+        return Released(values=values, deviation=deviation)
+
+    def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
+        """Counts of |u - mean| by octaves."""
+        ends = np.exp2(np.arange(OCTAVES[0], OCTAVES[1] + 1, dtype=np.float64))
+        wish = Wish(
+            vector=[
+                str(np.abs(column(name) - mean))
+                for name, mean in zip(self.names[1:], means, strict=True)
+            ],
+            value=self.sums.own,
+            edges=ends.tolist(),
+            bound=Fraction(1),
+            budget=self.sums.paid(share),
+        )
+        ((counts, deviation),) = self.sums.means([], [wish])
+        shape = (self.size - 1, len(ends) + 1)
+        return counts.reshape(shape) * self.number, ends, deviation * self.number
+
+    def standardize(self, means: Floats, spread: Floats) -> None:
+        """The rows become (1, (u - mean) / spread)."""
+        root = np.diag(np.concatenate([[1.0], 1 / spread]))
+        root[0, 1:] = -means / spread
+        names = [f"s{place}" for place in range(1, self.size)]
+        moved = {
+            name: str((column(old) - mean) / width)
+            for name, old, mean, width in zip(names, self.names[1:], means, spread, strict=True)
+        }
+        self._become(["1", *names], moved, root)
+
+    def transform(self, root: Floats) -> None:
+        """The rows become a @ root, and are kept where there is room."""
+        self.kept += 1
+        white = {
+            f"z{self.kept}_{place}": " + ".join(
+                f"{literal(one)} * {name}" for one, name in zip(way, self.names, strict=True)
+            )
+            for place, way in enumerate(root.T.tolist())
+        }
+        self._become(list(white), white, root)
+        own = ["weight"] if self.sums.table.weighted else []
+        self.sums.table = self.sums.table.keep(self.pending, [*white, self.square, "t", *own])
+        self.pending = []
+
+    def _become(self, names: list[str], columns: dict[str, str], root: Floats) -> None:
+        square = " + ".join("1" if name == "1" else f"{name} * {name}" for name in names)
+        self.square = f"q{self.kept}" if names[0] != "1" else "q"
+        self.pending = [*self.pending, columns, {self.square: square}]
+        self.names, self.back = names, self.back @ root
+
+    def ask(self, *releases: Release, theta: Floats | None = None) -> list[Any]:
+        """Answer in one scan, in their order."""
+        wishes = [self._wish(release) for release in releases]
+        columns: list[Mapping[str, str]] = list(self.pending)
+        if theta is not None:
+            parts = zip(theta.tolist(), self.names, strict=True)
+            line = " + ".join(f"{literal(slope)} * {name}" for slope, name in parts)
+            columns.append({PREDICTION: line})
+        if any(EXPONENTIAL in text for wish in wishes for text in (wish.value, *wish.vector)):
+            columns.extend(exponential_columns())
+        found = self.sums.means(columns, wishes)
+        return [self._read(one, *told) for one, told in zip(releases, found, strict=True)]
+
+    def _wish(self, release: Release) -> Wish:
+        text, budget = self._text(release.of), self.sums.paid(release.share)
+        match release:
+            case Histogram(edges=ends):
+                return Wish(
+                    vector=[text],
+                    value=self.sums.own,
+                    edges=ends.tolist(),
+                    bound=Fraction(1),
+                    budget=budget,
+                )
+            case Total(bound=bound):
+                return Wish(
+                    vector=[text], value="1", bound=Fraction(bound), budget=budget, total=True
+                )
+            case Gradient(bound=bound):
+                return Wish(vector=self.names, value=text, bound=Fraction(bound), budget=budget)
+            case Matrix(bound=bound, signed=signed):
+                return Wish(
+                    vector=self.names,
+                    value=text,
+                    bound=Fraction(bound),
+                    budget=budget,
+                    squared=True,
+                    signed=signed,
+                )
+
+    def _read(self, release: Release, values: Floats, deviation: float) -> Any:
+        match release:
+            case Histogram(edges=ends):
+                return Counts(
+                    edges=ends, counts=values * self.number, deviation=deviation * self.number
+                )
+            case Total():
+                return float(values[0]), deviation
+            case Gradient():
+                return Released(values=values, deviation=deviation)
+            case Matrix():
+                return Moment(matrix=unpacked(values, self.size), deviation=deviation)
+
+    def _text(self, value: Value) -> str:
+        row = Row(
+            prediction=column(PREDICTION),
+            target=column("t"),
+            square=column(self.square),
+            own=column(self.sums.own),
+        )
+        return str(value(row))
+
+
+def open_table(estimator: Any, table: Table, *, budget: GDP, target: str = "y") -> TableSums:
+    """The rows of a table, for an estimator, which notes the names of its features.
+
+    target: SQL of y. InvalidParameter for bits of the estimator's own.
+    """
+    note_table(estimator, table)
+    return TableSums(table=table, budget=budget, target=target)
