@@ -38,6 +38,7 @@ __all__ = [
     "Wish",
     "count_noise",
     "counts_of",
+    "exact_of",
     "noise_of",
     "size_of",
 ]
@@ -120,6 +121,17 @@ def size_of(wish: Wish) -> int:
     if wish.edges:
         return p * (len(wish.edges) + 1)
     return p * (p + 1) // 2 if wish.squared else p
+
+
+def exact_of(wish: Wish, sums: Sequence[int]) -> list[int]:
+    """The exact numbers that answer it, of the sums that an engine took.
+
+    An engine counts what is below each edge, which is one comparison a bin, and at last all.
+    """
+    if not wish.edges:
+        return list(sums)
+    bins = len(wish.edges) + 1
+    return [one - (sums[place - 1] if place % bins else 0) for place, one in enumerate(sums)]
 
 
 def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
@@ -281,13 +293,10 @@ class _Own:
         """What is rounded and added up, in the order of the answers."""
         size = len(self._vector)
         if self.wish.edges:
-            ends = [double(edge) for edge in self.wish.edges]
             for number in self._vector:
-                inside = [
-                    f"{number} >= {a} AND {number} < {b}" for a, b in itertools.pairwise(ends)
-                ]
-                for bin_ in (f"{number} < {ends[0]}", *inside, f"{number} >= {ends[-1]}"):
-                    yield f"CASE WHEN {bin_} THEN f{self.place} ELSE 0e0 END"
+                inside = [f"{number} < {double(edge)}" for edge in self.wish.edges]
+                for below in (*inside, f"{number} IS NOT NULL"):
+                    yield f"CASE WHEN {below} THEN f{self.place} ELSE 0e0 END"
             return
         if self.wish.total:
             yield f"CASE WHEN u{self.place}_0 > 0e0 THEN u{self.place}_0 ELSE 0e0 END"

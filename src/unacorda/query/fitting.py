@@ -38,6 +38,7 @@ from unacorda.query.fit_sums import (
     Wish,
     count_noise,
     counts_of,
+    exact_of,
     noise_of,
     size_of,
 )
@@ -193,7 +194,7 @@ class _Scans:
         start = 1
         for wish, noise in zip(wishes, noises, strict=True):
             end = start + size_of(wish)
-            noisy = noise.release(sums[start:end], bits=self.bits)
+            noisy = noise.release(exact_of(wish, sums[start:end]), bits=self.bits)
             answers.append(([float(one) for one in noisy], noise.standard_deviation))
             start = end
         return answers

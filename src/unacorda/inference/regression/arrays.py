@@ -38,7 +38,7 @@ FAR: Final = 1e6
 """Features are clipped at so many half widths of their bounds, so that squares stay finite."""
 
 OCTAVES: Final = (-22, 2)
-"""Powers of two between which deviations of features are counted, in half widths."""
+"""Powers of two between which deviations of features are counted, two at a time."""
 
 _APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
 
@@ -141,14 +141,14 @@ class ArrayRows:
         Source: docs/proofs/regression.md, section 1.
         """
         least, most = OCTAVES
-        edges = np.exp2(np.arange(least, most + 1, dtype=np.float64))
+        edges = np.exp2(np.arange(least, most + 1, 2, dtype=np.float64))
         bins, p = len(edges) + 1, self.size - 1
         first = np.arange(p) * bins
 
         def part(block: slice) -> Floats:
             away = np.abs(self.rows[block, 1:] - means)
             _, octave = np.frexp(away)  # 2^(octave - 1) <= away < 2^octave
-            place = np.clip(octave - least, 0, bins - 1)
+            place = np.clip((octave - least + 1) // 2, 0, bins - 1)
             place[away == 0] = 0
             return self._counted((place + first).ravel(), bins * p, block, repeated=p)
 

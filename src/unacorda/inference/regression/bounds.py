@@ -43,6 +43,10 @@ _SEEN, _STANDS_OUT, _CERTAIN = 2.5, 3.5, 4.0
 """From how many deviations of its noise on a count is taken for one: the dearer one is that is seen
 by chance, the more."""
 
+_CUT: Final = 1.7
+"""At most so many gradients are cut as the root of the number of rows times this, whatever the
+noise: what cutting them moves is then a part of the sampling error that does not grow with n."""
+
 _MEAN_SQUARE: Final = 0.72
 """Of the square of a bin's upper edge, the mean of squares within half an octave below it."""
 
@@ -120,8 +124,8 @@ class GradientBound:
 def gradient_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -> GradientBound:
     """The largest bound whose noise is at most `most` of the sampling error that it leaves.
 
-    No larger than where counts end, and no smaller than the 80 % edge. share: of mu^2, of the steps
-    that it is for; most: a ratio of standard deviations.
+    No larger than where counts end, and no smaller than where more than a few rows would be cut.
+    share: of mu^2, of the steps that it is for; most: a ratio of standard deviations.
     Source: docs/proofs/regression.md, section 3.
     """
     edges, sd, n = lengths.edges, lengths.deviation, rows.number
@@ -134,7 +138,8 @@ def gradient_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -
     second = np.maximum(second, 1e-300) / max(total, 1.0) / rows.size
     noise = n * np.array([rows.noise(GRADIENT, float(edge), share) ** 2 for edge in edges])
     good = np.nonzero((noise <= most**2 * second) & (below > 0.5 * total))[0]
-    least = min(int(np.searchsorted(below, 0.8 * total)), len(edges) - 1)
+    kept = 1 - min(0.2, _CUT / math.sqrt(max(n, 1.0)))
+    least = min(int(np.searchsorted(below, kept * total)), len(edges) - 1)
     place = max(int(good[-1]) if len(good) else 0, least)
     enough = np.nonzero(tail <= 1e-4 * n)[0]
     place = min(place, int(enough[0]) if len(enough) else len(edges) - 1)

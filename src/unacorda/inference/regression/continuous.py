@@ -43,7 +43,7 @@ _SHARES: Final = Shares(
     scores=0.03,
     level=0.01,
 )
-_SIGNAL: Final = 3.0
+_SIGNAL: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

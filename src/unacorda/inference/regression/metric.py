@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -29,10 +30,14 @@ class Metric:
     end: float
 
 
+_LEAST: Final = 0.02
+"""The least thrift, from which on a second round of whitening has nothing to add."""
+
+
 def thrift(rows: Rows) -> float:
     """What matrices need of their shares: their noise falls with n mu, so that these may."""
     needed = 3000 * math.pow(rows.size / 5, 1.5)
-    return min(1.0, max(0.02, (needed / power(rows)) ** 2))
+    return min(1.0, max(_LEAST, (needed / power(rows)) ** 2))
 
 
 def norm_of(deviation: float, size: int) -> float:
@@ -50,7 +55,8 @@ def whiten(rows: Rows) -> Metric:
     octaves, edges, deviation = rows.feature_octaves(means, share_of(0.04 * f))
     rows.standardize(means, _spread(octaves, edges, deviation))
     counted, per_norm = 0.008 * f, math.sqrt(2 * d)
-    for share in (0.04 * f, 0.06 * f):
+    # Where n mu is large the first matrix is that of nearly all rows, and one round is enough.
+    for share in (0.04 * f, 0.06 * f) if thrift(rows) > _LEAST else (0.1 * f,):
         # What 1 % exceed, as far as the noise of the matrix allows: a category of share q has
         # |a|^2 = 1 / q, and with a smaller radius its scale would grow from round to round.
         most = 0.35 / (rows.noise(MATRIX, 1.0, share) * per_norm)
@@ -83,8 +89,8 @@ def gram(rows: Rows, square_radius: float, share: float) -> Moment:
 
 def _spread(octaves: Floats, edges: Floats, deviation: float) -> Floats:
     """Root mean squares of deviations, by the counts that stand out of their noise."""
-    middle = np.concatenate([edges[:1], edges[:-1], edges[-1:]]) * math.sqrt(2)
-    middle[0] = edges[0] / math.sqrt(2)
+    half = math.sqrt(edges[1] / edges[0])
+    middle = np.concatenate([edges[:1] / half, edges * half])
     counts = np.where(octaves > 2 * deviation, octaves, 0.0)
     people = counts.sum(axis=1)
     spread = np.sqrt((counts @ middle**2) / np.maximum(people, 1.0))

@@ -61,6 +61,8 @@ _JOINT: Final = 0.5
 
 _NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
 
+_NEAR: Final = 0.8
+
 _FINAL: Final = 2
 """How many steps are averaged at the end."""
 
@@ -174,7 +176,7 @@ class Newton:
         precision, last, tail = 0.0, np.zeros(d), Tail(squares=np.ones(1), beyond=np.zeros(1))
         for step, share in enumerate(lengths):
             if step <= phase:
-                if step == 0 or not self.one_metric:
+                if not np.array_equal(root, np.eye(d)):
                     rows.transform(root)
                     theta = np.asarray(np.linalg.solve(root, theta))
                     penalty = root.T @ penalty @ root
@@ -201,7 +203,7 @@ class Newton:
             last = -preconditioner @ (gradient.values + penalty @ theta)
             if step < phase:
                 last = self._shortened(last, gradient.deviation, first=step == 0)
-                if not self.one_metric:
+                if not self.one_metric and not _near_identity(bent):
                     root = inverse_root(bent)
             else:
                 steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
@@ -336,6 +338,12 @@ class Newton:
             theta=theta,
         )
         return end, scores, max(level, noise)
+
+
+def _near_identity(matrix: Floats) -> bool:
+    """Whether a released curvature says that its metric may stay."""
+    values = np.linalg.eigvalsh(matrix)
+    return bool(values[0] >= _NEAR and values[-1] * _NEAR <= 1)
 
 
 def _pooled(parts: list[Moment]) -> Moment:

@@ -212,7 +212,7 @@ class TableRows:
 
     def feature_octaves(self, means: Floats, share: Fraction) -> tuple[Floats, Floats, float]:
         """Counts of |u - mean| by octaves."""
-        ends = np.exp2(np.arange(OCTAVES[0], OCTAVES[1] + 1, dtype=np.float64))
+        ends = np.exp2(np.arange(OCTAVES[0], OCTAVES[1] + 1, 2, dtype=np.float64))
         wish = Wish(
             vector=[
                 str(np.abs(column(name) - mean))
