@@ -25,6 +25,7 @@ import unacorda
 from unacorda import ZCDP, ApproxDP, PureDP, SeededBits, accounting, events, plots
 from unacorda.accounting.pld.distribution import PrivacyLossDistribution
 from unacorda.attacks import error_region, membership
+from unacorda.inference import LinearRegression
 from unacorda.mechanisms import Gaussian
 from unacorda.privacy.tradeoff import TradeoffCurve
 
@@ -139,6 +140,27 @@ def coverage() -> Any:
     return plots.coverage(sizes, shares)
 
 
+def influence() -> Any:
+    """Rows of growing residuals and two private lines, of least squares and of a robust one."""
+    drawn = np.random.default_rng(6)
+    x = drawn.normal(size=(20_000, 1))
+    y = 1 + x[:, 0] + drawn.normal(size=20_000)
+    grid = np.linspace(-8, 8, 161)
+    curves, bounds = {}, {}
+    for name, tuning in (("least squares", None), ("tuning=1.5", 1.5)):
+        model = LinearRegression(
+            budget=unacorda.GDP(1),
+            feature_bounds=(-3, 3),
+            target_bounds=(-10, 10),
+            tuning=tuning,
+            bits=BITS,
+        ).fit(x, y)
+        ones = np.ones((len(grid), 1))
+        curves[name] = model.influence(ones, model.predict(ones) + grid)[:, 1]
+        bounds[name] = float(model.gross_error_sensitivity_[1])
+    return plots.influence(grid, curves, bounds=bounds, ylabel="n times what the slope moves")
+
+
 def roc() -> Any:
     """Who was in the table? 1,000 people, averages of 4,000 traits, exact and for epsilon 1."""
     people, traits, promised = 1_000, 4_000, 1.0
@@ -170,7 +192,17 @@ def roc() -> Any:
 BITS = SeededBits(2026)
 PICTURES: dict[str, Callable[[], Any]] = {
     one.__name__: one
-    for one in (tradeoff, profile, privacy_loss, amplification, budget, errors, coverage, roc)
+    for one in (
+        tradeoff,
+        profile,
+        privacy_loss,
+        amplification,
+        budget,
+        errors,
+        coverage,
+        influence,
+        roc,
+    )
 }
 
 

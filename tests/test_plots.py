@@ -98,6 +98,17 @@ def test_coverage_beside_what_was_promised() -> None:
     assert names(coin)[0] == "a coin: 0.5"
 
 
+def test_influence_within_its_bounds() -> None:
+    grid = np.array([-3.0, 0.0, 3.0])
+    curves = {"cut": np.clip(grid, -2, 2), "whole": grid}
+    axes = plots.influence(grid, curves, bounds={"cut": 2.0}, xlabel="age")
+    assert ([-3.0, 0.0, 3.0], [-2.0, 0.0, 2.0]) in shown(axes)
+    assert names(axes) == ["cut", "whole"]
+    levels = sorted(line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == ":")
+    assert levels == [-2.0, 2.0]
+    assert axes.get_xlabel() == "age"
+
+
 def test_errors_of_a_release() -> None:
     nan = float("nan")
     axes = plots.errors(["a", "b", "c"], [3, 5, 6], [2, 4.5, nan], [4, 5.5, nan], possible=(0, 9))
@@ -138,6 +149,7 @@ def test_given_axes_are_drawn_on() -> None:
         (plots.amplification, [[0.1], [1.1]], "ratios"),
         (partial(plots.budget, limit=1), [[1], [0.1]], "spent"),
         (plots.coverage, [[10], [0.9]], "shares"),
+        (plots.influence, [[10], [0.9]], "curves"),
         (plots.roc, [([0.1], [0.2])], "curves"),
     ],
 )

@@ -26,6 +26,7 @@ __all__ = [
     "budget",
     "coverage",
     "errors",
+    "influence",
     "privacy_loss",
     "profile",
     "roc",
@@ -242,6 +243,37 @@ def coverage(
     ):
         axes.plot(*_lines(name, sizes, values), marker=marker, label=name)
     axes.set(xscale="log", xlabel="people", ylabel="coverage")
+    axes.legend()
+    return axes
+
+
+def influence(
+    values: ArrayLike,
+    curves: Mapping[str, ArrayLike],
+    *,
+    bounds: Mapping[str, float] | None = None,
+    xlabel: str = "residual",
+    ylabel: str = "influence",
+    axes: Any = None,
+) -> Any:
+    """How far one more row moves a coefficient, or what it weighs, against a value of the row.
+
+    values: of a residual or a feature; curves: by name, such as a column of a fit's
+    `influence(X, y)` or weights; bounds: by the same names the most that a curve can be in size,
+    such as `gross_error_sensitivity_`, drawn on both sides.
+
+    >>> grid = np.linspace(-5, 5, 11)
+    >>> influence(grid, {"cut at 2": np.clip(grid, -2, 2)}, bounds={"cut at 2": 2}).get_xlabel()
+    'residual'
+    """
+    axes = _axes(axes)
+    axes.axhline(0, **_FAINT)
+    for name, curve in _named("curves", curves):
+        (line,) = axes.plot(*_lines(name, values, curve), label=name)
+        if bounds is not None and name in bounds:
+            for end in (-bounds[name], bounds[name]):
+                axes.axhline(end, color=line.get_color(), linewidth=1, linestyle=":")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend()
     return axes
 

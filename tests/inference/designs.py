@@ -53,7 +53,7 @@ def _autoregressive(p: int) -> Design:
 
 def _dummies(p: int, share: float) -> Design:
     return Design(
-        draw=lambda rng, n: (rng.random((n, p)) < share).astype(np.float64),
+        draw=lambda rng, n: np.asarray(rng.random((n, p)) < share, dtype=np.float64),
         lower=(0.0,) * p,
         upper=(1.0,) * p,
         scale=(1.0,) * p,
@@ -62,7 +62,7 @@ def _dummies(p: int, share: float) -> Design:
 
 def _one_hot(rng: np.random.Generator, n: int) -> Floats:
     found = rng.choice(5, size=n, p=[0.6, 0.2, 0.1, 0.06, 0.04])
-    return (found[:, None] == np.arange(1, 5)).astype(np.float64)
+    return np.asarray(found[:, None] == np.arange(1, 5), dtype=np.float64)
 
 
 def _income(rng: np.random.Generator, n: int) -> Floats:

@@ -62,14 +62,12 @@ def tried(
     )
 
 
-def of_design(
-    kind: str, name: str, *, n: int, fits: int, budget: Guarantee | None = None, **more: float
-) -> Outcome:
+def of_design(kind: str, name: str, *, n: int, fits: int, **more: float) -> Outcome:
     """One kind of regression on one design. more: intercept, size of slopes, mean of counts."""
     design: Design = DESIGNS[name]
     theta = design.coefficients(more.get("size", 0.5))
     middle = design.draw(np.random.default_rng(0), 50_000).mean(axis=0)
-    given: dict[str, Any] = {"budget": budget or GDP(1), "feature_bounds": design.bounds}
+    given: dict[str, Any] = {"budget": GDP(1), "feature_bounds": design.bounds}
     mean = more.get("mean", 1.0)
     intercept = {
         "linear": 1.0,

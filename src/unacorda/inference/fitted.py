@@ -93,8 +93,8 @@ class Intervals(SharedBits):
         X, y: rows of anybody's, m x p and m, such as a grid; they are not the people of the fit, of
         whom released matrices alone are used, so that this costs nothing. m x (p + 1), the
         intercept first. Of classes y is 0 or 1.
-        Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 6.3; Avella Medina 2021,
-        arXiv:1911.02553 (bounded influence makes sensitivity bounded).
+        Source: Hampel, Ronchetti, Rousseeuw, Stahel 1986, section 2.1; Avella-Medina 2021, Journal
+        of the American Statistical Association 116 (bounded influence makes sensitivity bounded).
         """
         self._check_fitted()
         rows, target = features(self, X, reset=False), column("y", y)
