@@ -100,11 +100,11 @@ def test_a_wrong_curvature_makes_the_last_step_too_long() -> None:
     assert near < 3.5 < far
 
 
-@pytest.mark.parametrize("name", ["linear", "logistic", "median"])
+@pytest.mark.parametrize("name", ["linear", "logistic", "huber"])
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_spread_of_noise_is_what_it_is_said_to_be(name: str) -> None:
-    """300 fits to one table: deviations are known to 4 %; a density is known less well."""
+    """300 fits to one table: deviations are known to 4 %, and lie within a quarter of the claim."""
     x, y = REGRESSIONS[name].draw(5000, np.random.default_rng(7))
     bits = SeededBits(7)
     found, claimed = [], []
@@ -114,7 +114,7 @@ def test_the_spread_of_noise_is_what_it_is_said_to_be(name: str) -> None:
         claimed.append(model.privacy_error_**2)
     ratio = np.std(found, axis=0) / np.sqrt(np.mean(claimed, axis=0))
     assert (ratio > 0.75).all()
-    assert (ratio < (1.4 if name == "median" else 1.25)).all()
+    assert (ratio < 1.25).all()
 
 
 def test_every_matrix_of_a_fit_is_of_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
