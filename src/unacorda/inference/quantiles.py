@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +46,7 @@ def quantile(
     upper: float,
     budget: Guarantee,
     resolution: float | None = None,
-    interval: Number = _TWO_THIRDS,
+    interval: Number | Literal[False] = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
     """A quantile of a bounded column, with both its errors.
@@ -59,6 +59,7 @@ def quantile(
     whole numbers in a list or as floats say 1, or intervals are too narrow. budget: any guarantee,
     kept under the replacement of one person; interval: the share of it, above 0 and below 1, that
     buys the two points that tell how wide a rank is, and so the errors; the rest buys the value.
+    False buys the value alone: its errors are infinite.
     About 50 log(range / resolution) / epsilon people are needed for a useful answer (divided by the
     smaller of q and 1 - q, twice over); with fewer the errors become as wide as the range.
     Raises InvalidParameter and MissingBound for arguments that cannot be used.
@@ -82,6 +83,8 @@ def quantile(
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
     epsilon, beside = _shared(budget, interval, quantiles=1)
     (around,) = points.chosen([share], epsilon=epsilon, beside=beside, bits=source_of(bits))
+    if beside is None:
+        return _alone(around.value)
     n = points.values.size
     return Estimate(
         value=around.value,
@@ -98,7 +101,7 @@ def median(
     upper: float,
     budget: Guarantee,
     resolution: float | None = None,
-    interval: Number = _TWO_THIRDS,
+    interval: Number | Literal[False] = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
     """The median of a bounded column: `quantile` at 1/2.
@@ -133,7 +136,7 @@ def iqr(
     upper: float,
     budget: Guarantee,
     resolution: float | None = None,
-    interval: Number = _TWO_THIRDS,
+    interval: Number | Literal[False] = _TWO_THIRDS,
     bits: RandomBits | None = None,
 ) -> Estimate:
     """The interquartile range of a bounded column, with both its errors.
@@ -151,6 +154,8 @@ def iqr(
     points = _Points.of(x, lower=lower, upper=upper, resolution=resolution)
     epsilon, beside = _shared(budget, interval, quantiles=2)
     first, third = points.chosen([0.25, 0.75], epsilon=epsilon, beside=beside, bits=source_of(bits))
+    if beside is None:
+        return _alone(third.value - first.value)
     squares = 3 * (first.slope**2 + third.slope**2) - 2 * first.slope * third.slope
     return Estimate(
         value=third.value - first.value,
@@ -201,18 +206,18 @@ class _Points:
         return 2.0**self.grid_log2
 
     def chosen(
-        self, shares: Sequence[float], *, epsilon: Fraction, beside: Fraction, bits: RandomBits
+        self,
+        shares: Sequence[float],
+        *,
+        epsilon: Fraction,
+        beside: Fraction | None,
+        bits: RandomBits,
     ) -> list[_Around]:
         """At each share a point, and the slope from two others: three releases a share.
 
-        epsilon: of the point; beside: of each of the other two.
+        epsilon: of the point; beside: of each of the other two, None for no such two.
         """
         n = self.values.size
-        wanted: list[tuple[float, float]] = []
-        for share in shares:
-            # Far enough that noise hardly moves the distance, near enough for one slope.
-            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(beside), 1.0)
-            wanted.append((max(share * n - reach, 0.0), min(share * n + reach, float(n))))
         ranked = partial(
             ranked_points,
             self.values,
@@ -222,6 +227,16 @@ class _Points:
             bits=bits,
         )
         values = ranked([share * n for share in shares], epsilon=epsilon)
+        if beside is None:
+            return [
+                _Around(below=self.lower, value=value, above=self.upper, slope=math.inf)
+                for value in values
+            ]
+        wanted: list[tuple[float, float]] = []
+        for share in shares:
+            # Far enough that noise hardly moves the distance, near enough for one slope.
+            reach = max(2 * math.sqrt(n * share * (1 - share)), 4 * _rank_error(beside), 1.0)
+            wanted.append((max(share * n - reach, 0.0), min(share * n + reach, float(n))))
         ends = ranked([rank for pair in wanted for rank in pair], epsilon=beside)
         around = []
         for index, (value, (first, last)) in enumerate(zip(values, wanted, strict=True)):
@@ -288,12 +303,22 @@ def ranked_points(
     return chosen
 
 
-def _shared(budget: Guarantee, interval: Number, *, quantiles: int) -> tuple[Fraction, Fraction]:
-    """Epsilon of each point, and of each of the two beside it."""
+def _alone(value: float) -> Estimate:
+    """A value whose errors were not bought."""
+    return Estimate(value=value, sampling_error=math.inf, privacy_error=math.inf, noise="laplace")
+
+
+def _shared(
+    budget: Guarantee, interval: Number | Literal[False], *, quantiles: int
+) -> tuple[Fraction, Fraction | None]:
+    """Epsilon of each point, and of each of the two on its sides, None where there are none."""
+    if interval is False:
+        whole = shareable(budget, releases=quantiles)
+        return selection_epsilon(whole, releases=quantiles), None
     share = checks.exact("interval", interval)
     if not 0 < share < 1:
         raise InvalidParameter(
-            "interval", interval, expected="a share of the budget, above 0 and below 1"
+            "interval", interval, expected="a share of the budget, above 0 and below 1, or False"
         )
     whole = shareable(budget, releases=3 * quantiles)
     return (

@@ -37,7 +37,8 @@ class Estimate:
     value: in the unit of the question; sampling_error: standard deviation over fresh samples of
     people, 0 where the table is the whole population of interest; privacy_error: standard
     deviation of the noise that was added, independent of the sampling; noise: the law of that
-    noise, which decides how wide an interval must be.
+    noise, which decides how wide an interval must be. Both errors are infinite where they were not
+    bought.
 
     >>> Estimate(value=10.0, sampling_error=3.0, privacy_error=4.0).standard_error
     5.0
@@ -50,6 +51,8 @@ class Estimate:
 
     def __post_init__(self) -> None:
         checks.finite(value=self.value)
+        if self.sampling_error == self.privacy_error == math.inf:
+            return
         checks.non_negative(sampling_error=self.sampling_error)
         checks.non_negative(privacy_error=self.privacy_error)
 
@@ -72,8 +75,8 @@ class Estimate:
         return Interval(self.value - half, self.value + half)
 
     def _half_width(self, confidence: float) -> float:
-        if self.standard_error == 0:
-            return 0.0
+        if self.standard_error in (0, math.inf):
+            return self.standard_error
         if self.noise == "normal" or self.privacy_error == 0:
             return self.standard_error * statistics.NormalDist().inv_cdf((1 + confidence) / 2)
         tail = (1 - confidence) / 2
