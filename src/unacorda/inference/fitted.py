@@ -19,7 +19,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.inference.contract import check_is_fitted, clone
 from unacorda.inference.inputs import features
 from unacorda.inference.records import Floats, column
-from unacorda.inference.regression.covariance import Errors
+from unacorda.inference.regression.covariance import Fitted
 from unacorda.inference.regression.rows import Row, Rows
 from unacorda.inference.summaries import Summary
 from unacorda.privacy.guarantees import Guarantee
@@ -111,25 +111,18 @@ class Intervals(SharedBits):
     def _tell(
         self,
         rows: Rows,
-        theta: Floats,
-        errors: Errors,
+        found: Fitted,
         *,
         asked: Guarantee,
-        score: Callable[[Row], Any],
-        steps: int,
         unit: float = 1.0,
-        beyond: float = 0.0,
     ) -> Floats:
-        """Keep what a fit says of itself; the parameters in the units of the features.
-
-        score: v of a row's gradient v a; unit: of the target; beyond: the share of rows that weigh
-        less than their own weight.
-        """
+        """Keep what a fit says of itself; the parameters in the units of features and target."""
+        errors = found.errors
         back = rows.back * unit
         sampling, privacy = (back @ part @ back.T for part in (errors.sampling, errors.privacy))
         if errors.closed:
             sampling = privacy = np.full_like(sampling, math.inf)
-        self.n_iter_ = steps
+        self.n_iter_ = found.steps
         self.covariance_ = sampling + privacy
         self.sampling_error_ = np.sqrt(np.diag(sampling))
         self.privacy_error_ = np.sqrt(np.diag(privacy))
@@ -138,19 +131,19 @@ class Intervals(SharedBits):
         self.cannot_ = errors.closed
         self.diagnostics_ = {
             "rows": rows.number,
-            "beyond": beyond,
+            "beyond": found.beyond,
             **errors.diagnostics,
             "last step": errors.last_step,
         }
         self._influence = Influence(
             back=rows.back,
             inverse=np.asarray(np.linalg.inv(errors.curvature), dtype=np.float64),
-            score=score,
+            score=found.score,
             bound=errors.bound,
-            theta=theta,
+            theta=found.theta,
             unit=unit,
         )
-        parameters: Floats = back @ theta
+        parameters: Floats = back @ found.theta
         return parameters
 
     @property

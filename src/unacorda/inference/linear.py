@@ -93,25 +93,15 @@ class LinearRegression(LinearPredictor, Regression):
 
     def _line(self, rows: Rows, asked: Guarantee, *, tuning: float | None, penalty: float) -> None:
         unit, metric = self._unit, whiten(rows)
-        fit = LeastSquares(
+        found = LeastSquares(
             rows=rows,
             metric=metric,
             unit=unit,
             tuning=tuning,
             penalty=self._penalty(rows, penalty),
-        )
-        theta, errors = fit.fit()
-        parameters = self._tell(
-            rows,
-            theta,
-            errors,
-            asked=asked,
-            score=fit.score,
-            steps=fit.steps,
-            unit=unit.half,
-            beyond=fit.beyond,
-        )
-        self.scale_ = errors.diagnostics["scale"] * unit.half
+        ).fit()
+        parameters = self._tell(rows, found, asked=asked, unit=unit.half)
+        self.scale_ = found.errors.diagnostics["scale"] * unit.half
         self.diagnostics_["scale"] = self.scale_
         self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
 

@@ -102,15 +102,7 @@ class LogisticRegression(TwoClasses, Regression):
             curvature=share * (1 - share),
             stretch=lambda square: _stretch(round(2 * log_odds(share)) / 2, square),
         )
-        parameters = self._tell(
-            rows,
-            found.theta,
-            found.errors,
-            asked=asked,
-            score=found.score,
-            steps=found.steps,
-            beyond=found.beyond,
-        )
+        parameters = self._tell(rows, found, asked=asked)
         self.classes_ = two_classes(self.classes)
         self.intercept_, self.coef_ = parameters[:1], parameters[None, 1:]
 

@@ -133,15 +133,7 @@ class MEstimator(LinearPredictor, Regression):
             loose=True,
             cut=True,
         )
-        parameters = self._tell(
-            rows,
-            found.theta,
-            found.errors,
-            asked=asked,
-            score=found.score,
-            steps=found.steps,
-            beyond=found.beyond,
-        )
+        parameters = self._tell(rows, found, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
 
 

@@ -88,15 +88,7 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
         found = fit_rare(
             rows, loss, prediction=math.log(mean), curvature=mean, loose=True, cut=mean >= 1
         )
-        parameters = self._tell(
-            rows,
-            found.theta,
-            found.errors,
-            asked=asked,
-            score=found.score,
-            steps=found.steps,
-            beyond=found.beyond,
-        )
+        parameters = self._tell(rows, found, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]
         self.dispersion_ = self.diagnostics_["dispersion"]
 

@@ -135,16 +135,7 @@ class QuantileRegression(RegressorMixin, Regression):  # type: ignore[misc]
             start=(pilot.theta + moved * one) / scale,
             curvature=max(0.05, 1.4 * tau * (1 - tau)),
         )
-        parameters = self._tell(
-            rows,
-            found.theta,
-            found.errors,
-            asked=asked,
-            score=found.score,
-            steps=found.steps,
-            unit=told.half,
-            beyond=found.beyond,
-        )
+        parameters = self._tell(rows, found, asked=asked, unit=told.half)
         self.intercept_, self.coef_ = float(parameters[0] + unit.middle), parameters[1:]
 
     def predict(self, X: ArrayLike) -> Floats:

@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from unacorda.inference.noisy_sums import ROOT_TWO, Moment, NoisySums
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.rows import (
-    COUNTED,
-    GRADIENT,
-    MATRIX,
-    TOTAL,
+    APART,
     Counts,
     Gradient,
     Histogram,
@@ -39,8 +36,6 @@ FAR: Final = 1e6
 
 OCTAVES: Final = (-22, 2)
 """Powers of two between which deviations of features are counted, two at a time."""
-
-_APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -123,7 +118,7 @@ class ArrayRows:
     def noise(self, kind: str, bound: float, share: float) -> float:
         """The deviation of each number of a mean of this kind."""
         mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
-        return _APART[kind] * bound / (self.number * mu)
+        return APART[kind] * bound / (self.number * mu)
 
     def feature_means(self, share: Fraction) -> Released:
         """Means of the features, each clipped to [-1, 1]."""

@@ -11,18 +11,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from unacorda.inference.losses import Loss
-from unacorda.inference.records import Floats
-from unacorda.inference.regression.covariance import Errors, floored, inverse_root
+from unacorda.inference.regression.covariance import Fitted, floored, inverse_root
 from unacorda.inference.regression.metric import fixed_radius, gram, norm_of, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares
 from unacorda.inference.regression.rows import Rows, Total, power, share_of
 
-__all__ = ["Fitted", "fit_rare", "log_odds", "mean_target"]
+__all__ = ["fit_rare", "log_odds", "mean_target"]
 
 _MEAN, _GRAM = 0.008, 0.06
 _PEOPLE: Final = 40
@@ -44,17 +43,6 @@ _MANY: Final = Shares(
     scores=0.03,
     level=0.01,
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
-    """What a fit of rows found."""
-
-    theta: Floats
-    errors: Errors
-    score: Callable[[Any], Any]
-    steps: int
-    beyond: float
 
 
 def mean_target(rows: Rows, *, most: float) -> tuple[float, float]:

@@ -13,8 +13,7 @@ import numpy as np
 from unacorda.inference.losses import Loss
 from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import lengths_below, lengths_of
-from unacorda.inference.regression.classes import Fitted
-from unacorda.inference.regression.covariance import floored
+from unacorda.inference.regression.covariance import Fitted, floored
 from unacorda.inference.regression.least_squares import LeastSquares, Unit
 from unacorda.inference.regression.metric import Metric, norm_of, thrift, whiten
 from unacorda.inference.regression.newton import Newton, Shares

@@ -8,16 +8,19 @@ and says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from unacorda.inference.noisy_sums import Moment
 from unacorda.inference.records import Floats
+from unacorda.inference.regression.rows import Row
 
 __all__ = [
     "Errors",
+    "Fitted",
     "Step",
     "inverse_root",
     "propagated",
@@ -50,6 +53,21 @@ class Errors:
     last_step: float
     closed: tuple[str, ...] = ()
     diagnostics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What a fit of rows found.
+
+    theta: coefficients of the whitened rows; score: v of a row's gradient v a; steps: how many;
+    beyond: the share of rows that weigh less than their own weight.
+    """
+
+    theta: Floats
+    errors: Errors
+    score: Callable[[Row], Any]
+    steps: int
+    beyond: float
 
 
 def propagated(steps: Sequence[Step], curvature: Floats) -> Floats:

@@ -29,6 +29,7 @@ from unacorda.inference.regression.bounds import (
 )
 from unacorda.inference.regression.covariance import (
     Errors,
+    Fitted,
     Step,
     floored,
     privacy_errors,
@@ -131,8 +132,8 @@ class LeastSquares:
             second=second,
         )
 
-    def fit(self) -> tuple[Floats, Errors]:
-        """The whitened coefficients, in half widths of the target, and their errors."""
+    def fit(self) -> Fitted:
+        """Spend what is left of the budget; coefficients are in half widths of the target."""
         rows, d = self.rows, self.rows.size
         f = max(0.25, thrift(rows))
         curved, grammed = _CURVATURE * f, _GRAM * f
@@ -197,7 +198,13 @@ class LeastSquares:
                 "scale": scale,
             },
         )
-        return theta, errors
+        return Fitted(
+            theta=theta,
+            errors=errors,
+            score=self.score,
+            steps=len(_STEPS),
+            beyond=self.metric.tail.at(square) / rows.number,
+        )
 
     def _pooled(self, inside: Moment, second: Moment) -> tuple[Floats, float]:
         """M of the rows that are not cut, drawn to a multiple of the Gram matrix."""
@@ -227,16 +234,6 @@ class LeastSquares:
 
     def _length(self, row: Row) -> Any:
         return np.abs(self.score(row)) * np.sqrt(row.square)
-
-    @property
-    def steps(self) -> int:
-        """How many steps a fit takes."""
-        return len(_STEPS)
-
-    @property
-    def beyond(self) -> float:
-        """The share of rows beyond the radius, by released counts."""
-        return self.metric.tail.at(self.square) / self.rows.number
 
     @property
     def _penalty(self) -> Floats:

@@ -21,6 +21,7 @@ from unacorda.inference.records import Floats
 from unacorda.privacy import events
 
 __all__ = [
+    "APART",
     "COUNTED",
     "GRADIENT",
     "MATRIX",
@@ -115,6 +116,9 @@ COUNTED: Final = "counts"
 TOTAL: Final = "total"
 GRADIENT: Final = "gradient"
 MATRIX: Final = "matrix"
+
+APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
+"""How far two records of bound 1 are apart, where one replaces the other; for plans alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

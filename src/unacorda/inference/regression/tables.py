@@ -27,10 +27,7 @@ from unacorda.inference.regression.expressions import (
 )
 from unacorda.inference.regression.ranges import SHARE, edges, range_of
 from unacorda.inference.regression.rows import (
-    COUNTED,
-    GRADIENT,
-    MATRIX,
-    TOTAL,
+    APART,
     Counts,
     Gradient,
     Histogram,
@@ -51,8 +48,6 @@ __all__ = ["TableRows", "TableSums", "open_table"]
 
 _COUNTED: Final = Fraction(1, 1000)
 """Of mu^2, for the number of rows: its noise is some 30 / mu."""
-
-_APART: Final = {COUNTED: 2**0.5, TOTAL: 1.0, GRADIENT: 2.0, MATRIX: 2**0.5}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +190,7 @@ class TableRows:
     def noise(self, kind: str, bound: float, share: float) -> float:
         """About the deviation of each number of a mean of this kind."""
         mu = math.sqrt(float(self.sums.budget.mu_squared) * share)
-        apart = _APART[kind] if self.sums.table.replaced else 1.0
+        apart = APART[kind] if self.sums.table.replaced else 1.0
         return self.repeated * apart * bound / (self.number * mu)
 
     def feature_means(self, share: Fraction) -> Released:
