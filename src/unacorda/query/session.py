@@ -348,15 +348,15 @@ class Session(SubSessions):
     ) -> M:
         """Fit a model of `unacorda.inference` to a table, by noisy sums: no row leaves the engine.
 
-        model: such as LinearRegression(budget=...), or a pipeline of RobustScaler and a model; it
-        is changed and handed back. Its whole budget, or the sum of those of its steps, is reserved
-        once, before the engine runs, and a fit that fails keeps it. table: its name, or a question
-        begun with `table`. features, target: columns or expressions; who lacks one of them counts
-        nowhere. weight: likewise, of each row, within [0, 1]: what is outside is cut to it, what is
-        missing is 0. Bounds that the model is not given are those of `columns=`.
+        model: such as LinearRegression(budget=...); it is changed and handed back. Its whole budget
+        is reserved once, before the engine runs, and a fit that fails keeps it. table: its name, or
+        a question begun with `table`. features, target: columns or expressions; a row that lacks
+        one of them counts nowhere. weight: likewise, of each row, within [0, 1]: what is outside is
+        clipped to it, what is missing is 0. Bounds that the model is not given are those of
+        `columns=`, and where there are none are found for a twentieth of the budget.
         Raises as `evaluate` does, and InvalidParameter for what the model cannot use, columns of
-        text among it. Of too few people nothing is told: by the number of rows as it was released,
-        intervals are infinite then, and coefficients stay where the fit begins.
+        text among it. Too few people are no error: by the number of rows as it was released,
+        intervals are infinite then, and `cannot_` says why.
         """
         query = self._admission.begun(table)
         rows = rows_of(query, features=features, target=target, weight=weight)
