@@ -127,6 +127,18 @@ def test_texts_are_split_at_signs_not_patterns(engine: str) -> None:
         assert counted(session, query)["sums"] == {0: (3,), 1: (1,), 2: (1,), 3: (1,)}
 
 
+def test_texts_that_are_copied_end_after_as_many_characters(engine: str) -> None:
+    """Characters of any width, with and without a step that copies them."""
+    notes = pa.table(
+        {"who": [1, 2], "note": ["é," * 9_000, "\U0001f3b9" * 10_001], "key": ["a"] * 2}
+    )
+    with opened_on(engine, {"t": notes}, unit=LOOSE, public={"public": PUBLIC}) as session:
+        for most, kept in ((1, "18000, 10001"), (2, "10000")):
+            parts = session.table("t").explode("note", most=most, into="part")
+            query = parts.where(f"length(note) IN ({kept})").agg(n=unacorda.count())
+            assert counted(session, query)["sums"] == {0: (most + 1 if most > 1 else 2,)}
+
+
 PARTS = ["a", "A", "é", None]
 
 

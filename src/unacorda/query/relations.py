@@ -8,6 +8,11 @@ that takes, in time and memory, would tell whether she is there. What is kept of
 her own rows and the salt, whoever else there is, and everything after it makes rows of these alone:
 what she has in the end is still a function of her own rows, which `compile_query` bounds again, so
 that sensitivities are as they were. Filters before that step run first; they multiply nothing.
+
+**Texts are cut where they are copied.** A thousand copies of a row with one long text would take a
+thousand times its memory, which would tell that this row is there. So a column of text keeps its
+first `LONGEST_JOINED` characters in every step that may make several rows of one. What names a
+person is carried whole: cut, two people could become one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -18,6 +23,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from unacorda.query.bounding import bound_rows, salt_for, salted_hash
 from unacorda.query.columns import Key
+from unacorda.query.expressions.texts import LONGEST_JOINED
+from unacorda.query.expressions.types import Kind
 from unacorda.query.public import join_key
 from unacorda.query.rows import (
     Derive,
@@ -64,11 +71,12 @@ def relation(
             case Explode(name=name, expression=expression):
                 parts = f"string_split({expression.sql}, {literal(step.separator)})"
                 parts = f"unnest(list_slice({parts}, 1, {step.most}))"
-                text = f"SELECT *, {parts} AS {identifier(name)} FROM ({text})"
+                carried = _carried(rows, place, names)
+                text = f"SELECT {carried}, {parts} AS {identifier(name)} FROM ({text})"
             case Part():
                 text = _parted(text, rows, step, scan=scan, unit=unit)
             case Lookup():
-                text = _looked_up(text, step, wanted, scan)
+                text = _looked_up(text, step, wanted, scan, _carried(rows, place, names, "here."))
     return text
 
 
@@ -103,17 +111,10 @@ def _before_copies(
     once: bool,
 ) -> str:
     """Of every person as many rows as count of her in all, before the step at this place."""
-    wanted = rows.wanted(names)
-    columns = [leaf.name for leaf in rows.leaves(names)]
-    for step in rows.steps[:place]:
-        if isinstance(step, Derive | Explode):  # of one part, which multiplies nothing
-            columns += [step.name] if step.name in wanted else []
-        elif isinstance(step, Lookup):
-            columns += [leaf.name for leaf in _taken(step, wanted)]
     bound, short = _bound(
         text,
         [f"{one.sql} AS u{index}" for index, one in enumerate(rows.identities)],
-        columns,
+        _there(rows, place, names),
         most=unit.all_rows,
         salt=salt_for("rows before copies", salt),
         by=unit.hash,
@@ -121,6 +122,34 @@ def _before_copies(
     )
     listed = ", ".join(f"{value} AS {identifier(name)}" for name, value in short.items())
     return f"SELECT {listed} FROM ({bound}) AS kept"
+
+
+def _there(rows: Rows, place: int, names: Iterable[str]) -> dict[str, Kind]:
+    """The columns that are used of what there is before the step at a place, with their kinds."""
+    wanted = rows.wanted(names)
+    found = {leaf.name: leaf.column.kind for leaf in rows.leaves(names)}
+    for step in rows.steps[:place]:
+        if isinstance(step, Derive | Explode):
+            found |= {step.name: step.expression.kind} if step.name in wanted else {}
+        elif isinstance(step, Lookup):
+            found |= {leaf.name: leaf.column.kind for leaf in _taken(step, wanted)}
+    return found
+
+
+def _carried(rows: Rows, place: int, names: Iterable[str], relation: str = "") -> str:
+    """SQL of the columns that a step takes along; texts are cut where it may make several rows."""
+    if rows.made_by(place) == 1:
+        return f"{relation}*"
+    there = _there(rows, place, names)
+    whole = {leaf.name for one in rows.identities for leaf in one.leaves}
+    texts = {name for name, kind in there.items() if kind is Kind.TEXT} - whole
+    listed = [_cut(f"{relation}{identifier(name)}", name, cut=name in texts) for name in there]
+    return ", ".join(listed) or "1 AS nothing"
+
+
+def _cut(sql: str, name: str, *, cut: bool) -> str:
+    """SQL of a column by this name, of which a long text loses its end where it is cut."""
+    return f"{f'left({sql}, {LONGEST_JOINED})' if cut else sql} AS {identifier(name)}"
 
 
 def _bound(
@@ -206,7 +235,7 @@ def _typed(rows: Rows, types: Sequence[str], prefix: str) -> list[str]:
     ]
 
 
-def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -> str:
+def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located, carried: str) -> str:
     """Each row beside the public rows that it meets, of which there are at most `step.most`.
 
     That number was counted when the question was put, and the noise rests on it. The statement
@@ -234,7 +263,7 @@ def _looked_up(text: str, step: Lookup, wanted: frozenset[str], scan: Located) -
     there = f"SELECT * FROM ({there}) WHERE turn <= {max(1, step.most)}"
     beside = "".join(f", there.{identifier(leaf.name)}" for leaf in taken)
     join = "LEFT JOIN" if step.how == "left" else "JOIN"
-    return f"SELECT here.*{beside} FROM ({text}) AS here {join} ({there}) AS there ON {same}"
+    return f"SELECT {carried}{beside} FROM ({text}) AS here {join} ({there}) AS there ON {same}"
 
 
 def _matched(
@@ -265,9 +294,11 @@ def _matched(
         kept.append((bound, values))
     (left, of_left), (right, of_right) = kept
     selected = [f"l.u{index} AS u{index}" for index in range(len(rows.scope.ids))]
+    texts = {leaf.name for leaf in rows.leaves(needed) if leaf.column.kind is Kind.TEXT}
     for new, (old, is_right) in columns.items():
         short = f"r.{of_right[old]}" if is_right else f"l.{of_left[old]}"
-        selected.append(f"{short} AS {identifier(new)}")
+        met = source.max_rows[not is_right]
+        selected.append(_cut(short, new, cut=met > 1 and new in texts))
     same = [f"l.u{index} = r.u{index}" for index in range(len(rows.scope.ids))]
     same += [_same(pair, of_left, of_right) for pair in source.pairs]
     join = "LEFT JOIN" if source.how == "left" else "JOIN"

@@ -221,7 +221,7 @@ class Rows:
     @property
     def copies(self) -> int:
         """How many rows the steps make of one at most."""
-        return math.prod(self._made_by(place) for place in range(len(self.steps)))
+        return math.prod(self.made_by(place) for place in range(len(self.steps)))
 
     @property
     def multiplying(self) -> int | None:
@@ -232,7 +232,7 @@ class Rows:
         if isinstance(self.source, Matched):
             return None
         places = (n for n, s in enumerate(self.steps) if isinstance(s, Explode | Lookup))
-        return next((place for place in places if self._made_by(place) > 1), None)
+        return next((place for place in places if self.made_by(place) > 1), None)
 
     @property
     def most_of_person(self) -> int | None:
@@ -331,7 +331,7 @@ class Rows:
             raise InvalidParameter(argument, value, expected=expected)
         return self
 
-    def _made_by(self, place: int) -> int:
+    def made_by(self, place: int) -> int:
         """How many rows a step makes of one at most."""
         step = self.steps[place]
         return max(1, step.most) if isinstance(step, Explode | Lookup) else 1
