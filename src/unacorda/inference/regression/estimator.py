@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Final, Self
 
 import numpy as np
@@ -87,7 +88,7 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         size = len(table.features)
         given = self._given(self.feature_bounds, features=size)
         lower, upper = np.array(table.bounds).T if given is None else given
-        known = np.isfinite(lower) & np.isfinite(upper)
+        known = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
         ends = self._target_ends(table_range(getattr(self, "target_bounds", None), table))
         source = open_table(self, table, budget=budget, target=self._target_text())
         if source.rows_error == 0:  # a rehearsal, of very many rows
@@ -117,9 +118,9 @@ class Regression(Intervals, BaseEstimator):  # type: ignore[misc]
         """SQL of the target y of a row of a table."""
         return "y"
 
+    @abstractmethod
     def _run(self, rows: Rows, asked: Guarantee) -> None:
         """Fit to rows, and set what a fit sets."""
-        raise NotImplementedError
 
     @property
     def _unit(self) -> Unit:

@@ -60,8 +60,10 @@ _JOINT: Final = 0.5
 """About how long gradients get, of the longest row times the largest score."""
 
 _NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
+"""What noise may be of the sampling error of a coefficient, and of a curvature of norm 1."""
 
 _NEAR: Final = 0.8
+"""Eigenvalues of a curvature within this and its inverse keep the metric."""
 
 _FINAL: Final = 2
 """How many steps are averaged at the end."""
