@@ -83,12 +83,14 @@ def test_every_model_that_fits_tables_has_an_audit() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", mostly_slow(DOORS))
 def test_no_search_breaks_what_a_session_promises(name: str) -> None:
     found = audited(name)
     assert not found.violated, repr(found)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", mostly_slow(DOORS))
 def test_what_is_bought_for_more_than_is_claimed_is_found(name: str) -> None:
     found = audited(name, spent=DOORS[name].louder)
