@@ -216,7 +216,7 @@ def test_who_fits_and_who_judges_are_each_within_the_budget_of_a_run(
 ) -> None:
     monkeypatch.setattr(held_out, "rehearse", lambda *args, **named: None)  # of zeros
     many = np.random.default_rng(3).normal(5, 1, (10_000, 3))
-    bounds = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
+    bounds: dict[str, Any] = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
     line = inference.LinearRegression(budget=GDP("0.1"), **bounds)  # as little as a run has
     line.fit(many, many[:, 0])
     each = len(released) + 1  # of a fit and of its score
@@ -239,7 +239,7 @@ def test_folds_and_the_last_fit_are_each_within_their_budgets(
 ) -> None:
     monkeypatch.setattr(cross_validated, "rehearse", lambda *args, **named: None)  # of zeros
     many = np.random.default_rng(3).normal(5, 1, (30_000, 3))
-    bounds = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
+    bounds: dict[str, Any] = {"feature_bounds": (0, 10), "target_bounds": (0, 10)}
     line = inference.LinearRegression(budget=GDP("0.1"), **bounds)  # as little as a run has
     line.fit(many, many[:, 0])
     each = len(released)  # of a fit
