@@ -118,6 +118,31 @@ def test_what_is_refused_pays_for_no_search(
             assert opened.entries("v") == ()
 
 
+def test_a_sub_account_that_cannot_pay_leaves_no_search_behind(
+    run: Run, visits: str, ledger: str
+) -> None:
+    below = ("--sub-account", "ana", "--limit", "epsilon=0.5")
+    for _ in range(2):  # a new one, and one that is there
+        ran = run("query", visits, *AUTO, *book(ledger), *below, COUNT)
+        assert ran.code == 3, ran.err
+        assert "left in account 'v/ana'" in ran.err
+        assert run("ledger", "init", *book(ledger), "--unit", "person").code == 0
+        with closing(open_ledger(ledger)) as opened:
+            assert opened.spent("v") == PureDP(0)
+            opened.open_sub_account("v", "ana", PureDP("0.5"))
+
+
+def test_a_new_account_and_a_sub_account_are_opened_by_one_question(
+    run: Run, visits: str, ledger: str
+) -> None:
+    below = ("--sub-account", "ana", "--limit", "epsilon=2")
+    ran = run("query", visits, *AUTO, *book(ledger), *below, COUNT)
+    assert ran.code == 0, ran.err
+    with closing(open_ledger(ledger)) as opened:
+        assert opened.spent("v") == PureDP(1)
+        assert opened.spent("v", "ana") == PureDP("0.9")
+
+
 def test_other_kinds_of_budgets_and_limits_on_groups(run: Run, visits: str, ledger: str) -> None:
     asked = ("query", visits, "--unit", "person", "--max-rows", "auto", "--max-groups", "2")
     ran = run(*asked, "--rho", "0.1", *book(ledger, "rho=1"), COUNT)

@@ -136,3 +136,17 @@ def test_fits_name_the_budget_of_the_caller(budget: Guarantee) -> None:
         error = refusal(lambda: opened.fit(model, "t", features=["age"], target="w"))
         assert error is not None
         assert (error.argument, error.value) == ("budget", budget)
+
+
+@pytest.mark.parametrize("budget", mostly_slow(BUDGETS, quick=5))
+def test_a_look_is_whole_or_refused_before_its_first_question(budget: Guarantee) -> None:
+    """Votes and counts take smaller budgets than the searches that come after them."""
+    texts = pd.DataFrame({"id": range(50), "a": list(map(str, range(50))), "b": [True, False] * 25})
+    unit = unacorda.Person("id", max_rows=2)
+    with unacorda.Session({"t": texts}, unit=unit, budget=account(budget)) as opened:
+        before = opened.spent
+        error = refusal(partial(opened.describe, "t", budget=budget))
+        if error is not None:
+            assert (error.argument, error.value) == ("budget", budget)
+            assert TOLD in str(error)
+            assert opened.spent == before

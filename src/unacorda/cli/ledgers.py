@@ -103,6 +103,20 @@ class Below:
         self.check_new()
         return True
 
+    def check_left(self, request: Guarantee, book: Ledger | None, dataset: str) -> None:
+        """Raise BudgetExceeded for what it does not pay; WrongUnit for another kind of budget.
+
+        book: where its account is; None where there is none yet.
+        """
+        from unacorda.accounting.charges import request_price
+        from unacorda.query.opening import check_affordable
+
+        left = self.limit
+        if book is not None and not self.is_new(book, dataset):
+            left = book.remaining(dataset, self.name)
+        assert left is not None
+        check_affordable(request_price(request, left), left, f"{dataset}/{self.name}")
+
     def check_new(self, budget: Guarantee | None = None) -> None:
         """Raise InvalidParameter without a limit, WrongUnit for one that a budget does not add."""
         if self.limit is None:

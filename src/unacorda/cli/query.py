@@ -364,7 +364,8 @@ def _answered(
                 _note_found(question)
             with question.session(budget=question.request) as session:
                 return question.answer(session)
-        if is_new(ledger, dataset, budget):
+        new = is_new(ledger, dataset, budget)
+        if new:
             if below is not None:
                 below.check_new(budget)
             question.rehearse(budget=budget, account=dataset)
@@ -372,8 +373,8 @@ def _answered(
             book = stack.enter_context(opened(ledger, must_exist=False))
             account: dict[str, Any] = {"budget": budget, "dataset": dataset, "ledger": book}
             if question.searches:
-                if below is not None:
-                    below.is_new(book, dataset)
+                if below is not None:  # which would leave a search without its question
+                    below.check_left(question.unsearched.request, None if new else book, dataset)
                 question = question.found(**account, **notes)
                 _note_found(question)
             session = stack.enter_context(question.session(**account, **notes))

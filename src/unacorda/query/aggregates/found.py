@@ -30,10 +30,12 @@ from unacorda.query.search import Search, search_for
 from unacorda.query.sensitivity import of_totals
 from unacorda.query.units import Person, Reach, Unit
 
-__all__ = ["FoundBounds", "RowsPerPerson", "find_bounds"]
+__all__ = ["WIDEST", "FoundBounds", "RowsPerPerson", "find_bounds"]
 
 _DECADES = range(-9, 16)
 _DIGITS = (1, 2, 5)
+WIDEST = (-5e15, 5e15)
+"""The widest range that can be found."""
 
 
 @functools.cache

@@ -11,9 +11,8 @@ questions are chosen by the answers to earlier ones; the charges add up (adaptiv
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,10 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer
 from unacorda.query.aggregates.counts import count, count_people
-from unacorda.query.aggregates.found import find_bounds
+from unacorda.query.aggregates.found import WIDEST, find_bounds
 from unacorda.query.aggregates.moments import mean
 from unacorda.query.aggregates.several import quantiles
+from unacorda.query.answering import Priced
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Key, Text
 from unacorda.query.describing.description import Bar, ColumnLook, Description, Kind, Told
 from unacorda.query.describing.pictured import Bins, shown
@@ -33,6 +33,7 @@ from unacorda.query.plan import Query, answer_columns
 from unacorda.query.private_keys import GivenKeys, private_keys
 from unacorda.query.release import Release
 from unacorda.query.scope import Leaf, Scope
+from unacorda.query.together import Together
 
 if TYPE_CHECKING:
     from unacorda.query.session import Session
@@ -55,6 +56,8 @@ _READ: Mapping[Read, Kind] = {
     Read.DATE: "date",
     Read.TIMESTAMP: "date",
 }
+_Ranges = Mapping[str, tuple[float, float, bool]]
+"""By column its bounds, and whether they were found."""
 _DAY_RANGE = (-700_000, 2_900_000)  # the years 54 to 9909
 _MOST_CATEGORIES = 200
 _MOST_SHOWN = 15  # values of a column of text
@@ -114,12 +117,11 @@ def describe(
     if not columns:
         raise InvalidParameter("table", table, expected="a table with columns beside the person's")
     look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
+    look.check()
     description = look.whole()
     # Not by what the account holds less: others may spend from it meanwhile.
     first, *others = (release.charge for release in look.releases.values())
-    return dataclasses.replace(
-        description, spent=sum(others, start=first), searches=dict(session.searches)
-    )
+    return replace(description, spent=sum(others, start=first), searches=dict(session.searches))
 
 
 def _told(name: str, session: Session) -> bool:
@@ -174,6 +176,36 @@ class _Look:
         self.reproducible = False
         self.releases: dict[str, Release] = {}
 
+    def check(self) -> None:
+        """InvalidParameter for a budget that a question could not be asked with; asks nothing.
+
+        What votes and searches will tell is supposed to be what takes most: numbers, far apart.
+        """
+        too_small = None
+        for query, share in self._supposed():
+            try:
+                Priced.of(Together.alone(query), self.budget * share, self.session.budget)
+            except InvalidParameter as error:
+                if error.argument != "budget":
+                    raise
+                too_small = error
+                break
+        if too_small is not None:  # in the words of the caller
+            raise InvalidParameter("budget", self.budget, expected=too_small.expected)
+
+    def _supposed(self) -> Iterator[tuple[Query, Fraction]]:
+        """The questions that there can be, each with its part of the budget."""
+        if any(column.kind is None for column in self.columns):
+            yield self._votes(), _VOTES
+        columns = [replace(one, kind=one.kind or "number") for one in self.columns]
+        if any(map(_needs_range, columns)):
+            yield self.start.agg(**_searches(columns)), _RANGES
+        ranges = {one.name: _range_of(one) for one in columns if _has_range(one)}
+        yield self.start.agg(**_numbers(columns, ranges)), _NUMBERS
+        pictured = [one for one in columns if self._bars_wanted(one, ranges)]
+        for column in pictured:
+            yield self._bars(column, ranges)[0], _PICTURES / len(pictured)
+
     def whole(self) -> Description:
         """Votes, ranges, numbers, pictures."""
         if any(column.kind is None for column in self.columns):
@@ -226,8 +258,8 @@ class _Look:
         if self.progress is not None:
             self.progress(self.asked, self.questions)
 
-    def _vote(self, budget: Guarantee) -> None:
-        """Decide by people what the undeclared columns of text hold."""
+    def _votes(self) -> Query:
+        """How many people have values of each kind, in the undeclared columns of text."""
         asked: dict[str, Aggregate] = {}
         for place, column in enumerate(self.columns):
             if column.kind is None:
@@ -235,7 +267,11 @@ class _Look:
                 for kind, sql in _CANDIDATES.items():
                     text = f"TRY_CAST({column.quoted} AS {sql})"
                     asked[f"{kind}{place}"] = count_people(text)
-        answers = self._ask("votes", self.start.agg(**asked), budget).answers
+        return self.start.agg(**asked)
+
+    def _vote(self, budget: Guarantee) -> None:
+        """Decide by people what the undeclared columns of text hold."""
+        answers = self._ask("votes", self._votes(), budget).answers
         decided = []
         for place, column in enumerate(self.columns):
             if column.kind is None:
@@ -244,20 +280,18 @@ class _Look:
                 # Numbers first: 0 and 1 convert to booleans too.
                 winners = [kind for kind in _CANDIDATES if votes[kind] >= enough]
                 kind = winners[0] if winners else "text"
-                decided.append(dataclasses.replace(column, kind=kind))
+                decided.append(replace(column, kind=kind))
             else:
                 decided.append(column)
         self.columns = decided
 
-    def _ranges(self, budget: Guarantee | None) -> dict[str, tuple[float, float, bool]]:
+    def _ranges(self, budget: Guarantee | None) -> _Ranges:
         """By column its bounds, and whether they were found."""
-        known = {}
-        asked: dict[str, Aggregate] = {}
-        for place, column in enumerate(self.columns):
+        known: dict[str, tuple[float, float, bool]] = {}
+        for column in self.columns:
             if isinstance(column.fact, Bounds):
                 known[column.name] = (column.fact.lower, column.fact.upper, False)
-            elif _needs_range(column):
-                asked[f"range{place}"] = find_bounds(column.sql)
+        asked = _searches(self.columns)
         if asked and budget is not None:
             answers = self._ask("ranges", self.start.agg(**asked), budget).answers
             for place, column in enumerate(self.columns):
@@ -269,19 +303,8 @@ class _Look:
                     known[column.name] = (low, high, True)
         return known
 
-    def _numbers(
-        self, budget: Guarantee, ranges: Mapping[str, tuple[float, float, bool]]
-    ) -> Release:
-        asked: dict[str, Aggregate] = {"people": count_people(weight=2), "rows": count()}
-        for place, column in enumerate(self.columns):
-            if column.kind == "other":
-                continue
-            asked[f"present{place}"] = count_people(column.sql)
-            if column.name in ranges:
-                low, high, _ = ranges[column.name]
-                asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
-                asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
-        return self._ask("numbers", self.start.agg(**asked), budget)
+    def _numbers(self, budget: Guarantee, ranges: _Ranges) -> Release:
+        return self._ask("numbers", self.start.agg(**_numbers(self.columns, ranges)), budget)
 
     def _bars_wanted(self, column: _Column, ranges: Container[str]) -> bool:
         if isinstance(column.fact, Categories):
@@ -290,15 +313,11 @@ class _Look:
             return self.deltas
         return column.name in ranges or column.kind == "boolean"
 
-    def _picture(
-        self,
-        column: _Column,
-        ranges: Mapping[str, tuple[float, float, bool]],
-        budget: Guarantee,
-    ) -> _Picture:
+    def _bars(self, column: _Column, ranges: _Ranges) -> tuple[Query, Sequence[str]]:
+        """The question for the picture of a column, and what to write beside its bars."""
         query, name = self.start, column.name
         if column.kind == "text":
-            return self._values(column, budget)
+            return self._people_by(query, name, private_keys()), []
         keys: Sequence[Key]
         labels: Sequence[str]
         if isinstance(column.fact, Categories):
@@ -313,33 +332,23 @@ class _Look:
             query = query.derive(**{name: value})
         shown = [*(key for key in keys if key is not None), None]
         labels = [label for key, label in zip(keys, labels, strict=True) if key is not None]
-        release = self._people_by(query, name, shown, about=column.name, budget=budget)
+        return self._people_by(query, name, shown), labels
+
+    def _picture(self, column: _Column, ranges: _Ranges, budget: Guarantee) -> _Picture:
+        query, labels = self._bars(column, ranges)
+        release = self._ask(f"picture of {column.name}", query, budget)
         (answer,) = release.answers.values()
+        if column.kind == "text":
+            return _values_of(release, answer)
         *bars, missing = _bars_of([*labels, "missing"], answer)
         return _Picture(bars=tuple(bars), missing=missing.count)
 
-    def _values(self, column: _Column, budget: Guarantee) -> _Picture:
-        """The commonest values of a column of text, themselves found privately."""
-        name, how = column.name, private_keys()
-        release = self._people_by(self.start, name, how, about=name, budget=budget)
-        (answer,) = release.answers.values()
-        bars = _bars_of([_label(key) for (key,) in release.keys], answer)
-        valued = [bar for (key,), bar in zip(release.keys, bars, strict=True) if key is not None]
-        missing = [bar.count for (key,), bar in zip(release.keys, bars, strict=True) if key is None]
-        return _Picture(
-            bars=tuple(sorted(valued, key=lambda bar: -bar.count.value)[:_MOST_SHOWN]),
-            missing=missing[0] if missing else None,  # too few to be found
-        )
-
-    def _people_by(
-        self, query: Query, group: str, keys: GivenKeys, *, about: str, budget: Guarantee
-    ) -> Release:
+    def _people_by(self, query: Query, group: str, keys: GivenKeys) -> Query:
         """People by a column, counted under a name whose columns are not called as that one."""
         name = "n"
         while group in answer_columns(name):
             name += "_"
-        query = query.group_by(group, keys=keys).agg(**{name: count_people()})
-        return self._ask(f"picture of {about}", query, budget)
+        return query.group_by(group, keys=keys).agg(**{name: count_people()})
 
     def _new_name(self) -> str:
         """A name that no column has, the person's own included."""
@@ -366,17 +375,17 @@ class _Look:
             missing=picture.missing,
         )
         if column.kind == "other":
-            return dataclasses.replace(look, note=_NO_TYPE)
-        look = dataclasses.replace(look, present=_first(answers[f"present{place}"]))
+            return replace(look, note=_NO_TYPE)
+        look = replace(look, present=_first(answers[f"present{place}"]))
         if column.kind == "text":
-            return dataclasses.replace(look, note=_FOUND if self.deltas else _NO_KEYS)
+            return replace(look, note=_FOUND if self.deltas else _NO_KEYS)
         if column.name not in ranges:
             return look
         low, high, found = ranges[column.name]
         middle = _first(answers[f"mean{place}"])
         percents = [f"{float(100 * q):g}" for q in QUANTILES]
         drawn = {f"{q}%": answers[f"q{place}_{q}"].values[0] for q in percents}
-        return dataclasses.replace(
+        return replace(
             look,
             range=(shown(low, date=date), shown(high, date=date)),
             limits=(low, high),
@@ -386,6 +395,47 @@ class _Look:
                 share: shown(value, date=date, width=high - low) for share, value in drawn.items()
             },
         )
+
+
+def _searches(columns: Sequence[_Column]) -> dict[str, Aggregate]:
+    """The searches for ranges that are not declared."""
+    return {
+        f"range{place}": find_bounds(column.sql)
+        for place, column in enumerate(columns)
+        if _needs_range(column)
+    }
+
+
+def _numbers(columns: Sequence[_Column], ranges: _Ranges) -> dict[str, Aggregate]:
+    """Counts of all columns, means and quantiles of those with a range."""
+    asked: dict[str, Aggregate] = {"people": count_people(weight=2), "rows": count()}
+    for place, column in enumerate(columns):
+        if column.kind == "other":
+            continue
+        asked[f"present{place}"] = count_people(column.sql)
+        if column.name in ranges:
+            low, high, _ = ranges[column.name]
+            asked[f"mean{place}"] = mean(column.sql, low, high, weight=2)
+            asked[f"q{place}"] = quantiles(column.sql, QUANTILES, low, high, weight=4)
+    return asked
+
+
+def _values_of(release: Release, answer: Answer) -> _Picture:
+    """The commonest values of a column of text, themselves found privately."""
+    bars = _bars_of([_label(key) for (key,) in release.keys], answer)
+    valued = [bar for (key,), bar in zip(release.keys, bars, strict=True) if key is not None]
+    missing = [bar.count for (key,), bar in zip(release.keys, bars, strict=True) if key is None]
+    return _Picture(
+        bars=tuple(sorted(valued, key=lambda bar: -bar.count.value)[:_MOST_SHOWN]),
+        missing=missing[0] if missing else None,  # too few to be found
+    )
+
+
+def _range_of(column: _Column) -> tuple[float, float, bool]:
+    """The bounds of a column, where they are to be found the widest that there can be."""
+    if isinstance(column.fact, Bounds):
+        return column.fact.lower, column.fact.upper, False
+    return (*_DAY_RANGE, True) if column.kind == "date" else (*WIDEST, True)
 
 
 def _has_range(column: _Column) -> bool:
