@@ -185,8 +185,8 @@ class Counted:
         None where that is nothing, or too much.
         """
         spread = -math.log(max(_LEAST, self.cells * _EACH))
-        if self.finer is None or self.cells > self._at_once or spread <= 0:
-            return None
+        if self.finer is None or not 0 < self.cells <= self._at_once or spread <= 0:
+            return None  # no cells: no private key was found
         spread += _BESIDE
         (part,) = self.parts()
         lows, sizes = self.ranking.lows, self.ranking.sizes

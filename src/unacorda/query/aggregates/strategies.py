@@ -188,6 +188,7 @@ def _combined(matrix: Vectors, moments: Sequence[Sequence[int]]) -> list[int]:
     """All rows of a matrix times the moments of each cell, exactly; cell by cell."""
     rows = np.array(matrix, dtype=object)
     cells = np.array([list(map(int, column)) for column in moments], dtype=object)
+    cells = cells.reshape(rows.shape[1], -1)  # also where there is no cell
     largest = np.abs(cells).max(initial=0) * np.abs(rows).sum(axis=1).max()
     if largest < 1 << 62:
         rows, cells = rows.astype(np.int64), cells.astype(np.int64)
