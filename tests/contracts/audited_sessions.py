@@ -193,7 +193,7 @@ PAIRS = [
 ]
 KEYS: dict[str, Any] = {"claim": ApproxDP(2, "0.01"), "louder": ApproxDP(8, "0.3"), "runs": 2000}
 SPLIT: dict[str, Any] = {"claim": PureDP(2), "louder": PureDP(12), "runs": 2000}
-FIT: dict[str, Any] = {"claim": GDP("1.5"), "louder": GDP(400), "runs": 70}
+FIT: dict[str, Any] = {"claim": GDP("1.5"), "louder": GDP(400), "runs": 100}
 NORMAL_LOSS = LogCosh(1.0)
 
 DOORS: Mapping[str, Door] = {
