@@ -143,7 +143,7 @@ LOSS = LogCosh(1.0)
 DEVICES: dict[str, Any] = {"louder": PureDP(8), "runs": 6000, "many": True}
 SEARCHED: dict[str, Any] = {
     "claim": ApproxDP(2, "0.01"),
-    "louder": ApproxDP(1000, "0.01"),
+    "louder": ApproxDP(50000, "0.01"),
     "runs": 200,
 }
 
@@ -230,7 +230,7 @@ FITS: Mapping[str, Fit] = {
     "correlation_matrix": Fit(
         ask=lambda x, b, s: inference.correlation_matrix(x, bounds=PLANE_BOUNDS, budget=b, bits=s),
         pair=PLANE,
-        louder=PureDP(40),
+        louder=PureDP(160),
         runs=400,
     ),
     "histogram": Fit(
@@ -314,7 +314,7 @@ FITS: Mapping[str, Fit] = {
             budget=b, classes=(0, 1), bits=s, **UNIT
         ).fit(*d),
         pair=ends(110, 1.0, 0.0),
-        **NORMAL,
+        **{**NORMAL, "louder": GDP(400)},
     ),
     "PoissonRegression": Fit(
         ask=lambda d, b, s: inference.PoissonRegression(budget=b, largest=3, bits=s, **UNIT).fit(
@@ -326,7 +326,7 @@ FITS: Mapping[str, Fit] = {
     "QuantileRegression": Fit(
         ask=lambda d, b, s: inference.QuantileRegression(budget=b, bits=s, **LINEAR).fit(*d),
         pair=ends(50, 2.0, -2.0),
-        **{**NORMAL, "louder": GDP(400)},
+        **{**NORMAL, "louder": GDP(4000)},
     ),
     "MEstimator": Fit(
         ask=lambda d, b, s: inference.MEstimator(loss=LOSS, budget=b, bits=s, **LINEAR).fit(*d),
