@@ -232,7 +232,7 @@ def counts_of(
 
 def _totals(text: str, numbers: Sequence[str]) -> Counted:
     """How many rows there are, and the sums of numbers, each rounded to a whole one."""
-    sums = [f"sum(CAST(round({number}) AS BIGINT))" for number in numbers]
+    sums = [f"sum(CAST({number} AS BIGINT))" for number in numbers]
     listed = "".join(f", {sql}::VARCHAR AS a{i}" for i, sql in enumerate(["count(*)", *sums]))
     return Counted(
         counts=f"SELECT cell{listed} FROM ({text}) AS {LAYER} GROUP BY cell", measures=1 + len(sums)

@@ -43,7 +43,7 @@ _SEEN, _STANDS_OUT, _CERTAIN = 2.5, 3.5, 4.0
 """From how many deviations of its noise on a count is taken for one: the dearer one is that is seen
 by chance, the more."""
 
-_CUT: Final = 1.7
+_CUT: Final = 1.5
 """At most so many gradients are cut as the root of the number of rows times this, whatever the
 noise: what cutting them moves is then a part of the sampling error that does not grow with n."""
 
@@ -81,7 +81,7 @@ def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
         share=share_of(share),
     )
     (found,) = rows.ask(asked)
-    far = np.where(found.counts > 2 * found.deviation, found.counts, 0.0)
+    far = np.where(found.counts > _STANDS_OUT * found.deviation, found.counts, 0.0)
     return Tail(squares=found.edges, beyond=np.cumsum(far[::-1])[::-1][1:]), found.deviation
 
 
@@ -129,11 +129,13 @@ def gradient_bound(rows: Rows, lengths: Lengths, *, share: float, most: float) -
     Source: docs/proofs/regression.md, section 3.
     """
     edges, sd, n = lengths.edges, lengths.deviation, rows.number
-    counts = np.where(np.abs(lengths.counts) > sd, lengths.counts, 0.0)
+    # Far out a bin that is seen by chance is dear: counts there have to stand out.
+    middle = int(np.argmax(lengths.counts))
+    seen = np.where(np.arange(len(edges)) <= middle, 1.0, _SEEN) * sd
+    counts = np.where(np.abs(lengths.counts) > seen, lengths.counts, 0.0)
     below = np.cumsum(counts)
     total = float(below[-1])
     tail = np.maximum(total - below, 0.0)
-    tail = np.where(tail > 2 * sd, tail, 0.0)
     second = np.cumsum(np.maximum(counts, 0) * edges**2 * _MEAN_SQUARE) + tail * edges**2
     second = np.maximum(second, 1e-300) / max(total, 1.0) / rows.size
     noise = n * np.array([rows.noise(GRADIENT, float(edge), share) ** 2 for edge in edges])
@@ -164,17 +166,22 @@ def within_of(lengths: Lengths, bound: float) -> float:
 
 
 def cap_of(found: Counts, top: float, *, affordable: float = math.inf) -> float:
-    """A bound that nobody exceeds, as far as counts show: half an octave above the last one seen.
+    """A bound that nobody exceeds, as far as counts show.
 
-    Beyond what noise can afford a bin has to stand out for certain, as one that is seen by chance
-    is dear there. No more than the sure bound `top`.
+    It is half an octave above the last bin that is seen, if noise can afford that. Seen is a bin,
+    or all bins from there on together, as few people may lie in several. Beyond what noise can
+    afford they have to stand out for certain, as one that is seen by chance is dear there. No more
+    than the sure bound `top`.
     """
     lengths = lengths_of(found)
     least = np.where(lengths.edges <= affordable, _SEEN, _CERTAIN) * lengths.deviation
-    seen = np.nonzero(lengths.counts > least)[0]
+    beyond = np.cumsum(lengths.counts[::-1])[::-1]
+    bins = np.arange(len(beyond), 0, -1)
+    seen = np.nonzero((lengths.counts > least) | (beyond > least * np.sqrt(bins)))[0]
     if not len(seen):
         return min(top, affordable)
-    return float(min(top, lengths.edges[min(seen[-1] + 1, len(lengths.edges) - 1)]))
+    end, above = lengths.edges[[seen[-1], min(seen[-1] + 1, len(lengths.edges) - 1)]]
+    return float(min(top, max(end, min(above, affordable))))
 
 
 def sure_end_of(found: Counts, top: float) -> float:

@@ -17,7 +17,14 @@ import numpy as np
 
 from unacorda.inference.losses import Loss
 from unacorda.inference.regression.covariance import Fitted, floored, inverse_root
-from unacorda.inference.regression.metric import fixed_radius, gram, norm_of, thrift, whiten
+from unacorda.inference.regression.metric import (
+    LEAST_THRIFT,
+    fixed_radius,
+    gram,
+    norm_of,
+    thrift,
+    whiten,
+)
 from unacorda.inference.regression.newton import Newton, Shares
 from unacorda.inference.regression.rows import Rows, Total, power, share_of
 
@@ -92,6 +99,7 @@ def fit_rare(
         curvature=curvature * bent,
         shares=shares,
         tolerance=0.06 if f == 1 else 0.15,
+        ample=thrifty <= LEAST_THRIFT,
         stretch=stretch,
         loose=loose,
         cut=cut,
@@ -103,8 +111,9 @@ def fit_rare(
     root = inverse_root(bent)
     informed = np.linalg.eigvalsh(root @ way.T @ pooled.matrix @ way @ root)[0]
     people = rows.number / rows.repeated * float(informed)
-    values = np.linalg.eigvalsh(pooled.matrix)
-    noise = norm_of(pooled.deviation, d)
+    rest = inverse_root(found.before)
+    values = np.linalg.eigvalsh(rest @ pooled.matrix @ rest)
+    noise = norm_of(pooled.deviation, d) * float(np.linalg.norm(rest, 2)) ** 2
     mu = power(rows) * rows.repeated / rows.number
     closed = list(found.errors.closed)
     if noise > 0.3:

@@ -37,7 +37,14 @@ from unacorda.inference.regression.covariance import (
     shrunk,
     step_ratio,
 )
-from unacorda.inference.regression.metric import Metric, fixed_radius, gram, norm_of, thrift
+from unacorda.inference.regression.metric import (
+    LEAST_THRIFT,
+    Metric,
+    fixed_radius,
+    gram,
+    norm_of,
+    thrift,
+)
 from unacorda.inference.regression.rows import Gradient, Matrix, Row, Rows, Total, share_of
 
 __all__ = ["LeastSquares", "Unit"]
@@ -46,6 +53,9 @@ _STEPS: Final = (0.05, 0.08, 0.12, 0.35, 0.40)
 _COUNTED, _GRAM, _CURVATURE, _SCORES, _LEVEL = 0.008, 0.12, 0.06, 0.05, 0.01
 _FARTHEST: Final = 1e3
 """Residuals are clipped at so many half widths of the target's bounds."""
+
+_NOBODY_CUT: Final = 0.999
+"""A share of rows whose gradient is not cut, from which on the others do not show in M."""
 
 _TYPICAL: Final = 0.6745
 """The median of |Z| of a standard normal Z."""
@@ -150,8 +160,11 @@ class LeastSquares:
         def squared(row: Row) -> Any:
             return np.square(self.score(row))
 
-        inside, scores, (level, noise) = rows.ask(
-            Matrix(of=kept, bound=square, share=share_of(curved)),
+        # Where noise is small and nobody is cut, the Gram matrix is M.
+        known = thrift(rows) <= LEAST_THRIFT and found.cut.within >= _NOBODY_CUT
+        asked = [] if known else [Matrix(of=kept, bound=square, share=share_of(curved))]
+        *inside, scores, (level, noise) = rows.ask(
+            *asked,
             Matrix(of=squared, bound=found.shape**2, share=share_of(_SCORES)),
             Total(
                 of=lambda row: np.square(np.minimum(self._length(row), bound)),
@@ -160,7 +173,9 @@ class LeastSquares:
             ),
             theta=theta,
         )
-        curvature, deviation = self._pooled(inside, found.second)
+        curvature, deviation = found.second.matrix, found.second.deviation
+        if inside:
+            curvature, deviation = self._pooled(inside[0], found.second)
         signal = float(np.linalg.eigvalsh(curvature)[0]) / norm_of(deviation, d)
         of_gram = float(np.linalg.eigvalsh(found.second.matrix)[0]) / found.second.norm
         curvature = floored(curvature, norm_of(deviation, d))

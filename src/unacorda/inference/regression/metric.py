@@ -19,7 +19,7 @@ from unacorda.inference.records import Floats
 from unacorda.inference.regression.bounds import Tail, tail_of
 from unacorda.inference.regression.rows import MATRIX, Matrix, Rows, power, share_of
 
-__all__ = ["Metric", "fixed_radius", "gram", "norm_of", "thrift", "whiten"]
+__all__ = ["LEAST_THRIFT", "Metric", "fixed_radius", "gram", "norm_of", "thrift", "whiten"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +30,14 @@ class Metric:
     end: float
 
 
-_LEAST: Final = 0.02
+LEAST_THRIFT: Final = 0.02
 """The least thrift, from which on a second round of whitening has nothing to add."""
 
 
 def thrift(rows: Rows) -> float:
     """What matrices need of their shares: their noise falls with n mu, so that these may."""
     needed = 3000 * math.pow(rows.size / 5, 1.5)
-    return min(1.0, max(_LEAST, (needed / power(rows)) ** 2))
+    return min(1.0, max(LEAST_THRIFT, (needed / power(rows)) ** 2))
 
 
 def norm_of(deviation: float, size: int) -> float:
@@ -56,7 +56,7 @@ def whiten(rows: Rows) -> Metric:
     rows.standardize(means, _spread(octaves, edges, deviation))
     counted, per_norm = 0.008 * f, math.sqrt(2 * d)
     # Where n mu is large the first matrix is that of nearly all rows, and one round is enough.
-    for share in (0.04 * f, 0.06 * f) if thrift(rows) > _LEAST else (0.1 * f,):
+    for share in (0.04 * f, 0.06 * f) if thrift(rows) > LEAST_THRIFT else (0.1 * f,):
         # What 1 % exceed, as far as the noise of the matrix allows: a category of share q has
         # |a|^2 = 1 / q, and with a smaller radius its scale would grow from round to round.
         most = 0.35 / (rows.noise(MATRIX, 1.0, share) * per_norm)

@@ -45,6 +45,7 @@ from unacorda.inference.regression.rows import (
     Gradient,
     Histogram,
     Matrix,
+    Release,
     Row,
     Rows,
     Total,
@@ -56,14 +57,20 @@ __all__ = ["Descent", "Newton", "Shares"]
 _LONGEST: Final = 3.0
 """Steps before the last two are at most so many roots of d long, in the metric of the curvature."""
 
-_JOINT: Final = 0.5
+_JOINT: Final = 0.2
 """About how long gradients get, of the longest row times the largest score."""
 
 _NOISE_OF_STEPS, _NOISE_OF_MATRICES = 0.45, 0.3
 """What noise may be of the sampling error of a coefficient, and of a curvature of norm 1."""
 
+_NO_NOISE: Final = 0.005
+"""Noise of a curvature, of norm 1, that a smaller bound would not be worth a scan for."""
+
 _NEAR: Final = 0.8
 """Eigenvalues of a curvature within this and its inverse keep the metric."""
+
+_CLEAR: Final = 0.05
+"""So does noise of a curvature, of norm 1 in its own metric, where there is little of it."""
 
 _FINAL: Final = 2
 """How many steps are averaged at the end."""
@@ -90,6 +97,8 @@ class Descent:
     errors: Errors
     curvature: Moment
     """M of the end, before eigenvalues are raised, in the coefficients of `Rows.back`."""
+    before: Floats
+    """M as it was before the last phase."""
     beyond: float
     """The share of rows that weigh less than their own weight."""
     level: float
@@ -98,12 +107,16 @@ class Descent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """Where steps led, with the penalty in the last metric and the curvatures of the last phase."""
+    """Where steps led, with the penalty in the last metric and the curvatures of the last phase.
+
+    before: the curvature that was known when the last phase began.
+    """
 
     theta: Floats
     penalty: Floats
     steps: list[Step]
     found: list[Moment]
+    before: Floats
     last: Floats
     tail: Tail
 
@@ -114,10 +127,13 @@ class Newton:
 
     loss: of (prediction, target); start: coefficients of the whitened rows; curvature: what is
     taken for M there; tolerance: of `best_radius`; one_metric: keep the metric of the start, and
-    draw matrices to multiples of I; loose: the bounds that the loss states may be far too large, so
-    that counts say where scores and curvatures end; cut: also cut gradients where counts of their
-    lengths end, for scores that are not those of rare events; stretch: by what a first step of this
-    squared length is multiplied; penalty: a matrix, in the coefficients of the whitened rows.
+    draw matrices to multiples of I; ample: noise
+    is so small that rows stay in a metric far from that of the curvature, and that the last phase
+    takes one curvature for its steps; loose: the bounds that the loss states may be far too large,
+    so that counts say where scores and curvatures end; cut: also cut gradients where counts of
+    their lengths end, for scores that are not those of rare events; stretch: by what a first step
+    of this squared length is multiplied; penalty: a matrix, in the coefficients of the whitened
+    rows.
     """
 
     rows: Rows
@@ -127,6 +143,7 @@ class Newton:
     shares: Shares
     tolerance: float
     one_metric: bool = False
+    ample: bool = False
     loose: bool = False
     cut: bool = False
     stretch: Callable[[float], float] | None = None
@@ -164,7 +181,14 @@ class Newton:
             last_step=ratio,
         )
         beyond = way.tail.at(self._square) / rows.number
-        return Descent(theta=theta, errors=errors, curvature=pooled, beyond=beyond, level=level)
+        return Descent(
+            theta=theta,
+            errors=errors,
+            curvature=pooled,
+            before=way.before,
+            beyond=beyond,
+            level=level,
+        )
 
     def _steps(self) -> _Way:
         rows, d = self.rows, self.rows.size
@@ -176,46 +200,58 @@ class Newton:
         steps: list[Step] = []
         found: list[Moment] = []
         precision, last, tail = 0.0, np.zeros(d), Tail(squares=np.ones(1), beyond=np.zeros(1))
+        before = np.eye(d)
         for step, share in enumerate(lengths):
             if step <= phase:
                 if not np.array_equal(root, np.eye(d)):
                     rows.transform(root)
                     theta = np.asarray(np.linalg.solve(root, theta))
-                    penalty = root.T @ penalty @ root
+                    penalty, before = root.T @ penalty @ root, np.eye(d)
                 ahead = sum(lengths[-_FINAL:]) if step == phase else 4 * share
                 tail = self._choose_bounds(theta, ahead)
                 root = np.eye(d)
+            asked: list[Release] = [
+                Gradient(of=self._score, bound=self._longest, share=share_of(share))
+            ]
             if step == 0:
                 moment = Moment(matrix=np.eye(d) - penalty, deviation=0.0)
-            else:
-                moment = self._curvature(theta, self.shares.curvature)
+            elif step <= phase or not self.ample:
+                asked.append(self._curvature(theta, self.shares.curvature))
+            gradient, *told = rows.ask(*asked, theta=theta)
+            if told:
+                (moment,) = told
                 if step >= phase:
                     found.append(moment)
-            bent = self._bent(_pooled(found) if step > phase else moment, penalty, known=step == 0)
-            (gradient,) = rows.ask(
-                Gradient(
-                    of=self._score,
-                    bound=self._longest,
-                    share=share_of(share),
-                ),
-                theta=theta,
+            bent = self._bent(
+                _pooled(found) if step > phase else moment, penalty, before, known=step == 0
             )
             precision = (precision if step > phase else 0.0) + share
             preconditioner = np.asarray(np.linalg.inv(bent) * (share / precision), dtype=np.float64)
             last = -preconditioner @ (gradient.values + penalty @ theta)
             if step < phase:
-                last = self._shortened(last, gradient.deviation, first=step == 0)
-                if not self.one_metric and not _near_identity(bent):
-                    root = inverse_root(bent)
+                last = self._shortened(last, gradient.deviation, before, first=step == 0)
+                if not self.one_metric:
+                    before, own = bent, inverse_root(bent)
+                    clear = norm_of(moment.deviation, d) * _norm(own) ** 2 <= _CLEAR
+                    if not (_near_identity(bent) or (self.ample and clear)):
+                        root = own
             else:
                 steps.append(Step(preconditioner=preconditioner, noise=gradient.deviation))
             theta = theta + last
-        return _Way(theta=theta, penalty=penalty, steps=steps, found=found, last=last, tail=tail)
+        return _Way(
+            theta=theta,
+            penalty=penalty,
+            steps=steps,
+            found=found,
+            before=before,
+            last=last,
+            tail=tail,
+        )
 
     def _step_shares(self, count: int) -> list[float]:
         """The shares of gradients, out of what matrices and counts leave."""
         one, phases = self.shares, count - _FINAL + 1
-        spent = one.radius * phases + (one.curvature + one.cap) * (count - 1)
+        spent = one.radius * phases + (one.curvature + one.cap) * (count - 1 - self.ample)
         spent += one.last + one.cap + one.scores + one.level
         if self.loose:
             spent += 2 * one.cap * phases
@@ -255,7 +291,8 @@ class Newton:
             # Affordable is what makes noise .45 of the sampling error of a whitened coefficient.
             one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
             affordable = min(_NOISE_OF_STEPS / one, self._longest)
-            self._longest = max(cap_of(lengths, self._longest, affordable=affordable), affordable)
+            least = affordable / 2 if self.ample else affordable
+            self._longest = max(cap_of(lengths, self._longest, affordable=affordable), least)
         return tail
 
     def _sizes(self, function: Any, top: float) -> Histogram:
@@ -281,9 +318,11 @@ class Newton:
         found = np.clip(self.loss.curvature(row.prediction, row.target), least, top)
         return row.weight(self._square) * found
 
-    def _cap(self, theta: Floats, *, signed: bool = False) -> float:
-        """Where counts of w v |a|^2 end."""
-        top = self._square * self._curvature_end
+    def _cap(self, theta: Floats, share: float, *, signed: bool) -> float:
+        """Where counts of w v |a|^2 end, if that matters beside what bounds it anyhow."""
+        top, size = self._square * self._curvature_end, self.rows.size
+        if norm_of(self.rows.noise(MATRIX, top, share), size) <= _NO_NOISE:
+            return top
         asked = lengths_below(
             top,
             of=lambda row: np.abs(self._bending(row, signed=signed)) * row.square,
@@ -291,26 +330,32 @@ class Newton:
             bins=30,
         )
         (found,) = self.rows.ask(asked, theta=theta)
-        if not self.cut:
-            return cap_of(found, top)
         noise = self.rows.noise(MATRIX, 1.0, self.shares.curvature)
-        affordable = min(_NOISE_OF_MATRICES / norm_of(noise, self.rows.size), top)
-        return max(cap_of(found, top, affordable=affordable), affordable / 2)
+        affordable = min(_NOISE_OF_MATRICES / norm_of(noise, size), top)
+        # Below a part of that, noise is no reason to cut curvatures that counts may have missed.
+        least = affordable / (2 if self.cut else 3)
+        return max(cap_of(found, top, affordable=affordable if self.cut else math.inf), least)
 
-    def _curvature(self, theta: Floats, share: float) -> Moment:
-        asked = Matrix(of=self._bending, bound=self._cap(theta), share=share_of(share))
-        (found,) = self.rows.ask(asked, theta=theta)
-        return Moment(matrix=found.matrix, deviation=found.deviation)
+    def _curvature(self, theta: Floats, share: float, *, signed: bool = False) -> Matrix:
+        return Matrix(
+            of=lambda row: self._bending(row, signed=signed),
+            bound=self._cap(theta, share, signed=signed),
+            share=share_of(share),
+            signed=signed,
+        )
 
-    def _bent(self, moment: Moment, penalty: Floats, *, known: bool) -> Floats:
-        """The matrix of a step: its eigenvalues are at least a quarter, and above the noise."""
+    def _bent(self, moment: Moment, penalty: Floats, before: Floats, *, known: bool) -> Floats:
+        """The matrix of a step: at least a quarter of the one before, and above the noise."""
         if self.one_metric and not known:
             moment = _rounded(moment)
-        return floored(moment.matrix + penalty, max(0.25, norm_of(moment.deviation, len(penalty))))
+        root = inverse_root(before)
+        back = np.linalg.inv(root)
+        least = max(0.25, norm_of(moment.deviation, len(penalty)) * _norm(root) ** 2)
+        return np.asarray(back @ floored(root @ (moment.matrix + penalty) @ root, least) @ back)
 
-    def _shortened(self, step: Floats, noise: float, *, first: bool) -> Floats:
+    def _shortened(self, step: Floats, noise: float, before: Floats, *, first: bool) -> Floats:
         longest = _LONGEST * math.sqrt(len(step))
-        length = float(np.linalg.norm(step))
+        length = math.sqrt(float(step @ before @ step))
         if length > longest:
             step = step * (longest / length)
         if first and self.stretch is not None:
@@ -321,12 +366,7 @@ class Newton:
         """M, Q and the trace of Q where the steps ended."""
         most = self._longest**2
         end, scores, (level, noise) = self.rows.ask(
-            Matrix(
-                of=lambda row: self._bending(row, signed=signed),
-                bound=self._cap(theta, signed=signed),
-                share=share_of(self.shares.last),
-                signed=signed,
-            ),
+            self._curvature(theta, self.shares.last, signed=signed),
             Matrix(
                 of=lambda row: np.square(self._score(row)),
                 bound=most,
@@ -340,6 +380,10 @@ class Newton:
             theta=theta,
         )
         return end, scores, max(level, noise)
+
+
+def _norm(matrix: Floats) -> float:
+    return float(np.linalg.norm(matrix, 2))
 
 
 def _near_identity(matrix: Floats) -> bool:
