@@ -182,7 +182,7 @@ class ArrayRows:
                 return self._histogram(release, theta)
             case Total(of=of, bound=bound, share=share):
                 found = self._mean(
-                    lambda block: np.clip(self._of(of, block, theta), 0.0, bound).sum(
+                    lambda block: np.clip(_zeroed(self._of(of, block, theta)), 0.0, bound).sum(
                         keepdims=True
                     ),
                     size=1,
