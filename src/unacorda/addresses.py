@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 __all__ = ["ESCAPED", "Server", "shown"]
 
@@ -49,10 +50,14 @@ class Server:
         """The server at an address; None where it might have been meant in another way.
 
         text: the address; parts: what a driver reads it as, by the names of libpq. Where an @
-        stands in a password, the end of that is read as the host, or as the database.
+        stands in a password, the end of that is read as the host, or as the database; so is an
+        option before which no question mark stands. Half a character can not be sent.
         """
         place = {name: part for name in _PLACE for part in [str(parts.get(name) or "")]}
-        if text.count("@") > 1 or any("@" in part for part in place.values()):
+        read = [text, *place.values(), *map(unquote, place.values())]
+        if text.count("@") > 1 or any(sign in part for part in read[1:] for sign in "@="):
+            return None
+        if any("\ud800" <= sign <= "\udfff" for part in read for sign in part):
             return None
         if _PORTS.fullmatch(place["port"]) is None:
             return None

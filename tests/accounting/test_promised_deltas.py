@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
 import pytest
 
 from unacorda.accounting import accountant
+from unacorda.accounting.contour import engine as contour
 from unacorda.accounting.divergences.pure import finite_loss
+from unacorda.accounting.lattices import compositions
+from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Approximate, Event, Pure, RandomizedResponse
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne, ZeroOut
 
@@ -80,6 +84,16 @@ def test_copies_at_the_delta_that_they_spend(count: int, rate: Fraction) -> None
     assert truth * (1 - 1e-15) <= float(found.epsilon) <= truth * (1 + 1e-14)
     if count <= 3:
         assert accountant.epsilon(one * count, delta=spent) <= truth * (1 + 1e-14)
+
+
+@pytest.mark.parametrize("ask", [contour.epsilon_interval, compositions.epsilon_interval])
+def test_a_delta_that_rounding_hides_is_not_taken_for_more_than_is_spent(
+    ask: Callable[..., Interval],
+) -> None:
+    delta = Fraction(301, 10**7)
+    spent = 1 - (1 - delta) ** 300
+    found = ask([(Approximate(epsilon=0.1, delta=delta), 300)], delta=spent)
+    assert found.lower <= 30 <= found.upper
 
 
 def test_different_promises_together() -> None:

@@ -230,6 +230,31 @@ def test_a_trigger_that_waits_for_the_end_of_the_transaction_is_noticed(there: P
         reserve(there.ledger, TENTH)
 
 
+def test_a_trigger_that_is_put_off_by_another_one_is_noticed(there: Place) -> None:
+    """It takes the entry away while the transaction ends, after the last look within."""
+    there.unguard()
+    there.run(
+        "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"DELETE FROM {there.schema}.unacorda_entries WHERE sequence = NEW.sequence; "
+        "RETURN NULL; END $$",
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON unacorda_entries "
+        "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()",
+    )
+    there.trigger("SET CONSTRAINTS ALL DEFERRED; RETURN NEW;")
+    for ledger in both(there):
+        with pytest.raises(LedgerMismatch, match="not kept as it was written"):
+            reserve(ledger, TENTH)
+
+
+def test_a_trigger_does_not_take_the_wait_for_the_disk_away(there: Place) -> None:
+    there.trigger("SET LOCAL synchronous_commit = off; RETURN NEW;")
+    with contextlib.closing(server().connect()) as look:
+        for _ in range(8):
+            reserve(there.ledger, PureDP("0.01"))
+            where = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
+            assert look.execute(where).fetchone() == (True,)
+
+
 def test_a_rule_that_does_something_else_is_noticed(there: Place) -> None:
     there.run("CREATE RULE meddles AS ON INSERT TO unacorda_entries DO INSTEAD NOTHING")
     with pytest.raises(LedgerMismatch, match="not kept as it was written"):

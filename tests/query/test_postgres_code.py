@@ -206,6 +206,25 @@ def test_functions_of_users_that_planning_may_call_are_refused(
         place.open()
 
 
+def test_functions_that_a_user_adds_to_an_extension_are_refused_too(place: Place) -> None:
+    """Whoever made an extension, as anybody may make a trusted one, may put functions into it."""
+    place.run(
+        "CREATE TABLE t (x int)",
+        "CREATE FUNCTION seen(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1'",
+        "CREATE INDEX ON t (x) WHERE seen(1) = 1",
+    )
+    seen = f"plpgsql ADD FUNCTION {place.schema}.seen"
+    place.run(f"ALTER EXTENSION {seen}", user="postgres")
+    try:
+        with pytest.raises(InvalidParameter, match="function of a user"):
+            place.open()
+        place.run(f"ALTER FUNCTION {place.schema}.seen OWNER TO postgres", user="postgres")
+        with place.open() as session:
+            assert list(session._engine.schema["t"]) == ["x"]
+    finally:
+        place.run(f"ALTER EXTENSION {seen.replace('ADD', 'DROP')}", user="postgres")
+
+
 # ---- tables that change ------------------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ from unacorda.query.counting import admitted
 from unacorda.query.engines.spark_local import quietly
 from unacorda.query.engines.spark_settings import SETTINGS, WHY
 from unacorda.query.session import Session
+from unacorda.query.units import Person
 
 pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 
@@ -340,6 +341,37 @@ def test_what_the_caller_cached_answers_nothing(tmp_path: Path) -> None:
             with pytest.raises(SourceChanged):
                 session.evaluate(query, budget=unacorda.PureDP(1))
         frame.unpersist()
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_null_counts_also_where_a_frame_says_that_there_is_none(checkpointed: bool) -> None:
+    """Nothing checks what a frame says: NULL would be 0, and a missing text end the question."""
+    import pandas as pd
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    kinds = {"id": LongType(), "n": LongType(), "text": StringType()}
+    says = StructType([StructField(name, kind, nullable=False) for name, kind in kinds.items()])
+    rows: list[tuple[Any, ...]] = [(1, 5, "a"), (2, 6, "b"), (3, 7, None)]
+    expected = (3, 3, 2)
+    with quietly():
+        spark = local().newSession()
+        spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")  # for a local relation
+        if checkpointed:
+            rows += [(4, None, "c"), (None, 9, "d")]
+            expected = (4, 3, 3)
+            frame = spark.createDataFrame(rows, says, verifySchema=False).localCheckpoint()
+        else:
+            known = pd.DataFrame(rows, columns=list(kinds))
+            frame = spark.createDataFrame(known, says, verifySchema=False)
+        assert not any(field.nullable for field in frame.schema.fields)
+        with opened_on(
+            "spark", frame.select("text", "n", "id"), unit=Person("id", max_rows=9)
+        ) as s:
+            assert list(s._engine.schema["t"]) == ["text", "n", "id"]
+            asked = s.table("t").agg(
+                rows=unacorda.count(), n=unacorda.count("n"), text=unacorda.count("text")
+            )
+            assert counted(s, asked)["sums"] == {0: expected}
 
 
 @pytest.mark.slow

@@ -40,6 +40,9 @@ _SOUND = (
     "WHERE oid IN ({oids}) AND relkind = 'r' AND relpersistence = 'p'"
 )
 
+_END = "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL synchronous_commit = on; COMMIT"
+"""Code of a trigger may have put off checks, or the wait for the disk."""
+
 
 class PostgresStore:
     """Accounts in the tables of a database; who may write there may spend.
@@ -112,8 +115,13 @@ class PostgresStore:
             try:
                 connection.autocommit = True  # BEGIN says more than the driver's would
                 self._begin(connection)
-                yield TableTransaction(connection.execute, self._statements, held=held)
-                connection.execute("COMMIT")
+                transaction = TableTransaction(connection.execute, self._statements, held=held)
+                yield transaction
+                connection.execute(_END, prepare=False)
+                if transaction.added:  # what a trigger does while it ends comes after all else
+                    self._begin(connection)
+                    transaction.check_added()
+                    connection.execute("COMMIT")
             except BaseException:
                 # Whatever happened, this connection may be in the middle of it.
                 taken.invalidate()

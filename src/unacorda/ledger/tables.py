@@ -216,13 +216,17 @@ class Statements:
 
 
 class TableTransaction:
-    """A `Transaction` over the tables. run: the driver's `execute`, which gives a cursor."""
+    """A `Transaction` over the tables. run: the driver's `execute`, which gives a cursor.
+
+    added: the entries that it appended.
+    """
 
     def __init__(
         self, run: Callable[[str, dict[str, Any]], Any], statements: Statements, *, held: bool
     ) -> None:
         self._run, self._statements = run, statements
         self._account = statements.held if held else statements.account
+        self.added: list[Entry] = []
 
     def account(self, dataset: str) -> Account | None:
         """The account of a dataset."""
@@ -286,12 +290,18 @@ class TableTransaction:
     def append(self, entry: Entry) -> None:
         """Add the next entry, and look whether it is there as it was written."""
         self._run(self._statements.append, {name: getattr(entry, name) for name in _NAMES})
-        if self.entry(entry.dataset, entry.sequence) != entry:
-            raise LedgerMismatch(
-                f"Entry {entry.sequence} of account {entry.dataset!r} is not kept as it was "
-                "written: a trigger or a rule of the database swallows or changes what is added. "
-                "Remove it."
-            )
+        self.added.append(entry)
+        self.check_added()
+
+    def check_added(self) -> None:
+        """LedgerMismatch where what was added is not there as it was written."""
+        for entry in self.added:
+            if self.entry(entry.dataset, entry.sequence) != entry:
+                raise LedgerMismatch(
+                    f"Entry {entry.sequence} of account {entry.dataset!r} is not kept as it was "
+                    "written: a trigger or a rule of the database swallows or changes what is "
+                    "added. Remove it."
+                )
 
     def _one(self, statement: str, **values: Any) -> Entry | None:
         row = self._run(statement, values).fetchone()

@@ -61,8 +61,6 @@ _NEARLY = 1e-7
 _SMALLEST = 1e-300
 _NONE = -750.0  # ln of a delta that no float tells from 0
 _SMALLER = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5)
-_TINY = 1e-60
-"""More than the relative error of the probability of infinite losses."""
 
 
 def epsilon_interval(
@@ -186,7 +184,7 @@ def _epsilon(
     if parts is None:
         return Interval(0.0, math.inf)
     left = without_infinite(parts.infinite, target)
-    if left < -_TINY * parts.infinite:
+    if left < 0:
         return Interval(math.inf, math.inf)
     if left <= 0:
         return Interval(0.0, math.inf)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from unacorda import checks
-from unacorda.accounting.contour.infinite import with_infinite
+from unacorda.accounting.contour.infinite import with_infinite, without_infinite
 from unacorda.accounting.contour.plan import (
     chernoff_epsilon,
     log_kappa,
@@ -27,7 +27,7 @@ from unacorda.accounting.lattices.laws import Composition, composition_of
 from unacorda.accounting.lattices.quadrature import Circle, CircleSum
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.privacy.enclosure import context, float_down, mpf
+from unacorda.privacy.enclosure import context, float_down
 from unacorda.privacy.estimates import Interval
 from unacorda.privacy.events import Event
 
@@ -87,11 +87,12 @@ def epsilon_of(composition: Composition, target: Fraction) -> Interval:
     largest = Interval(_below(composition.largest), -_below(-composition.largest))
     if infinite == 0 and target == 0:
         return largest
-    if infinite >= 1 or mpf(target) <= infinite:
+    left = without_infinite(infinite, target)
+    if left <= 0:
         return Interval(0.0, math.inf)
     if not composition.laws:
         return Interval(0.0, 0.0)
-    goal = float_down((mpf(target) - infinite) / (1 - infinite))
+    goal = float_down(left)
     best = Interval(0.0, largest.upper)
     if goal < _SMALLEST:
         return best

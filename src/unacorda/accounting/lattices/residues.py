@@ -22,6 +22,7 @@ from typing import Any
 
 from unacorda import checks
 from unacorda.accounting.contour import engine as contour
+from unacorda.accounting.contour.infinite import without_infinite
 from unacorda.accounting.contour.parts import flatten
 from unacorda.accounting.contour.quadrature import Sides
 from unacorda.accounting.inversion import crossing
@@ -125,9 +126,9 @@ def epsilon_interval(composition: Iterable[tuple[Event, int]], *, delta: Number)
         raise InvalidParameter("delta", delta, expected="a number strictly between 0 and 1")
     events = flatten(composition)
     signs = _signs(events)
-    if mpf(target) <= signs.infinite:
+    left = without_infinite(signs.infinite, target)
+    if left <= 0:
         return Interval(0.0, math.inf)
-    left = (mpf(target) - signs.infinite) / (1 - signs.infinite)
     if left < _SMALLEST:
         return Interval(0.0, float_up(mpf(signs.largest)))
     known = contour.epsilon_interval(events, delta=delta)

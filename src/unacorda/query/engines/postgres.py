@@ -244,7 +244,7 @@ def _plain(address: str) -> tuple[str, Server]:
     scheme, _, rest = address.partition("://")
     plain = f"{scheme.removesuffix('+psycopg')}://{rest}"
     place = None
-    with contextlib.suppress(ProgrammingError):
+    with contextlib.suppress(ProgrammingError, UnicodeError):
         place = Server.of(plain, conninfo_to_dict(plain))
     if place is None:
         raise InvalidParameter("engine", shown(address), expected=f"{_ADDRESS}, {ESCAPED}")

@@ -57,8 +57,10 @@ SELECT f.place, f.number::bigint, f.relkind::text, row_security_active(f.number)
     ) AS made
     JOIN pg_depend d ON d.classid = made.class AND d.objid = made.oid
       AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass)
+    LEFT JOIN pg_proc g ON d.refclassid = 'pg_proc'::regclass AND g.oid = d.refobjid
+    LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
     WHERE p.place = f.place AND NOT EXISTS (
-      SELECT FROM pg_depend e
+      SELECT FROM pg_depend e JOIN pg_roles r ON r.oid IN (g.proowner, o.oprowner) AND r.rolsuper
       WHERE e.classid = d.refclassid AND e.objid = d.refobjid AND e.deptype = 'e'
     )
   ),
@@ -70,8 +72,8 @@ FROM found f
 """
 """Of tables: number, kind, whether policies choose rows, the right to read them, the numbers of all
 parts, whether one of them is foreign, whether functions of users are in what planning reads of them
-(those of extensions are not users'), and whether one was rewritten after the snapshot, of which the
-functions of the catalogue see the newest state, and its tables that of the snapshot."""
+(those of an extension are not, where a superuser owns them), and whether one was rewritten after
+the snapshot: functions of the catalogue see the newest state, and its tables the snapshot's."""
 _COLUMNS = """
 WITH RECURSIVE kind(place, number, name, oid, mod, made) AS (
   SELECT a.place, attnum, attname, atttypid, atttypmod, attgenerated = 'v'

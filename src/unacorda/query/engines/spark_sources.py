@@ -138,7 +138,7 @@ def _own_frame(spark: Any, name: str, frame: Any) -> _Found:
             expected=f"a table as it is stored. {_MATERIALISE}",
         )
     if base.getClass().getSimpleName() != "LogicalRelation":
-        moved = _moved(spark, plan)
+        moved = _moved(spark, plan, base)
         return moved, [_held(field) for field in moved.schema.fields], ()
     return _files(spark, name, frame, base.relation())
 
@@ -175,12 +175,33 @@ def _files(spark: Any, name: str, frame: Any, stored: Any) -> _Found:
     return read, [columns[column] for column in frame.columns], files
 
 
-def _moved(spark: Any, plan: Any) -> Any:
-    """A plan of another session of the same Spark, in this one."""
+def _moved(spark: Any, plan: Any, base: Any) -> Any:
+    """A plan of another session of the same Spark, in this one, with NULL allowed everywhere.
+
+    A frame may say that it has none where it has some: these would be 0, or end a question.
+    """
     from pyspark.sql.classic.dataframe import DataFrame
 
-    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001
-    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001
+    jvm, session = spark._jvm, spark._jsparkSession  # noqa: SLF001
+    kind = base.getClass().getSimpleName()
+    if kind == "Range":
+        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), spark)
+    if kind == "LogicalRDD":
+        rows = base.rdd()
+    else:
+        any_class = jvm.scala.reflect.ClassTag.AnyRef()
+        rows = spark.sparkContext._jsc.sc().parallelize(base.data(), 1, any_class)  # noqa: SLF001
+    held = session.internalCreateDataFrame(rows, base.schema().asNullable(), False)  # noqa: FBT003
+    places = {number: str(place) for place, (number, _) in enumerate(_attributes(base))}
+    frame = DataFrame(held, spark).toDF(*places.values())
+    return frame.select(*(frame[places[number]].alias(name) for number, name in _attributes(plan)))
+
+
+def _attributes(plan: Any) -> list[tuple[int, str]]:
+    """The number of each column in a plan, by which others speak of it, and its name."""
+    output = plan.output()
+    columns = [output.apply(place) for place in range(output.size())]
+    return [(column.exprId().id(), column.name()) for column in columns]
 
 
 def _base(plan: Any) -> tuple[Any, str]:
