@@ -140,6 +140,58 @@ def test_a_missing_value_leaves_the_others_as_they_are(kind: str, missing: bool)
     assert math.isnan(elements.floats("x", values)[1]) == missing
 
 
+def ticks(kind: Any) -> Any:
+    """The first tick of an Arrow type, and one that no Python value of a date can say."""
+    size = 2**31 - 1 if kind.bit_width == 32 else 2**62
+    return pyarrow.array([0, size], f"int{kind.bit_width}").view(kind)
+
+
+FAR: dict[str, Any] = {
+    **{
+        f"{kind}": ticks(kind)
+        for unit in ("s", "ms", "us", "ns")
+        for kind in (pyarrow.timestamp(unit), pyarrow.timestamp(unit, "UTC"))
+    },
+    **{f"duration {unit}": ticks(pyarrow.duration(unit)) for unit in ("s", "ms", "us", "ns")},
+    **{f"{kind}": ticks(kind) for kind in (pyarrow.date32(), pyarrow.time64("us"))},
+    "pandas arrow": pandas.Series(
+        ticks(pyarrow.timestamp("s")), dtype=pandas.ArrowDtype(pyarrow.timestamp("s"))
+    ),
+    "pandas category": pandas.Series(
+        ticks(pyarrow.timestamp("s")), dtype=pandas.ArrowDtype(pyarrow.timestamp("s"))
+    ).astype("category"),
+    "polars instants": polars.Series([0, 2**62]).cast(polars.Datetime("ms")),
+    "polars days": polars.Series([0, 2**31 - 1], dtype=polars.Int32).cast(polars.Date),
+    "runs": pyarrow.RunEndEncodedArray.from_arrays([1, 2], ticks(pyarrow.timestamp("s"))),
+    "structs": pyarrow.StructArray.from_arrays([ticks(pyarrow.timestamp("s"))], names=["a"]),
+}
+"""Columns that their own libraries fail to list."""
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_columns_of_dates_are_missing_however_far_a_date_is(kind: str) -> None:
+    assert np.isnan(elements.floats("x", FAR[kind])).all()
+    assert elements.codes("x", FAR[kind])[1] == [None]
+
+
+def test_labels_that_are_not_utf_8_are_read_by_themselves() -> None:
+    raw = pyarrow.array([b"a", b"M\xfcller", None])
+    text = pyarrow.StringArray.from_buffers(3, *raw.buffers()[1:], raw.buffers()[0])
+    for column in (
+        *(text, text.dictionary_encode(), pyarrow.chunked_array([text])),
+        pandas.Series(text, dtype="str"),
+        pandas.Series(text, dtype=pandas.ArrowDtype(pyarrow.string())),
+    ):
+        assert elements.codes("x", column)[1] == ["M\ufffdller", "a", None]
+
+
+def test_the_index_of_a_series_does_not_decide_how_it_is_read() -> None:
+    index = ["columns", "to_pylist", "dtype", "categories", "iloc"]
+    for dtype in ("float64", "Int64", object):
+        values = pandas.Series(range(5), index=index, dtype=dtype)
+        assert elements.floats("x", values).tolist() == [0, 1, 2, 3, 4]
+
+
 def test_masked_cells_show_nothing() -> None:
     hidden = np.ma.MaskedArray([424242.0, 1.0], [True, False])
     assert elements.floats("x", hidden).tolist()[1:] == [1.0]

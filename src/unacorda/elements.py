@@ -64,6 +64,8 @@ _INTEGER_KINDS: Final = frozenset(
     {int, bool, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32}
 )
 _SCALARS: Final = (int, float, str)
+_PLAIN: Final = frozenset({"Boolean", "String", "Binary", "Categorical", "Enum", "Null", "Object"})
+"""Types of polars beside numbers whose elements have a reading."""
 _FRAMES: Final = frozenset({"pandas", "polars", "pyarrow"})
 
 
@@ -358,7 +360,7 @@ def _is_frame(values: object) -> bool:
     """Whether this is a table of pandas, polars or pyarrow: by its type, columns of their own."""
     if type(values).__module__.partition(".")[0] not in _FRAMES:
         return False
-    return hasattr(values, "columns")
+    return hasattr(type(values), "columns")  # of a Series it may be somebody's label
 
 
 def _columns(values: Any) -> list[Any]:
@@ -376,11 +378,7 @@ def _row(value: Any) -> Sequence[Any] | None:
     if isinstance(value, np.ndarray):
         return list(value) if value.ndim else None
     if type(value).__module__.partition(".")[0] in _FRAMES:
-        for name in ("to_pylist", "to_list", "tolist"):
-            if hasattr(value, name):
-                found = getattr(value, name)()
-                return found if isinstance(found, list) else None
-        return None
+        return _cells(value)
     if isinstance(value, Sequence):
         return list(value)
     if hasattr(value, "__array__"):
@@ -388,6 +386,60 @@ def _row(value: Any) -> Sequence[Any] | None:
             array = np.asarray(value)
             return list(array) if array.ndim else None
     return None
+
+
+def _cells(column: Any) -> list[Any] | None:
+    """The elements of a column of pandas, polars or pyarrow; None for anything else of theirs.
+
+    Where its type is neither one of numbers, text, bytes or labels nor one of lists of numbers, all
+    are missing: such libraries fail at some dates, instants and durations.
+    """
+    kind, dtype = type(column), getattr(type(column), "dtype", None)
+    if hasattr(kind, "columns"):
+        return None
+    if hasattr(kind, "to_pylist"):
+        return _arrow_cells(column)
+    if dtype is None or not (hasattr(kind, "to_list") or hasattr(kind, "tolist")):
+        return None
+    if kind.__module__.startswith("polars"):
+        leaf = column.dtype
+        while hasattr(leaf, "inner"):
+            leaf = leaf.inner
+        plain = leaf.is_numeric() or type(leaf).__name__ in _PLAIN
+        return list(column.to_list()) if plain else [None] * len(column)
+    if isinstance(column.dtype, np.dtype):
+        return list(column.tolist())
+    held = getattr(column, "array", column)
+    if hasattr(held, "categories"):
+        different = [*(_cells(held.categories) or ()), None]  # the last is that of code -1
+        return [different[code] for code in held.codes]
+    if hasattr(held, "__arrow_array__") and type(held).__name__.startswith("Arrow"):
+        return _arrow_cells(held.__arrow_array__())
+    return list(column.tolist())
+
+
+def _arrow_cells(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    is_a = pa.types
+    if isinstance(column, pa.ChunkedArray):
+        return [cell for chunk in column.chunks for cell in _arrow_cells(chunk)]
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _arrow_cells(column.storage)
+    if is_a.is_dictionary(kind):
+        return _arrow_cells(column.cast(kind.value_type))
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        raw = column.cast(pa.binary_view() if is_a.is_string_view(kind) else pa.large_binary())
+        return [None if one is None else one.decode(errors="replace") for one in raw.to_pylist()]
+    leaf = kind
+    while is_a.is_nested(leaf) and hasattr(leaf, "value_type"):
+        leaf = leaf.value_type
+    if is_a.is_primitive(leaf) or is_a.is_decimal(leaf):
+        plain = not is_a.is_temporal(leaf)
+    else:
+        plain = is_a.is_null(leaf) or (leaf == kind and "binary" in str(kind))
+    return list(column.to_pylist()) if plain else [None] * len(column)
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
