@@ -160,12 +160,16 @@ class LeastSquares:
         def squared(row: Row) -> Any:
             return np.square(self.score(row))
 
-        # Where noise is small and nobody is cut, the Gram matrix is M.
+        # Where noise is small and nobody is cut, the Gram matrix is M, and Q has M's share too.
         known = thrift(rows) <= LEAST_THRIFT and found.cut.within >= _NOBODY_CUT
         asked = [] if known else [Matrix(of=kept, bound=square, share=share_of(curved))]
         *inside, scores, (level, noise) = rows.ask(
             *asked,
-            Matrix(of=squared, bound=found.shape**2, share=share_of(_SCORES)),
+            Matrix(
+                of=squared,
+                bound=found.shape**2,
+                share=share_of(_SCORES + (curved if known else 0)),
+            ),
             Total(
                 of=lambda row: np.square(np.minimum(self._length(row), bound)),
                 bound=bound**2,

@@ -10,6 +10,7 @@ estimating equation.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -363,19 +364,21 @@ class Newton:
         return step
 
     def _end(self, theta: Floats, *, signed: bool) -> tuple[Moment, Moment, float]:
-        """M, Q and the trace of Q where the steps ended."""
-        most = self._longest**2
+        """M, Q and the trace of Q where the steps ended; M takes what counts have left of it all."""
+        most, shares = self._longest**2, self.shares
+        asked = self._curvature(theta, shares.last, signed=signed)
+        over = self.rows.left * (1 - 1e-6) - shares.scores - shares.level
         end, scores, (level, noise) = self.rows.ask(
-            self._curvature(theta, self.shares.last, signed=signed),
+            dataclasses.replace(asked, share=max(asked.share, share_of(over))),
             Matrix(
                 of=lambda row: np.square(self._score(row)),
                 bound=most,
-                share=share_of(self.shares.scores),
+                share=share_of(shares.scores),
             ),
             Total(
                 of=lambda row: np.square(self._score(row)) * row.square,
                 bound=most,
-                share=share_of(self.shares.level),
+                share=share_of(shares.level),
             ),
             theta=theta,
         )
