@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
+from tests.tiers import mostly_slow
 
 from unacorda.accounting import accountant
 from unacorda.accounting.findings import Finding, Findings
@@ -127,7 +128,9 @@ def _compatible(event: Event, neighbors: Neighbors) -> None:
         accountant.delta_interval(event, epsilon=epsilon, neighbors=neighbors)
 
 
-@pytest.mark.parametrize("event", [ALONE[0], SAMPLED[0], ALONE[6], SAMPLED[12], ALONE[4]])
+@pytest.mark.parametrize(
+    "event", mostly_slow([ALONE[0], SAMPLED[0], ALONE[6], SAMPLED[12], ALONE[4]], quick=2)
+)
 def test_the_engines_agree(event: Event) -> None:
     for neighbors, count in ((AddRemove, 1), (AddRemove, 7), (ReplaceOne, 2)):
         _compatible(event * count, neighbors)

@@ -44,7 +44,7 @@ EVENTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAINT)
+@pytest.mark.parametrize("name", mostly_slow(FAINT, quick=2))
 def test_faint_faults_are_caught_by_the_sizes_that_a_claim_needs(name: str) -> None:
     fault = FAINT[name]
     found = search(fault.bound_to(4), fault.pairs, claim=fault.claim)
@@ -100,7 +100,7 @@ CLAIMS: list[Any] = [
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("claim", CLAIMS, ids=repr)
+@pytest.mark.parametrize("claim", mostly_slow(CLAIMS, quick=2), ids=repr)
 def test_sizes_find_half_the_noise(claim: Any) -> None:
     # Counts of the best half-line, drawn 4,000 times: fewer than 98 % with p < 1e-6 at 99 %.
     sure = 1 - 1e-6
@@ -156,7 +156,7 @@ def test_what_is_too_small_to_be_seen_is_told() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", mostly_slow(SOUND, quick=2))
 def test_sound_mechanisms_are_left_alone(name: str) -> None:
     # A false alarm has a probability of 1e-6 in each.
     sound = SOUND[name]
@@ -165,7 +165,7 @@ def test_sound_mechanisms_are_left_alone(name: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("places", [None, 0, 3])
+@pytest.mark.parametrize("places", mostly_slow([None, 0, 3]))
 def test_false_alarms_are_as_rare_as_stated(places: int | None) -> None:
     # Each of 200 searches of a mechanism on the edge may be wrong with probability 0.2: more than
     # 70 with p < 1e-6. Rounded outputs come again and again, as is their right.

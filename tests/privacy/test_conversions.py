@@ -251,7 +251,9 @@ def test_zcdp_epsilon_is_the_infimum_over_orders(rho: float, delta: float) -> No
     assert value <= rho + 2 * math.sqrt(rho * float(tail))
 
 
-@pytest.mark.parametrize(("rho", "delta"), [(1e-4, 1e-3), (0.05, 0.1), (0.5, 1e-3), (30.0, 0.3)])
+@pytest.mark.parametrize(
+    ("rho", "delta"), mostly_slow([(1e-4, 1e-3), (0.05, 0.1), (0.5, 1e-3), (30.0, 0.3)], quick=2)
+)
 def test_zcdp_is_converted_at_the_order_that_says_most(rho: float, delta: float) -> None:
     orders = 1 + np.exp(np.linspace(-8, 10, 400))
     value = c.approx_dp_from_zcdp(rho, delta=delta)

@@ -75,7 +75,7 @@ MODELS: Mapping[str, Callable[[GDP], Any]] = {
         quick=3,
     ),
 )
-@pytest.mark.parametrize("made", MODELS)
+@pytest.mark.parametrize("made", mostly_slow(MODELS, quick=2))
 def test_of_too_few_people_a_fit_says_that_it_cannot_tell(made: str, rows: int, mu: str) -> None:
     """One person more never turns an answer into an error: both are the same infinite intervals."""
     with opened(people(rows)) as session:

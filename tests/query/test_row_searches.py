@@ -173,7 +173,7 @@ def test_threads_that_open_at_once_pay_once(tmp_path: Path) -> None:
         assert ledger.spent("d") == PureDP("0.1")
 
 
-@pytest.mark.parametrize("step", ["run", "commit"])
+@pytest.mark.parametrize("step", mostly_slow(["run", "commit"]))
 def test_a_search_that_dies_is_paid_for_and_found_again(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

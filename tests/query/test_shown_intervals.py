@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.cli import show
@@ -67,8 +68,8 @@ def releases(make: Callable[[], Any], *, rows: int, epsilon: float) -> list[unac
     return found
 
 
-@pytest.mark.parametrize("name", AT_AN_END)
-@pytest.mark.parametrize(("rows", "epsilon"), [(300, 1), (20, 0.05)])
+@pytest.mark.parametrize("name", mostly_slow(AT_AN_END, quick=6))
+@pytest.mark.parametrize(("rows", "epsilon"), mostly_slow([(300, 1), (20, 0.05)]))
 def test_estimates_lie_in_their_intervals_and_those_in_what_is_possible(
     name: str, rows: int, epsilon: float
 ) -> None:
@@ -138,7 +139,8 @@ def test_a_quantile_without_an_interval_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(5, 5.000001), (1e9, 1e9 + 1), (0, 1e-9), (99_999, 100_000)]
+    ("low", "high"),
+    mostly_slow([(5, 5.000001), (1e9, 1e9 + 1), (0, 1e-9), (99_999, 100_000)], quick=2),
 )
 def test_narrow_intervals_are_shown_with_the_digits_that_tell_their_ends_apart(
     low: float, high: float

@@ -43,7 +43,7 @@ AGGREGATES: dict[str, Callable[[], Any]] = {
 }
 BUDGETS: list[Guarantee] = [
     make
-    for amount in ("1e-4", "1e-6", "1e-9", "1e-12", "1e-30", "1e-100", "1e-160", "1e-300")
+    for amount in ("1e-160", "1e-4", "1e-6", "1e-9", "1e-12", "1e-30", "1e-100", "1e-300")
     for make in (PureDP(amount), ZCDP(amount), GDP(amount), ApproxDP(amount, "1e-9"))
 ]
 TOLD = "its noise leaves the range of numbers"

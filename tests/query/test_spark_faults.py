@@ -40,6 +40,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_computed_again_to_the_same_rows() -> None:
     """Between two reads the kept rows and what Spark wrote to disk for them are taken away."""
     spark = local()

@@ -343,7 +343,7 @@ def test_what_the_caller_cached_answers_nothing(tmp_path: Path) -> None:
         frame.unpersist()
 
 
-@pytest.mark.parametrize("checkpointed", [False, True])
+@pytest.mark.parametrize("checkpointed", mostly_slow([False, True]))
 def test_null_counts_also_where_a_frame_says_that_there_is_none(checkpointed: bool) -> None:
     """Nothing checks what a frame says: NULL would be 0, and a missing text end the question."""
     import pandas as pd

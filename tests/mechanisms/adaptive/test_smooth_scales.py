@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests.tiers import mostly_slow
 
 from unacorda import checks
 from unacorda.mechanisms.adaptive.smooth_scales import (
@@ -161,8 +162,10 @@ def test_no_ratio_of_neighbours_passes_epsilon_and_one_meets_it(
     assert at_most_shift <= worst
 
 
-@pytest.mark.parametrize("power", [F(2), F(23, 2), F(12), F(15), F(20)])
-@pytest.mark.parametrize("epsilon", [F(1, 1000), F(1, 10), F(1), F(10), F(500)])
+@pytest.mark.parametrize("power", mostly_slow([F(2), F(23, 2), F(12), F(15), F(20)], quick=3))
+@pytest.mark.parametrize(
+    "epsilon", mostly_slow([F(1, 1000), F(1, 10), F(1), F(10), F(500)], quick=2)
+)
 def test_every_power_of_the_cauchy_has_a_default_that_keeps_its_promise(
     power: Fraction, epsilon: Fraction
 ) -> None:

@@ -50,8 +50,10 @@ def test_laws_sum_to_one(kind: str, categories: int, epsilon: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("categories", "epsilon"), [(2, "1"), (5, "1/2"), (5, "3"), (9, "1")])
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=5))
+@pytest.mark.parametrize(
+    ("categories", "epsilon"), mostly_slow([(2, "1"), (5, "1/2"), (5, "3"), (9, "1")], quick=2)
+)
 def test_reports_have_their_law(kind: str, categories: int, epsilon: str) -> None:
     # At most 60 cases at 1e-8 each.
     mechanism = KINDS[kind](epsilon=Fraction(epsilon), categories=categories)
