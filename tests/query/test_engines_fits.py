@@ -104,12 +104,6 @@ FITS: dict[str, tuple[Callable[[], Any], str]] = {
         "wage",
     ),
     "classes": (lambda: inference.LogisticRegression(budget=FOUR, **BOUNDS), "wage > 30"),
-    "sparse": (
-        lambda: inference.SparseRegression(
-            inference.LinearRegression(budget=FOUR, target_bounds=(0, 70), **BOUNDS), n_features=1
-        ),
-        "wage",
-    ),
 }
 WEIGHTS = {"line": "visits / 4 + 0.5", "counts": "wage / 50"}
 
