@@ -85,8 +85,10 @@ class PoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
         loss = Poisson(float(self.largest))
         mean, noise = mean_target(rows, most=loss.most)
         mean = min(max(mean, 2 * noise, loss.most / 1e4), loss.most)
+        # Of rare events each has a score of about 1, and few may stand behind a feature.
+        uncut = 1 + math.sqrt(mean) if mean < 1 else 0.0
         found = fit_rare(
-            rows, loss, prediction=math.log(mean), curvature=mean, loose=True, cut=mean >= 1
+            rows, loss, prediction=math.log(mean), curvature=mean, loose=True, cut=uncut
         )
         parameters = self._tell(rows, found, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]

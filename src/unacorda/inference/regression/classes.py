@@ -72,7 +72,7 @@ def fit_rare(
     curvature: float,
     stretch: Callable[[float], float] | None = None,
     loose: bool = False,
-    cut: bool = False,
+    cut: float | None = None,
 ) -> Fitted:
     """Fit from a constant prediction, where the mean curvature is known.
 

@@ -132,7 +132,7 @@ class Newton:
     is so small that rows stay in a metric far from that of the curvature, and that the last phase
     takes one curvature for its steps; loose: the bounds that the loss states may be far too large,
     so that counts say where scores and curvatures end; cut: also cut gradients where counts of
-    their lengths end, for scores that are not those of rare events; stretch: by what a first step
+    their lengths end, at no less than so many radii; stretch: by what a first step
     of this squared length is multiplied; penalty: a matrix, in the coefficients of the whitened
     rows.
     """
@@ -146,7 +146,7 @@ class Newton:
     one_metric: bool = False
     ample: bool = False
     loose: bool = False
-    cut: bool = False
+    cut: float | None = None
     stretch: Callable[[float], float] | None = None
     penalty: Floats | None = None
 
@@ -256,7 +256,7 @@ class Newton:
         spent += one.last + one.cap + one.scores + one.level
         if self.loose:
             spent += 2 * one.cap * phases
-        if self.cut:
+        if self.cut is not None:
             spent += 2 * one.cap * phases
         left = (self.rows.left - spent) * (1 - 1e-6)
         return [left * share for share in one.steps]
@@ -276,12 +276,12 @@ class Newton:
         if self.loose:
             self._score_end = sure_end_of(found[0], top)
             self._curvature_end = sure_end_of(found[1], self.loss.curvature_bound)
-            typical = self._score_end * (_JOINT if self.cut else 1.0)
+            typical = self._score_end * (1.0 if self.cut is None else _JOINT)
         self._square, tail = best_radius(
             rows, counts, share=ahead, score=typical, tolerance=self.tolerance
         )
         self._longest = math.sqrt(self._square) * self._score_end
-        if self.cut:
+        if self.cut is not None:
             joint = lengths_below(
                 self._longest,
                 of=lambda row: np.abs(self._score(row)) * np.sqrt(row.square),
@@ -293,6 +293,7 @@ class Newton:
             one = rows.noise(GRADIENT, 1.0, ahead) * math.sqrt(rows.number)
             affordable = min(_NOISE_OF_STEPS / one, self._longest)
             least = affordable / 2 if self.ample else affordable
+            least = min(max(least, self.cut * math.sqrt(self._square)), self._longest)
             self._longest = max(cap_of(lengths, self._longest, affordable=affordable), least)
         return tail
 
@@ -334,8 +335,10 @@ class Newton:
         noise = self.rows.noise(MATRIX, 1.0, self.shares.curvature)
         affordable = min(_NOISE_OF_MATRICES / norm_of(noise, size), top)
         # Below a part of that, noise is no reason to cut curvatures that counts may have missed.
-        least = affordable / (2 if self.cut else 3)
-        return max(cap_of(found, top, affordable=affordable if self.cut else math.inf), least)
+        least = affordable / (3 if self.cut is None else 2)
+        return max(
+            cap_of(found, top, affordable=math.inf if self.cut is None else affordable), least
+        )
 
     def _curvature(self, theta: Floats, share: float, *, signed: bool = False) -> Matrix:
         return Matrix(
@@ -364,7 +367,7 @@ class Newton:
         return step
 
     def _end(self, theta: Floats, *, signed: bool) -> tuple[Moment, Moment, float]:
-        """M, Q and the trace of Q where the steps ended; M takes what counts have left of it all."""
+        """M, Q and the trace of Q where the steps ended; M takes all that counts have left."""
         most, shares = self._longest**2, self.shares
         asked = self._curvature(theta, shares.last, signed=signed)
         over = self.rows.left * (1 - 1e-6) - shares.scores - shares.level
