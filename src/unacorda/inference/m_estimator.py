@@ -131,7 +131,7 @@ class MEstimator(LinearPredictor, Regression):
             curvature=mean_curvature(rows, loss, start),
             penalty=self._penalty(rows, self.penalty),
             loose=True,
-            cut=True,
+            cut=0.0,
         )
         parameters = self._tell(rows, found, asked=asked)
         self.intercept_, self.coef_ = float(parameters[0]), parameters[1:]

@@ -71,7 +71,7 @@ class Tail:
 def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
     """Counts of |a|^2 by quarter octaves, and the deviation of the noise in each.
 
-    Each bin is kept only where it stands out, as the noise of empty bins far out adds up.
+    Each bin is kept only where it is seen, as the noise of empty bins far out adds up.
     """
     asked = Histogram(
         of=lambda row: row.square,
@@ -81,7 +81,7 @@ def tail_of(rows: Rows, *, share: float) -> tuple[Tail, float]:
         share=share_of(share),
     )
     (found,) = rows.ask(asked)
-    far = np.where(found.counts > _STANDS_OUT * found.deviation, found.counts, 0.0)
+    far = np.where(found.counts > _SEEN * found.deviation, found.counts, 0.0)
     return Tail(squares=found.edges, beyond=np.cumsum(far[::-1])[::-1][1:]), found.deviation
 
 

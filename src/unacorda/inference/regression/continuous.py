@@ -150,7 +150,7 @@ def fit_from(
     curvature: float,
     penalty: Floats | None = None,
     loose: bool = False,
-    cut: bool = False,
+    cut: float | None = None,
 ) -> Fitted:
     """Fit from a start near the end, in the metric of the Gram matrix throughout.
 
