@@ -1,0 +1,131 @@
+"""How the package hangs together: imports without circles, class names without doubles.
+
+What there still is of either is listed; a list may only become shorter.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src"
+ROOT = "unacorda"
+
+CIRCLES = (
+    """
+    privacy.guarantees privacy.relations
+    """,
+    """
+    accounting.contour.sampled_gaussian accounting.contour.strip accounting.contour.tail
+    """,
+    """
+    privacy.event_codec privacy.events privacy.events.algebra privacy.events.matrices
+    privacy.events.noise privacy.events.promises privacy.events.selection
+    """,
+    """
+    query.admission query.compile query.engines.duckdb query.engines.protocol query.engines.public
+    query.engines.reading query.groups query.key_tables query.plan
+    """,
+    """
+    unacorda query.answering query.arrange query.asked query.batch query.describing.description
+    query.describing.page query.describing.questions query.describing.text query.explanation
+    query.explanations query.lifted query.looked_record query.rehearsing query.release query.replay
+    query.row_search query.select query.session query.several_releases query.spending
+    query.subsessions query.verification query.verified_lines
+    """,
+)
+"""Modules of unacorda that import each other."""
+
+DOUBLES = """
+Account Aggregate Aim Answer Asked Asking Atoms Batch Bins Bounds Cells Check Column Counted
+Curve Cut Descent DiscreteGaussian DiscreteLaplace Draws Explanation Exponential Filter Finding
+Found FoundClipping Gaussian Grid Group Held HeldRows Histogram Intervals KeyedRows Ladder
+Laplace Law Leaf Lengths MatrixMechanism Mean OpenedTable Pair Part Place Plan Quantile Question
+RandomizedResponse Ratio Reading Row Rows Runs SampledGaussian Scope Search Side Sketch Split
+Splits Spread Staircase Steps Sum Sums Table Total Trial TruncatedLaplace United Variance Wish
+_Counter _Design _Layout _Line _Lines _Local _Part _Plan _Reading _Split _Table _Trial _Way
+"""
+"""Names that several classes have; a mechanism and its event may share one."""
+
+
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    """Every module by its name."""
+    found = {}
+    for path in sorted((SOURCE / ROOT).rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text())
+    return found
+
+
+def imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Modules that a module imports anywhere: in functions and for types alone too."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for one in names:
+                    if one.name in known:
+                        yield one.name
+            case ast.ImportFrom(module=str(module), names=names, level=0) if module in known:
+                for one in names:
+                    inner = f"{module}.{one.name}"
+                    yield inner if inner in known else module
+
+
+def circles(edges: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """The strongly connected components of more than one node (Tarjan 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: set[frozenset[str]] = set()
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in edges[node]:
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            place = stack.index(node)
+            component = frozenset(stack[place:])
+            del stack[place:]
+            if len(component) > 1:
+                found.add(component)
+
+    for node in edges:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_a_circle_is_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
+
+
+def test_no_modules_import_each_other() -> None:
+    known = trees()
+    edges = {name: set(imported(tree, known)) - {name} for name, tree in known.items()}
+    listed = {frozenset(text.split()) for text in CIRCLES}
+    found = {
+        frozenset(name.removeprefix(f"{ROOT}.") for name in circle) for circle in circles(edges)
+    }
+    assert found == listed
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places = defaultdict(list)
+    for module, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    doubles = sorted(name for name, modules in places.items() if len(set(modules)) > 1)
+    assert doubles == DOUBLES.split()
