@@ -74,7 +74,7 @@ def features(estimator: Any, X: ArrayLike, *, reset: bool) -> Floats:
         raise InvalidParameter("X", given.shape, expected=expected)
     for what, size in zip(("sample(s)", "feature(s)"), given.shape, strict=False):
         if size == 0:
-            found = f"0 {what} (shape={given.shape}) while a minimum of 1 is required."
+            found = f"0 {what} (shape={given.shape}) while a minimum of 1 is required"
             raise InvalidParameter("X", given.shape, expected=f"some of each: found {found}")
     x = matrix("X", given)
     # Of what came, names of columns alone are looked at.
