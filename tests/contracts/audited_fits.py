@@ -314,7 +314,7 @@ FITS: Mapping[str, Fit] = {
             budget=b, classes=(0, 1), bits=s, **UNIT
         ).fit(*d),
         pair=ends(110, 1.0, 0.0),
-        **{**NORMAL, "louder": GDP(400)},
+        **{**NORMAL, "louder": GDP(2000)},
     ),
     "PoissonRegression": Fit(
         ask=lambda d, b, s: inference.PoissonRegression(budget=b, largest=3, bits=s, **UNIT).fit(
