@@ -254,7 +254,7 @@ DOORS: Mapping[str, Door] = {
     "QuantileRegression": Door(
         sample=fits(lambda b: inference.QuantileRegression(budget=b, target_bounds=(-2, 2))),
         pairs=[ends(300, 2.0, -2.0)],
-        **FIT,
+        **{**FIT, "louder": GDP(4000)},
     ),
     "MEstimator": Door(
         sample=fits(
