@@ -24,7 +24,7 @@ LEFT: dict[str, int] = {
     "ledger": 19,
     "mechanisms": 161,
     "modules": 18,
-    "pages": 286,
+    "pages": 261,
     "privacy": 24,
     "query": 382,
 }
