@@ -177,9 +177,10 @@ def test_no_text_makes_the_reading_of_a_time_raise(connections: _Connections, si
         check(connections, Kind.TIMESTAMP, text.replace("(s", "(s || '12' || u"))
 
 
+@pytest.mark.skipif(duckdb.__version__ != "2.0.0", reason="later versions raise no more")
 @pytest.mark.parametrize("part", ["WEEK", "ISOYEAR"])
 def test_the_guards_of_dates_are_needed(part: str) -> None:
-    # DuckDB 2.0 itself raises for the first year that a date can hold.
+    # DuckDB 2.0.0 itself raises for the first year that a date can hold.
     with duckdb.connect() as connection, pytest.raises(duckdb.Error):
         connection.execute(f"SELECT extract({part} FROM DATE '5877642-06-25 (BC)')").fetchall()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import duckdb
 from sqlglot import exp
 
 from unacorda.query.dialects.shapes import is_hexadecimal, text_to_boolean
@@ -237,14 +238,21 @@ def _moment(v: str, pattern: str, *, clock: bool) -> tuple[str, str]:
     if clock:
         micros = "((d.h * 60L + d.i) * 60L + d.s) * 1000000L + d.f"
         days = f"CAST(unix_date({found}) AS BIGINT)"
-        whole = f"try_add(try_multiply({days}, 86400000000L), {micros})"
+        # Before 1970 from the end of the day: its beginning may lie before all instants.
+        shift = "CASE WHEN k < 0 THEN 1L ELSE 0L END"
+        part = f"{micros} - ({shift}) * 86400000000L"
+        whole = f"try_add(try_multiply(k + {shift}, 86400000000L), {part})"
+        whole = f"transform(array({days}), k -> {whole})[0]"
         held = f"m >= {_FIRST_MICROS} AND m < 9223372036854775807L"
         inside = f"CASE WHEN {held} THEN {_instant('m')} END"
         found = f"transform(array({whole}), m -> {inside})[0]"
     return f"transform(array(named_struct({made})), d -> {found})[0]", written
 
 
-_FIRST_MICROS = "-9223372022400000000L"
+_FIRST_MICROS = (
+    "-9223372022400000000L" if duckdb.__version__ == "2.0.0" else "-9223372036854775806L"
+)
+"""The first instant that DuckDB reads from a text: in its 2.0.0 the beginning of a day."""
 
 
 def _written(year: str, month: str, day: str) -> str:
