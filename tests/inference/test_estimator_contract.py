@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import clone, is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
@@ -77,7 +78,6 @@ ALWAYS = {
     "check_estimators_nan_inf": "a refusal would tell that somebody's number is missing; her row "
     "has weight 0 instead",
     "check_supervised_y_no_nan": "likewise",
-    "check_fit_idempotent": "each fit draws noise of its own",
 }
 
 OWN = {
@@ -102,7 +102,7 @@ WEIGHTS = {
 OWN["LocalLogisticRegression"] = OWN["LogisticRegression"]
 
 DEALT = {"LocalLinearRegression", "LocalLogisticRegression", "LocalMEstimator", "NoisySGD"}
-"""These deal people out at random: of few people two fits may agree, or not."""
+"""These deal people out at random: of few people a fit may know nothing of a slope."""
 
 TWO_FITS = {
     "check_fit_idempotent",
@@ -115,35 +115,24 @@ TWO_FITS = {
 TEN_PEOPLE = {"check_classifiers_one_label"}
 """Ten people: two or three answer in each round, and often nobody tells of a slope."""
 
-REGRESSORS = {
-    "check_supervised_y_2d": "two fits are compared to the last digit; each has its own noise",
-}
-
-SPLIT = dict.fromkeys(
-    ["check_supervised_y_2d", "check_regressors_int", "check_regressor_data_not_an_array"],
-    "two fits are compared to the last digit; each splits the rows anew",
-)
-
 
 def exceptions(estimator: Any) -> dict[str, str]:
     inner = getattr(estimator, "estimator", None)
     if inner is not None:
-        fits_all = isinstance(estimator, inference.CrossValidatedSearch)
-        return exceptions(inner) | ({} if fits_all else SPLIT)
-    others = REGRESSORS if isinstance(estimator, RegressorMixin) else {}
+        return exceptions(inner)
     weights = WEIGHTS if has_fit_parameter(estimator, "sample_weight") else {}
-    return ALWAYS | others | weights | OWN.get(type(estimator).__name__, {})
+    return ALWAYS | weights | OWN.get(type(estimator).__name__, {})
 
 
 @pytest.mark.slow
 @parametrize_with_checks([*ESTIMATORS, *WRAPPERS, *TRANSFORMERS], expected_failed_checks=exceptions)  # type: ignore[untyped-decorator]
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> None:
-    if type(estimator).__name__ in DEALT:
-        if check.func.__name__ in TWO_FITS:  # type: ignore[attr-defined]
-            pytest.skip("it compares two fits, each of which deals people out anew")
-        if check.func.__name__ in TEN_PEOPLE:  # type: ignore[attr-defined]
-            pytest.skip("it asks a fit of ten people, of whom few answer in each round")
+    name = check.func.__name__  # type: ignore[attr-defined]
+    if name in TWO_FITS:
+        pytest.skip("it compares two fits, each of which draws noise of its own")
+    if name in TEN_PEOPLE and type(estimator).__name__ in DEALT:
+        pytest.skip("it asks a fit of ten people, of whom few answer in each round")
     check(estimator)
 
 
@@ -165,6 +154,21 @@ def test_arrays_of_the_caller_are_left_alone(estimator: Any) -> None:
     clone(estimator).fit(x, y)
     np.testing.assert_array_equal(x, before[0])
     np.testing.assert_array_equal(y, before[1])
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *WRAPPERS, *TRANSFORMERS])
+@pytest.mark.filterwarnings("ignore")
+def test_a_fitted_model_is_stored_without_its_rows(estimator: Any) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(3_000, 2))
+    number = x[:, 0] - x[:, 1] + rng.normal(size=len(x))
+    fitted = clone(estimator).fit(x, number if is_regressor(estimator) else number > 0)
+    stored = pickle.dumps(fitted)
+    assert len(stored) < x.nbytes / 2
+    assert not any(value.tobytes() in stored for value in [*x.ravel(), *number])
+    read = pickle.loads(stored)
+    answer = "predict" if hasattr(estimator, "predict") else "transform"
+    np.testing.assert_array_equal(getattr(read, answer)(x), getattr(fitted, answer)(x))
 
 
 def test_each_exception_names_an_estimator_that_is_checked() -> None:

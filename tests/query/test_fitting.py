@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,18 @@ def test_the_whole_fit_is_charged_once_and_costs_no_more(
     whole = GDP.within(budget)
     assert accounting.rho(told) <= float(whole.mu_squared) / 2
     assert accounting.rho(told) >= 0.99 * float(whole.mu_squared) / 2
+
+
+@pytest.mark.parametrize("made", [inference.LinearRegression, inference.RidgeRegression])
+def test_a_model_of_a_table_outlives_the_session_and_holds_no_row(made: Any) -> None:
+    with opened(GDP(10)) as session:
+        options = {"penalty": 0.01} if made is inference.RidgeRegression else {}
+        model = session.fit(made(budget=GDP(10), **options), "t", features=["age"], target="wage")
+    stored = pickle.dumps(model)
+    assert len(stored) < 8 * len(TABLE)
+    read = pickle.loads(stored)
+    grid = pd.DataFrame({"age": [30.0, 50.0]})
+    np.testing.assert_array_equal(read.influence(grid, [20, 30]), model.influence(grid, [20, 30]))
 
 
 class Died(Exception):

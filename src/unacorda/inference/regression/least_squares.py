@@ -85,6 +85,19 @@ class Descent:
     second: Moment
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeighedResidual:
+    """The weighed residual of a row. A fitted model keeps it: it holds no row."""
+
+    unit: Unit
+    square: float
+
+    def __call__(self, row: Row) -> Any:
+        """That of a block of rows."""
+        residual = np.clip(self.unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
+        return row.weight(self.square) * residual
+
+
 @dataclass(slots=True, kw_only=True)
 class LeastSquares:
     """Steps on whitened rows, and the errors of where they end.
@@ -244,12 +257,10 @@ class LeastSquares:
         (found,) = self.rows.ask(asked, theta=theta)
         return lengths_of(found)
 
-    def _residual(self, row: Row) -> Any:
-        return np.clip(self.unit.of(row.target) - row.prediction, -_FARTHEST, _FARTHEST)
-
-    def score(self, row: Row) -> Any:
+    @property
+    def score(self) -> WeighedResidual:
         """What multiplies a whitened row in its gradient, before it is cut."""
-        return row.weight(self.square) * self._residual(row)
+        return WeighedResidual(unit=self.unit, square=self.square)
 
     def _length(self, row: Row) -> Any:
         return np.abs(self.score(row)) * np.sqrt(row.square)

@@ -122,6 +122,24 @@ class _Way:
     tail: Tail
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descending:
+    """Minus the weighed score of a row. A fitted model keeps it: it holds no row."""
+
+    loss: Loss
+    square: float
+
+    def __call__(self, row: Row) -> Any:
+        """That of a block of rows."""
+        return -_weighed_score(self.loss, self.square, row)
+
+
+def _weighed_score(loss: Loss, square: float, row: Row) -> Any:
+    top = loss.score_bound
+    score = np.clip(loss.score(row.prediction, row.target), -top, top)
+    return row.weight(square) * score
+
+
 @dataclass(slots=True, kw_only=True)
 class Newton:
     """Newton's steps from a start.
@@ -305,14 +323,13 @@ class Newton:
 
         return lengths_below(top, of=size, share=self.shares.cap, bins=30)
 
-    def descent_score(self, row: Row) -> Any:
+    @property
+    def descent_score(self) -> Descending:
         """What multiplies a whitened row in minus its gradient, in the last phase."""
-        return -self._score(row)
+        return Descending(loss=self.loss, square=self._square)
 
     def _score(self, row: Row) -> Any:
-        top = self.loss.score_bound
-        score = np.clip(self.loss.score(row.prediction, row.target), -top, top)
-        return row.weight(self._square) * score
+        return _weighed_score(self.loss, self._square, row)
 
     def _bending(self, row: Row, *, signed: bool = False) -> Any:
         top = self.loss.curvature_bound
