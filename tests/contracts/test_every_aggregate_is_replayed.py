@@ -14,6 +14,7 @@ import unacorda
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.allocation import allocate
+from unacorda.query.codec import encode
 from unacorda.query.compile import compile_query
 from unacorda.query.opening import scope_of
 from unacorda.query.plan import Query
@@ -57,6 +58,19 @@ def check(query: Query, *budgets: Guarantee) -> None:
 
 def test_the_list_is_all_there_is() -> None:
     assert set(neighbor_tables.AGGREGATES) == set(EVERY)
+
+
+def test_each_class_has_a_tag_of_its_own() -> None:
+    tags = [vars(kind)["tag"] for kind in EVERY]
+    assert len(set(tags)) == len(tags)
+
+
+def test_what_has_no_tag_has_no_form() -> None:
+    class Renamed(unacorda.Bounds):
+        """A class that inherits a tag has none."""
+
+    with pytest.raises(TypeError, match=r"^Renamed has no form in JSON\.$"):
+        encode(Renamed(0, 1))
 
 
 @pytest.mark.parametrize("name", mostly_slow(neighbor_moves.EVERY, quick=15))

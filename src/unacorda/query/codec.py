@@ -1,8 +1,8 @@
 """Values of a question as plain JSON values and back: field by field, of a closed list of classes.
 
 Nothing is looked up by a name that stands in the text: the type that a place asks for says which
-classes may stand there, and `kind` only chooses among these. Fields that are made from the rest
-when a question is put together (parsed expressions) are left out.
+classes may stand there, and `kind`, the `tag` of a class, only chooses among these. Fields that are
+made from the rest when a question is put together (parsed expressions) are left out.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -67,7 +67,7 @@ def encode(value: object) -> Any:
             return json.loads(value.to_json())
         case _:
             kind: Any = type(value)
-            if dataclasses.is_dataclass(value):
+            if dataclasses.is_dataclass(value) and _kind(kind):
                 fields = {name: encode(getattr(value, name)) for name in _fields(kind)}
                 return {"kind": _kind(kind), **fields}
     raise TypeError(f"{kind.__name__} has no form in JSON.")
@@ -189,8 +189,10 @@ def _mentions(hint: Any, kind: type) -> bool:
     return hint is kind or any(_mentions(arm, kind) for arm in get_args(hint))
 
 
-def _kind(kind: type) -> str:
-    return kind.__name__.lower()
+def _kind(kind: type) -> str | None:
+    """The tag of the class itself: digests and stored releases hang on it, not on a name."""
+    tag: str | None = vars(kind).get("tag")
+    return tag
 
 
 def _fraction(text: str) -> Any:

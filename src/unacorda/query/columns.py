@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from unacorda import checks
 from unacorda.checks import Number
@@ -51,6 +52,8 @@ class Bounds:
     Bounds(lower=0.0, upper=120.0)
     """
 
+    tag: ClassVar[str] = "bounds"
+
     lower: float
     upper: float
 
@@ -70,6 +73,8 @@ class Categories:
     ('A', 'B')
     """
 
+    tag: ClassVar[str] = "categories"
+
     values: tuple[Key, ...]
 
     def __init__(self, values: Iterable[Key]) -> None:
@@ -80,10 +85,14 @@ class Categories:
 class Dates:
     """A column of dates (in text: YYYY-MM-DD)."""
 
+    tag: ClassVar[str] = "dates"
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A column of text, even where its values look like numbers."""
+
+    tag: ClassVar[str] = "text"
 
 
 Fact = Bounds | Categories | Dates | Text

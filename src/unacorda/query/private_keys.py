@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ _COMPARED: Final = CHANCES[1]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateKeys:
     """That the keys of a column are found privately; see `private_keys`."""
+
+    tag: ClassVar[str] = "privatekeys"
 
     weight: Fraction = Fraction(1)
     delta: Fraction | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
@@ -30,6 +30,8 @@ class Auto:
 
     most: the largest number that can be found.
     """
+
+    tag: ClassVar[str] = "auto"
 
     budget: Guarantee
     most: int
@@ -85,6 +87,8 @@ class Person:
     >>> print(Person("patient", max_groups=3, max_rows_per_group=2))
     a person (patient) with at most 3 groups and 2 rows in each group in a question
     """
+
+    tag: ClassVar[str] = "person"
 
     id: tuple[str, ...]
     max_rows: int | None
@@ -247,6 +251,8 @@ class Row:
     >>> Row()
     Row(neighbors=AddRemove)
     """
+
+    tag: ClassVar[str] = "row"
 
     neighbors: Neighbors = field(default=AddRemove, kw_only=True)
 

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
@@ -33,9 +33,11 @@ class Aggregate(ABC):
     """What `agg` takes.
 
     weight: its part of the question's budget, relative to the others'. expressions: what it is
-    taken of, once the columns are known.
+    taken of, once the columns are known. tag: its `kind` in digests and stored releases, which
+    stays where a class is renamed.
     """
 
+    tag: ClassVar[str]
     weight: Fraction = Fraction(1)
     expressions: tuple[Expression, ...] = ()
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,8 @@ class Covariance(_Paired):
 
     ddof: what is taken from the number of rows before it divides.
     """
+
+    tag: ClassVar[str] = "covariance"
 
     ddof: int
 
@@ -133,6 +136,8 @@ class Covariance(_Paired):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation(_Paired):
     """Pearson's correlation of two number columns, values clamped."""
+
+    tag: ClassVar[str] = "correlation"
 
     @property
     def _one(self) -> int:

@@ -281,7 +281,7 @@ def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) 
     if isinstance(aggregate, CountPeople) and reach.touched > 1:
         raise InvalidParameter(
             name,
-            "countpeople",
+            aggregate.tag,
             expected="people of one group each, with margins: one person may be counted in "
             f"{reach.touched:,} groups, so that sums over groups are more than the people there "
             "are, and do not add up. Protect Person(..., max_groups=1), or ask for the people of "
@@ -290,7 +290,7 @@ def consistent(name: str, aggregate: Aggregate, margins: Margins, reach: Reach) 
     if not isinstance(aggregate, Count | CountPeople | Sum):
         raise InvalidParameter(
             name,
-            type(aggregate).__name__.lower(),
+            aggregate.tag,
             expected="count(), sum() with bounds, or count_people() where a person has rows in one "
             "group, with margins: other answers do not add up",
         )

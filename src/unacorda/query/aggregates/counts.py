@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -60,6 +61,8 @@ class Counting(Single):
 class Count(Counting):
     """How many rows, or how many in which `column` is not NULL."""
 
+    tag: ClassVar[str] = "count"
+
     column: str | None
 
     def bound_to(self, scope: Scope) -> Count:
@@ -82,6 +85,8 @@ class Count(Counting):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountPeople(Counting):
     """How many units (people) have at least one row in the cell, in which `column` is present."""
+
+    tag: ClassVar[str] = "countpeople"
 
     column: str | None = None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from unacorda.checks import Number
 from unacorda.query.aggregates.arguments import expression_of, weight_of
@@ -26,6 +27,8 @@ __all__ = ["CountDistinct", "count_distinct"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountDistinct(Counting):
     """How many different values there are, NULL not among them."""
+
+    tag: ClassVar[str] = "countdistinct"
 
     column: str
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -70,6 +70,8 @@ class ExtremeSelection:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extreme(Graded, Single):
     """The least or the greatest value of a number column, few people left out."""
+
+    tag: ClassVar[str] = "extreme"
 
     side: Literal["min", "max"]
 

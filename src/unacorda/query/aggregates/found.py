@@ -16,6 +16,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -52,6 +53,8 @@ def _round_numbers(*, whole: bool) -> tuple[float, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBounds(Single):
     """The range of a number column that all but few people keep to, on round numbers."""
+
+    tag: ClassVar[str] = "foundbounds"
 
     column: str
 
@@ -123,6 +126,8 @@ class FoundBounds(Single):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPerPerson(Single):
     """How many rows all but few people have at most, up to a public end."""
+
+    tag: ClassVar[str] = "rowsperperson"
 
     most: int
 

@@ -19,7 +19,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ _WHOLE_RANGE = 62  # bits to shift a place by, so that all of a bin is one child
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram(Single):
     """Rows by bin between given edges, and in one bin on either side of them."""
+
+    tag: ClassVar[str] = "histogram"
 
     column: str
     edges: tuple[float, ...]
@@ -137,6 +139,8 @@ class FoundBins:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualBins(Cut):
     """Rows by bin, between edges that are found so that bins hold about as many rows each."""
+
+    tag: ClassVar[str] = "equalbins"
 
     @property
     def lines(self) -> int:

@@ -22,6 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,8 @@ _NORMAL_95 = 1.959963984540055  # the 97.5% point of the normal law, rounded up
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean(Single):
     """The mean of a number column over rows where it is present, values clamped."""
+
+    tag: ClassVar[str] = "mean"
 
     column: str
     lower: Fraction | None

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ _EVEN = 201  # values of a column that are assumed where none are given
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One of the two columns with its public range."""
+
+    tag: ClassVar[str] = "side"
 
     column: str
     lower: Fraction | None

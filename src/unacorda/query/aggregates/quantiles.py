@@ -31,6 +31,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,8 @@ class Quantile(Graded, Single):
 
     interval: the share of this aggregate's budget that buys an interval, 0 for none.
     """
+
+    tag: ClassVar[str] = "quantile"
 
     q: Fraction
     interval: Fraction

@@ -17,6 +17,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,8 @@ _COMBINATIONS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio(OfTwo):
     """The sum of one number column over that of another, both clamped."""
+
+    tag: ClassVar[str] = "ratio"
 
     def bound_to(self, scope: Scope) -> Ratio:
         """The same, its columns looked up and their bounds known."""

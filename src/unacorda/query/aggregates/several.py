@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,8 @@ class Bracketed(Cut):
 class Quantiles(Bracketed):
     """Several quantiles of a number column, each an answer."""
 
+    tag: ClassVar[str] = "quantiles"
+
     @property
     def parts(self) -> tuple[str, ...]:
         """Each quantile in percent, as it stands in the name of a column."""
@@ -173,6 +175,8 @@ class Quantiles(Bracketed):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread(Bracketed):
     """The distance between the two quartiles of a number column."""
+
+    tag: ClassVar[str] = "spread"
 
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """The distance by cell, and beside it the quartiles it lies between."""

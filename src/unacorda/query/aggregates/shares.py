@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -27,6 +28,8 @@ __all__ = ["CountIf", "Proportion", "count_if", "proportion"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountIf(Counting):
     """How many rows fulfil a condition."""
+
+    tag: ClassVar[str] = "countif"
 
     condition: str
 
@@ -52,6 +55,8 @@ class Proportion(Single):
     A row adds 1 to the number of those that do or to that of those that do not: the mean of a
     column of ones and zeros, with its noise, error and interval.
     """
+
+    tag: ClassVar[str] = "proportion"
 
     condition: str
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
@@ -84,6 +85,8 @@ def clamp_of(expression: Expression, lower: Fraction | None, upper: Fraction | N
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum(Single):
     """The sum of a number column, each value clamped to [lower, upper]."""
+
+    tag: ClassVar[str] = "sum"
 
     column: str
     lower: Fraction | None

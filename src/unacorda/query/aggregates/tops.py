@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from unacorda import checks
 from unacorda.bits import RandomBits
@@ -43,6 +44,8 @@ _MOST = 5_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Top(Single):
     """The `size` values of a list with the largest noisy counts of rows, the largest first."""
+
+    tag: ClassVar[str] = "top"
 
     column: str
     size: int

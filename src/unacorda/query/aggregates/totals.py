@@ -29,6 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.privacy import events
@@ -92,6 +93,8 @@ class Total(Single):
 
     signs: which parts there can be, 1 and -1, by what is known of the column's range.
     """
+
+    tag: ClassVar[str] = "total"
 
     column: str
     signs: tuple[int, ...]

@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,8 @@ class Variance(Single):
 
     ddof: what is taken from the number of rows before it divides. root: the standard deviation.
     """
+
+    tag: ClassVar[str] = "variance"
 
     column: str
     lower: Fraction | None

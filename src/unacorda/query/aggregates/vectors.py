@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from unacorda import checks
 from unacorda.bits import RandomBits
@@ -45,6 +46,8 @@ class VectorSum(Aggregate):
 
     columns: as the caller wrote them; norm: the length, in the l2 norm.
     """
+
+    tag: ClassVar[str] = "vectorsum"
 
     columns: tuple[str, ...]
     norm: Fraction

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +40,8 @@ __all__ = ["WeightedMean", "weighted_mean"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedMean(OfTwo):
     """The mean of a number column, each row weighed by another column, both clamped."""
+
+    tag: ClassVar[str] = "weightedmean"
 
     def bound_to(self, scope: Scope) -> WeightedMean:
         """The same, its columns looked up and their bounds known."""
