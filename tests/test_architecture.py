@@ -31,13 +31,6 @@ CIRCLES = (
     query.admission query.compile query.engines.duckdb query.engines.protocol query.engines.public
     query.engines.reading query.groups query.key_tables query.plan
     """,
-    """
-    unacorda query.answering query.arrange query.asked query.batch query.describing.description
-    query.describing.page query.describing.questions query.describing.text query.explanation
-    query.explanations query.lifted query.looked_record query.rehearsing query.release query.replay
-    query.row_search query.select query.session query.several_releases query.spending
-    query.subsessions query.verification query.verified_lines
-    """,
 )
 """Modules of unacorda that import each other."""
 

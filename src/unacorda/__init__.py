@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from unacorda._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from unacorda import (
         accounting,
@@ -109,8 +111,6 @@ __all__ = [
     "vector_sum",
     "weighted_mean",
 ]
-
-__version__ = "0.1.0"
 
 _ROOMS = {
     "accounting",

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from unacorda import __version__
+from unacorda._version import __version__
 from unacorda.cli import account, audit, calibrate, demo, describe, ledger, plot, query, verify
 from unacorda.cli.failures import EXIT_CODES, ExitCode, report_usage, silence
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-import unacorda
 from unacorda import checks
+from unacorda._version import __version__
 from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.aggregate import Aggregate
@@ -89,7 +89,7 @@ class Stated:
 
 def software() -> dict[str, str]:
     """The versions that an answer may depend on, by name."""
-    found = {"unacorda": unacorda.__version__, "python": platform.python_version()}
+    found = {"unacorda": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)

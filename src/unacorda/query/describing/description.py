@@ -1,4 +1,7 @@
-"""What a first look at a table found: released numbers by column."""
+"""What a first look at a table found: released numbers by column, as text and as a page.
+
+The page stands alone: no script, no font, no picture from elsewhere.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -6,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.codec import encode
+from unacorda.query.readable import NOTHING, clean
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL
 
@@ -19,6 +24,34 @@ __all__ = ["Bar", "ColumnLook", "Description", "Kind", "Told"]
 
 Kind = Literal["number", "date", "boolean", "category", "text", "other"]
 """As what a column is described."""
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_WIDEST_BAR = 30
+
+_WIDTH, _HEIGHT, _LINE = 560, 160, 22  # of pictures, and of a line of a bar chart
+_NAMES = 180  # pixels for the names of bars
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d8dde4;
+  --paper: #ffffff; --bar: #3b6fb6; --whisker: #1c2430; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ecf1; --soft: #a3adba; --line: #39424e;
+  --paper: #161b22; --bar: #6c9fe0; --whisker: #e8ecf1; } }
+body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
+  background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 0; }
+p { margin: .3rem 0; } .soft { color: var(--soft); }
+section { border-top: 1px solid var(--line); padding: 1rem 0; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .1rem 1.2rem .1rem 0; }
+th { font-weight: 600; } svg { max-width: 100%; height: auto; margin-top: .5rem; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+.bar { fill: var(--bar); } .whisker, .axis { stroke: var(--whisker); stroke-width: 1; }
+.axis { stroke: var(--line); }
+"""
+_READING = (
+    "Every number has noise, so that nobody can tell whether any one person is in the table. A "
+    "margin (±, or the thin line on a bar) holds with 95% probability and counts the noise alone: "
+    "what clamping to a range and the limit on a person's rows do comes on top. Counts may come "
+    "out below zero."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +160,7 @@ class Description:
 
     def to_html(self) -> str:
         """A page that stands alone, with a picture of every column it has one of."""
-        from unacorda.query.describing.page import page
-
-        return page(self)
+        return _page(self)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -138,6 +169,209 @@ class Description:
         return str(self)
 
     def __str__(self) -> str:
-        from unacorda.query.describing.text import text
+        return _text(self)
 
-        return text(self)
+
+def _text(description: Description) -> str:
+    """The whole look."""
+    head = (
+        f"{clean(description.table)}: about {_rounded(description.people)} people, "
+        f"{_rounded(description.rows)} rows (protects {description.unit})"
+    )
+    parts = [head, f"spent {description.costs}; left {description.remaining}"]
+    for column in description.columns:
+        parts += ["", *_lines_of_column(column)]
+    return "\n".join(parts)
+
+
+def _lines_of_column(column: ColumnLook) -> list[str]:
+    """One column, line by line."""
+    known = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
+    lines = [f"{clean(column.name)}: {column.kind}, {known[column.source]}"]
+    if column.present is not None:
+        lines.append(f"  people with a value  {_rounded(column.present)}")
+    if column.range is not None:
+        how = "found privately" if column.found else "declared"
+        lines.append(f"  range                {' to '.join(column.range)} ({how})")
+    if column.mean is not None:
+        lines.append(f"  mean                 {_mean_of(column)}")
+    if column.quantiles:
+        told = "  ".join(f"{share} {value}" for share, value in column.quantiles.items())
+        lines.append(f"  quantiles            {told}")
+    if column.bars and column.range is not None:
+        lines.append(f"  people by value      {_sparks([bar.count.value for bar in column.bars])}")
+    elif column.bars:
+        lines += _bars(column.bars)
+    if column.missing is not None:
+        lines.append(f"  missing              {_rounded(column.missing)}")
+    if column.note:
+        lines.append(f"  {column.note}")
+    return lines
+
+
+def _mean_of(column: ColumnLook) -> str:
+    """The mean of a column, where its interval is less than the whole range."""
+    mean, ends = column.mean, column.limits
+    assert mean is not None
+    if ends is not None and mean.low is not None and mean.high is not None:
+        if mean.low <= ends[0] and mean.high >= ends[1]:
+            return NOTHING
+        value = min(max(mean.value, ends[0], mean.low), ends[1], mean.high)
+        mean = dataclasses.replace(mean, value=value)
+    return _rounded(mean)
+
+
+def _rounded(told: Told) -> str:
+    """A released number and its interval, to the digits that the interval leaves."""
+    if told.low is None or told.high is None:
+        return f"{told.value:,.4g}"
+    below, above = told.value - told.low, told.high - told.value
+    margin = max(below, above)
+    digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else 3
+    if abs(below - above) <= 0.05 * margin:
+        return f"{told.value:,.{digits}f} ± {margin:,.{digits}f}"
+    return f"{told.value:,.{digits}f} ({told.low:,.{digits}f} to {told.high:,.{digits}f})"
+
+
+def _sparks(counts: Sequence[float]) -> str:
+    """Counts as a row of blocks, the highest of full height."""
+    top = max([*counts, 1.0])
+    return "".join(_BLOCKS[round(8 * max(count, 0.0) / top)] for count in counts)
+
+
+def _bars(bars: Sequence[Bar]) -> list[str]:
+    top = max([*(bar.count.value for bar in bars), 1.0])
+    labels = [clean(bar.label) for bar in bars]
+    width = max(map(len, labels))
+    return [
+        f"  {label.ljust(width)}  {_rounded(bar.count).rjust(16)}  "
+        + "█" * round(_WIDEST_BAR * max(bar.count.value, 0.0) / top)
+        for label, bar in zip(labels, bars, strict=True)
+    ]
+
+
+def _page(description: Description) -> str:
+    """The whole page."""
+    title = f"A first look at {description.table}"
+    facts = [
+        ("people", _rounded(description.people)),
+        ("rows", _rounded(description.rows)),
+        ("protects", description.unit),
+        ("spent", description.costs),
+        ("left", str(description.remaining)),
+    ]
+    warning = (
+        "<p><strong>The noise came from a seed: this page protects nobody.</strong></p>"
+        if description.reproducible
+        else ""
+    )
+    sections = "".join(_section(column) for column in description.columns)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(title)}</h1>{warning}{_table(facts)}"
+        f'<p class="soft">{escape(_READING)}</p>{sections}</body></html>\n'
+    )
+
+
+def _table(facts: Sequence[tuple[str, str]]) -> str:
+    lines = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        for name, value in facts
+    )
+    return f"<table>{lines}</table>"
+
+
+def _section(column: ColumnLook) -> str:
+    known = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
+    facts = []
+    if column.present is not None:
+        facts.append(("people with a value", _rounded(column.present)))
+    if column.missing is not None:
+        facts.append(("people with a missing value", _rounded(column.missing)))
+    if column.range is not None:
+        how = "found privately" if column.found else "declared"
+        facts.append(("range", f"{' to '.join(column.range)} ({how})"))
+    if column.mean is not None:
+        facts.append(("mean", _mean_of(column)))
+    facts += [(f"{share} quantile", value) for share, value in column.quantiles.items()]
+    picture = ""
+    if column.bars and column.range is not None:
+        picture = _histogram(column)
+    elif column.bars:
+        picture = _chart(column)
+    note = f'<p class="soft">{escape(column.note)}</p>' if column.note else ""
+    return (
+        f'<section><h2>{escape(column.name)} <span class="soft">{column.kind}, '
+        f"{known[column.source]}</span></h2>{_table(facts)}{picture}{note}</section>"
+    )
+
+
+def _top(bars: Sequence[Bar]) -> float:
+    highs = [bar.count.value if bar.count.high is None else bar.count.high for bar in bars]
+    return max([*highs, *(bar.count.value for bar in bars), 1.0])
+
+
+def _histogram(column: ColumnLook) -> str:
+    """Bars side by side over the range."""
+    assert column.range is not None
+    top, step = _top(column.bars), _WIDTH / len(column.bars)
+    parts = []
+    for place, bar in enumerate(column.bars):
+        left, middle = place * step, (place + 0.5) * step
+        high = _HEIGHT * max(bar.count.value, 0.0) / top
+        parts.append(
+            f'<rect class="bar" x="{left + 1:.1f}" y="{_HEIGHT - high:.1f}" '
+            f'width="{step - 2:.1f}" height="{high:.1f}"><title>{_told(bar)}</title></rect>'
+        )
+        if bar.count.low is not None and bar.count.high is not None:
+            y1, y2 = (
+                _HEIGHT - _HEIGHT * max(end, 0.0) / top for end in (bar.count.low, bar.count.high)
+            )
+            parts.append(
+                f'<line class="whisker" x1="{middle:.1f}" x2="{middle:.1f}" '
+                f'y1="{y1:.1f}" y2="{y2:.1f}"/>'
+            )
+    ends = (
+        f'<text x="0" y="{_HEIGHT + 16}">{escape(column.range[0])}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{escape(column.range[1])}</text>'
+    )
+    axis = f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
+    return _svg(f"{column.name}: people by value", _HEIGHT + 22, [*parts, axis, ends])
+
+
+def _chart(column: ColumnLook) -> str:
+    """Bars one below the other, each with its name."""
+    top, room = _top(column.bars), _WIDTH - _NAMES - 90
+    parts = []
+    for place, bar in enumerate(column.bars):
+        y, wide = place * _LINE, room * max(bar.count.value, 0.0) / top
+        name = bar.label if len(bar.label) <= 26 else f"{bar.label[:25]}…"
+        parts.append(
+            f'<text x="{_NAMES - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
+            f'<rect class="bar" x="{_NAMES}" y="{y + 3}" width="{wide:.1f}" height="{_LINE - 6}">'
+            f"<title>{_told(bar)}</title></rect>"
+            f'<text x="{_NAMES + room + 6}" y="{y + 15}">{escape(_rounded(bar.count))}</text>'
+        )
+        if bar.count.low is not None and bar.count.high is not None:
+            x1, x2 = (
+                _NAMES + room * max(end, 0.0) / top for end in (bar.count.low, bar.count.high)
+            )
+            middle = y + _LINE / 2
+            parts.append(
+                f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{middle}" y2="{middle}"/>'
+            )
+    title = f"{column.name}: people by value"
+    return _svg(title, _LINE * len(column.bars) + 4, parts)
+
+
+def _told(bar: Bar) -> str:
+    return escape(f"{bar.label}: {_rounded(bar.count)}")
+
+
+def _svg(title: str, height: int, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" '
+        f'aria-label="{escape(title, quote=True)}">{"".join(parts)}</svg>'
+    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
@@ -34,9 +34,7 @@ from unacorda.query.private_keys import GivenKeys, private_keys
 from unacorda.query.release import Release
 from unacorda.query.scope import Leaf, Scope
 from unacorda.query.together import Together
-
-if TYPE_CHECKING:
-    from unacorda.query.session import Session
+from unacorda.query.units import Unit
 
 __all__ = ["Progress", "describe"]
 
@@ -67,6 +65,32 @@ _NO_KEYS = (
 )
 _FOUND = "values that enough people share, the commonest first; rarer ones are missing"
 _NO_TYPE = "a column of a type that is not described"
+
+
+class Asks(Protocol):
+    """What a first look needs of a session."""
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+
+    @property
+    def budget(self) -> Guarantee:
+        """The budget of the session."""
+
+    @property
+    def remaining(self) -> Guarantee:
+        """What is left of it."""
+
+    @property
+    def searches(self) -> Mapping[str, Release]:
+        """By table how the session found how many rows of a person to keep."""
+
+    def table(self, name: str) -> Query:
+        """All rows of a table."""
+
+    def evaluate(self, query: Query, *, budget: Guarantee) -> Release:
+        """The answer to one query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +133,7 @@ class _Picture:
 
 
 def describe(
-    session: Session, table: str, *, budget: Guarantee, progress: Progress | None = None
+    session: Asks, table: str, *, budget: Guarantee, progress: Progress | None = None
 ) -> Description:
     """Look at a table within a budget; raises as `Session.evaluate` does."""
     start = session.table(table)
@@ -124,7 +148,7 @@ def describe(
     return replace(description, spent=sum(others, start=first), searches=dict(session.searches))
 
 
-def _told(name: str, session: Session) -> bool:
+def _told(name: str, session: Asks) -> bool:
     """Whether a column is described: the one that names a person is not."""
     return name not in getattr(session.unit, "id", ())
 
@@ -160,7 +184,7 @@ class _Look:
     def __init__(
         self,
         *,
-        session: Session,
+        session: Asks,
         start: Query,
         budget: Guarantee,
         progress: Progress | None,
