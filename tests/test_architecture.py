@@ -28,8 +28,7 @@ CIRCLES = (
     privacy.events.noise privacy.events.promises privacy.events.selection
     """,
     """
-    query.admission query.compile query.engines.duckdb query.engines.protocol query.engines.public
-    query.engines.reading query.groups query.key_tables query.plan
+    query.admission query.engines.protocol
     """,
 )
 """Modules of unacorda that import each other."""

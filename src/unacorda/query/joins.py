@@ -147,7 +147,15 @@ def _together(
         ids[name] = Identity(
             sql=sql, leaves=(leaf,), type=common_type(name, one.type, two.type, tables)
         )
-    scope = Scope(table=table, types={}, leaves=leaves, ids=ids, derived={}, facts=facts)
+    scope = Scope(
+        table=table,
+        types={},
+        leaves=leaves,
+        ids=ids,
+        derived={},
+        facts=facts,
+        lines=source.left.scope.lines,
+    )
     found = Rows(source=source, scope=scope, public=rows.public)
     if len(found.tables) > _MOST_TABLES:
         raise InvalidParameter(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 from unacorda.errors import InvalidParameter
@@ -45,14 +44,13 @@ def keys_of_table(
     not looked at. Text is read as what the column to group by holds, as in `typed_keys`. Raises
     InvalidParameter for a missing column, no lines, too many, a key twice and missing values.
     """
-    # The engine's module knows questions, which know their keys.
-    from unacorda.query.engines.public import PublicTables
+    found: list[str] = []
 
-    with closing(PublicTables({"keys": source})) as tables:
-        types = tables.types("keys")
-        found = [_column_of(types, name, argument) for name in columns]
-        listed = ", ".join(map(identifier, found))
-        rows = tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {MOST_KEYS + 1}")
+    def choose(names: Sequence[str]) -> Sequence[str]:
+        found.extend(_column_of(names, name, argument) for name in columns)
+        return found
+
+    rows = scope.lines(source, choose, most=MOST_KEYS + 1)
     if not rows:
         raise InvalidParameter(argument, "a table without lines", expected="at least one key")
     if len(rows) > MOST_KEYS:
@@ -74,7 +72,8 @@ def keys_of_table(
             raise InvalidParameter(
                 argument,
                 key if len(key) > 1 else key[0],
-                expected=f"each key in one line of the table: keep {listed} alone, each once",
+                expected="each key in one line of the table: keep "
+                f"{', '.join(map(identifier, found))} alone, each once",
             )
         seen.add(key)
     return keys if len(columns) > 1 else values[0]
@@ -105,12 +104,12 @@ def _kinds(scope: Scope, group: str) -> set[Kind]:
     return {reading.kind for reading in scope.column(group, argument="group_by")}
 
 
-def _column_of(types: Mapping[str, str], name: str, argument: str) -> str:
-    found = [one for one in types if one.casefold() == name.casefold()]
+def _column_of(names: Sequence[str], name: str, argument: str) -> str:
+    found = [one for one in names if one.casefold() == name.casefold()]
     if not found:
         raise InvalidParameter(
             argument,
-            f"a table with the columns {', '.join(types)}",
+            f"a table with the columns {', '.join(names)}",
             expected=f"one with the column {name!r}, as every column of group_by",
         )
     return found[0]

@@ -16,6 +16,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Assume
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.engines.protocol import Engine
+from unacorda.query.engines.public import public_lines
 from unacorda.query.expressions.types import encodable
 from unacorda.query.identities import identity
 from unacorda.query.plan import Query
@@ -213,6 +214,7 @@ def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[s
         ids={},
         derived={},
         facts={name: fact for name, fact in facts.items() if name in schema},
+        lines=public_lines,
     )
     names = unit.id if isinstance(unit, Person) else ()
     return replace(scope, ids={name: identity(name, schema, scope) for name in names})

@@ -13,8 +13,9 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
@@ -27,6 +28,7 @@ __all__ = [
     "TEXTS",
     "Identity",
     "Leaf",
+    "PublicLines",
     "Scope",
     "by_code_point",
     "plain_type",
@@ -90,6 +92,15 @@ class Identity:
     type: str
 
 
+class PublicLines(Protocol):
+    """The first lines of a public table, of the columns that are chosen of those there are."""
+
+    def __call__(
+        self, source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
+    ) -> list[tuple[Any, ...]]:
+        """The lines, at most so many; SourceUnreadable where the table cannot be read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """All names that may be used at one point of a query.
@@ -98,7 +109,8 @@ class Scope:
     its parameters. leaves: the readings of each source column, best first (empty for a column of a
     type that has none). ids: the columns that name a person, in the type in which people are told
     apart. derived: columns made by `derive`.
-    facts: what the curator declared.
+    facts: what the curator declared. lines: reads a public table whose lines are keys; an engine
+    does it, which a query knows nothing of.
 
     However a name comes in, no two of a scope differ in capitals alone: an engine would take them
     for one, and answer about the wrong one. InvalidParameter.
@@ -110,6 +122,7 @@ class Scope:
     ids: Mapping[str, Identity]
     derived: Mapping[str, Column]
     facts: Mapping[str, Fact]
+    lines: PublicLines = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
         again = twin(self.names)

@@ -4,15 +4,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from unacorda.query.compile import Found, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.engines.reading import guarded
+from unacorda.query.sqltext import identifier
 
-__all__ = ["PublicTables"]
+__all__ = ["PublicTables", "public_lines"]
+
+
+def public_lines(
+    source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
+) -> list[tuple[Any, ...]]:
+    """The first lines of a public table; `unacorda.query.scope.PublicLines`."""
+    with closing(PublicTables({"keys": source})) as tables:
+        listed = ", ".join(map(identifier, choose(list(tables.types("keys")))))
+        return tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {most}")
 
 
 class PublicTables:
