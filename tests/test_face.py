@@ -38,6 +38,11 @@ def test_importing_it_loads_nothing_outside_the_standard_library() -> None:
     assert [name for name in loaded if name.startswith("unacorda.")] == ["unacorda._version"]
 
 
+def test_reading_a_record_loads_no_engine() -> None:
+    code = "import sys, unacorda.query.replay; print('duckdb' in sys.modules)"
+    assert run(code) == "False\n"
+
+
 def test_guarantees_need_nothing_outside_the_standard_library_either() -> None:
     loaded = run(
         "import sys; before = set(sys.modules); import unacorda; unacorda.PureDP(0.1) * 10; "

@@ -5,16 +5,20 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
+import pandas as pd
 import pytest
 from tests.query import neighbor_moves, neighbor_tables
 from tests.tiers import mostly_slow
 
 import unacorda
+from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.allocation import allocate
 from unacorda.query.codec import encode
+from unacorda.query.columns import Fact
 from unacorda.query.compile import compile_query
 from unacorda.query.opening import scope_of
 from unacorda.query.plan import Query
@@ -60,17 +64,20 @@ def test_the_list_is_all_there_is() -> None:
     assert set(neighbor_tables.AGGREGATES) == set(EVERY)
 
 
-def test_each_class_has_a_tag_of_its_own() -> None:
-    tags = [vars(kind)["tag"] for kind in EVERY]
+@pytest.mark.parametrize("kinds", [EVERY, get_args(Fact), get_args(Unit)])
+def test_each_class_has_a_tag_of_its_own(kinds: tuple[type, ...]) -> None:
+    tags = [vars(kind)["tag"] for kind in kinds]
     assert len(set(tags)) == len(tags)
 
 
 def test_what_has_no_tag_has_no_form() -> None:
-    class Renamed(unacorda.Bounds):
-        """A class that inherits a tag has none."""
+    with pytest.raises(TypeError, match=r"^Rows has no form in JSON\.$"):
+        encode(started(unacorda.Row()).rows)
 
-    with pytest.raises(TypeError, match=r"^Renamed has no form in JSON\.$"):
-        encode(Renamed(0, 1))
+
+def test_outside_a_session_no_table_of_keys_is_opened() -> None:
+    with pytest.raises(InvalidParameter, match="lists of keys, outside a session"):
+        started(unacorda.Row()).group_by("region", keys=pd.DataFrame({"region": ["a"]}))
 
 
 @pytest.mark.parametrize("name", mostly_slow(neighbor_moves.EVERY, quick=15))

@@ -26,6 +26,7 @@ from unacorda.errors import (
     UnsafeExpression,
     WrongUnit,
 )
+from unacorda.inference.losses import LogCosh
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
@@ -96,16 +97,27 @@ def test_the_whole_fit_is_charged_once_and_costs_no_more(
     assert accounting.rho(told) >= 0.99 * float(whole.mu_squared) / 2
 
 
-@pytest.mark.parametrize("made", [inference.LinearRegression, inference.RidgeRegression])
-def test_a_model_of_a_table_outlives_the_session_and_holds_no_row(made: Any) -> None:
+MODELS = {
+    "linear": inference.LinearRegression(budget=GDP(10)),
+    "ridge": inference.RidgeRegression(penalty=0.01, budget=GDP(10)),
+    "logistic": inference.LogisticRegression(budget=GDP(10)),
+    "counts": inference.PoissonRegression(largest=100, budget=GDP(10)),
+    "median": inference.QuantileRegression(budget=GDP(10)),
+    "loss": inference.MEstimator(loss=LogCosh(1.0), budget=GDP(10)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_a_table_outlives_the_session_and_holds_no_row(name: str) -> None:
+    target = "late" if name == "logistic" else "wage"
     with opened(GDP(10)) as session:
-        options = {"penalty": 0.01} if made is inference.RidgeRegression else {}
-        model = session.fit(made(budget=GDP(10), **options), "t", features=["age"], target="wage")
+        model = session.fit(MODELS[name], "t", features=["age"], target=target)
     stored = pickle.dumps(model)
     assert len(stored) < 8 * len(TABLE)
+    assert not any(value.tobytes() in stored for value in TABLE[["age", "wage"]].to_numpy().ravel())
     read = pickle.loads(stored)
-    grid = pd.DataFrame({"age": [30.0, 50.0]})
-    np.testing.assert_array_equal(read.influence(grid, [20, 30]), model.influence(grid, [20, 30]))
+    grid, targets = pd.DataFrame({"age": [30.0, 50.0]}), [0, 1]
+    np.testing.assert_array_equal(read.influence(grid, targets), model.influence(grid, targets))
 
 
 class Died(Exception):

@@ -145,7 +145,6 @@ def test_no_scope_holds_two_columns_of_one_name() -> None:
             ids={},
             derived={},
             facts={},
-            lines=scope.lines,
         )
 
 

@@ -190,8 +190,8 @@ def _mentions(hint: Any, kind: type) -> bool:
 
 
 def _kind(kind: type) -> str | None:
-    """The tag of the class itself: digests and stored releases hang on it, not on a name."""
-    tag: str | None = vars(kind).get("tag")
+    """The tag of a class, which digests and stored releases hold in place of its name."""
+    tag: str | None = getattr(kind, "tag", None)
     return tag
 
 

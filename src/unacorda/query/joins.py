@@ -154,7 +154,7 @@ def _together(
         ids=ids,
         derived={},
         facts=facts,
-        lines=source.left.scope.lines,
+        read_public=source.left.scope.read_public,
     )
     found = Rows(source=source, scope=scope, public=rows.public)
     if len(found.tables) > _MOST_TABLES:

@@ -44,13 +44,15 @@ def keys_of_table(
     not looked at. Text is read as what the column to group by holds, as in `typed_keys`. Raises
     InvalidParameter for a missing column, no lines, too many, a key twice and missing values.
     """
+    if scope.read_public is None:
+        raise InvalidParameter(argument, source, expected="lists of keys, outside a session")
     found: list[str] = []
 
     def choose(names: Sequence[str]) -> Sequence[str]:
         found.extend(_column_of(names, name, argument) for name in columns)
         return found
 
-    rows = scope.lines(source, choose, most=MOST_KEYS + 1)
+    rows = scope.read_public(source, choose, most=MOST_KEYS + 1)
     if not rows:
         raise InvalidParameter(argument, "a table without lines", expected="at least one key")
     if len(rows) > MOST_KEYS:

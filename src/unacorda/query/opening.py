@@ -16,13 +16,17 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Assume
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.engines.protocol import Engine
-from unacorda.query.engines.public import public_lines
 from unacorda.query.expressions.types import encodable
 from unacorda.query.identities import identity
 from unacorda.query.plan import Query
 from unacorda.query.public import Looked, Public
 from unacorda.query.rows import Rows, Table
-from unacorda.query.scope import Scope, plain_type, readings
+from unacorda.query.scope import (
+    PublicTableReader,
+    Scope,
+    plain_type,
+    readings,
+)
 from unacorda.query.sqltext import folded, identifier, twin
 from unacorda.query.units import Person, Row, Unit
 
@@ -145,11 +149,16 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
 
 
 def scopes_of(
-    engine: Engine, unit: Unit, facts: Mapping[str, Fact], *, public: Collection[str] = ()
+    engine: Engine,
+    unit: Unit,
+    facts: Mapping[str, Fact],
+    *,
+    public: Collection[str] = (),
+    read_public: PublicTableReader | None = None,
 ) -> dict[str, Scope]:
     """By table what its columns mean; InvalidParameter for facts that fit no column.
 
-    public: the names of tables without people in them.
+    public: the names of tables without people in them; read_public: reads public tables of keys.
     """
     every = {name for schema in engine.schema.values() for name in schema}
     for name, fact in facts.items():
@@ -166,7 +175,11 @@ def scopes_of(
     tables = [table for table in engine.schema if table not in public]
     return {
         table: scope_of(
-            table, schema, Row() if table in public else unit.in_table(table, tables), facts
+            table,
+            schema,
+            Row() if table in public else unit.in_table(table, tables),
+            facts,
+            read_public=read_public,
         )
         for table, schema in engine.schema.items()
     }
@@ -199,7 +212,14 @@ def starts_of(
     }
 
 
-def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[str, Fact]) -> Scope:
+def scope_of(
+    table: str,
+    schema: Mapping[str, str],
+    unit: Unit,
+    facts: Mapping[str, Fact],
+    *,
+    read_public: PublicTableReader | None = None,
+) -> Scope:
     """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
 
     schema: the engine's type of each column.
@@ -214,7 +234,7 @@ def scope_of(table: str, schema: Mapping[str, str], unit: Unit, facts: Mapping[s
         ids={},
         derived={},
         facts={name: fact for name, fact in facts.items() if name in schema},
-        lines=public_lines,
+        read_public=read_public,
     )
     names = unit.id if isinstance(unit, Person) else ()
     return replace(scope, ids={name: identity(name, schema, scope) for name in names})

@@ -28,7 +28,7 @@ __all__ = [
     "TEXTS",
     "Identity",
     "Leaf",
-    "PublicLines",
+    "PublicTableReader",
     "Scope",
     "by_code_point",
     "plain_type",
@@ -92,13 +92,13 @@ class Identity:
     type: str
 
 
-class PublicLines(Protocol):
-    """The first lines of a public table, of the columns that are chosen of those there are."""
+class PublicTableReader(Protocol):
+    """Reads the first rows of a public table, in columns chosen from those it has."""
 
     def __call__(
         self, source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
     ) -> list[tuple[Any, ...]]:
-        """The lines, at most so many; SourceUnreadable where the table cannot be read."""
+        """At most so many rows; SourceUnreadable where the table cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,8 @@ class Scope:
     its parameters. leaves: the readings of each source column, best first (empty for a column of a
     type that has none). ids: the columns that name a person, in the type in which people are told
     apart. derived: columns made by `derive`.
-    facts: what the curator declared. lines: reads a public table whose lines are keys; an engine
-    does it, which a query knows nothing of.
+    facts: what the curator declared. read_public: reads a public table of keys, in an
+    engine that the session gives; None outside a session.
 
     However a name comes in, no two of a scope differ in capitals alone: an engine would take them
     for one, and answer about the wrong one. InvalidParameter.
@@ -122,7 +122,7 @@ class Scope:
     ids: Mapping[str, Identity]
     derived: Mapping[str, Column]
     facts: Mapping[str, Fact]
-    lines: PublicLines = field(compare=False, repr=False)
+    read_public: PublicTableReader | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         again = twin(self.names)

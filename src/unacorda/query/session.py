@@ -31,6 +31,7 @@ from unacorda.query.describing.description import Description
 from unacorda.query.describing.questions import Progress, describe
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Engine
+from unacorda.query.engines.public import read_public_table
 from unacorda.query.engines.timeouts import check_timeout
 from unacorda.query.explanation import Explanation
 from unacorda.query.explanations import Explanations, explanation_of
@@ -127,7 +128,9 @@ class Session(SubSessions):
             engine, every, memory_limit, threads, check_timeout(timeout)
         )
         try:
-            known = scopes_of(self._engine, unit, columns or {}, public=public)
+            known = scopes_of(
+                self._engine, unit, columns or {}, public=public, read_public=read_public_table
+            )
             self._starts = starts_of(self._engine, known, public)
             self._owns_ledger = ledger is None or isinstance(ledger, str)
             self._ledger = (

@@ -86,8 +86,8 @@ class Descent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeighedResidual:
-    """The weighed residual of a row. A fitted model keeps it: it holds no row."""
+class WeightedResidual:
+    """The weighted residual of a row. A fitted model keeps it: it holds no row."""
 
     unit: Unit
     square: float
@@ -258,9 +258,9 @@ class LeastSquares:
         return lengths_of(found)
 
     @property
-    def score(self) -> WeighedResidual:
+    def score(self) -> WeightedResidual:
         """What multiplies a whitened row in its gradient, before it is cut."""
-        return WeighedResidual(unit=self.unit, square=self.square)
+        return WeightedResidual(unit=self.unit, square=self.square)
 
     def _length(self, row: Row) -> Any:
         return np.abs(self.score(row)) * np.sqrt(row.square)

@@ -123,18 +123,18 @@ class _Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descending:
-    """Minus the weighed score of a row. A fitted model keeps it: it holds no row."""
+class DescentScore:
+    """Minus the weighted score of a row. A fitted model keeps it: it holds no row."""
 
     loss: Loss
     square: float
 
     def __call__(self, row: Row) -> Any:
         """That of a block of rows."""
-        return -_weighed_score(self.loss, self.square, row)
+        return -_weighted_score(self.loss, self.square, row)
 
 
-def _weighed_score(loss: Loss, square: float, row: Row) -> Any:
+def _weighted_score(loss: Loss, square: float, row: Row) -> Any:
     top = loss.score_bound
     score = np.clip(loss.score(row.prediction, row.target), -top, top)
     return row.weight(square) * score
@@ -324,12 +324,12 @@ class Newton:
         return lengths_below(top, of=size, share=self.shares.cap, bins=30)
 
     @property
-    def descent_score(self) -> Descending:
+    def descent_score(self) -> DescentScore:
         """What multiplies a whitened row in minus its gradient, in the last phase."""
-        return Descending(loss=self.loss, square=self._square)
+        return DescentScore(loss=self.loss, square=self._square)
 
     def _score(self, row: Row) -> Any:
-        return _weighed_score(self.loss, self._square, row)
+        return _weighted_score(self.loss, self._square, row)
 
     def _bending(self, row: Row, *, signed: bool = False) -> Any:
         top = self.loss.curvature_bound

@@ -20,7 +20,7 @@ from unacorda.query.readable import NOTHING, clean
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL
 
-__all__ = ["Bar", "ColumnLook", "Description", "Kind", "Told"]
+__all__ = ["Bar", "ColumnLook", "Description", "EstimateWithInterval", "Kind"]
 
 Kind = Literal["number", "date", "boolean", "category", "text", "other"]
 """As what a column is described."""
@@ -47,7 +47,7 @@ svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 .axis { stroke: var(--line); }
 """
 _READING = (
-    "Every number has noise, so that nobody can tell whether any one person is in the table. A "
+    "Every number has noise, so that no reader can tell whether any one person is in the table. A "
     "margin (±, or the thin line on a bar) holds with 95% probability and counts the noise alone: "
     "what clamping to a range and the limit on a person's rows do comes on top. Counts may come "
     "out below zero."
@@ -55,7 +55,7 @@ _READING = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class EstimateWithInterval:
     """A released number with the ends of its 95% interval, None where none is known."""
 
     value: float
@@ -68,7 +68,7 @@ class Bar:
     """One bar of a picture: what it is of, and how many people have such a value."""
 
     label: str
-    count: Told
+    count: EstimateWithInterval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +86,14 @@ class ColumnLook:
     name: str
     kind: Kind
     source: Literal["declared", "type", "vote"]
-    present: Told | None = None
+    present: EstimateWithInterval | None = None
     range: tuple[str, str] | None = None
     limits: tuple[float, float] | None = None
     found: bool = False
-    mean: Told | None = None
+    mean: EstimateWithInterval | None = None
     quantiles: dict[str, str] = dataclasses.field(default_factory=dict)
     bars: tuple[Bar, ...] = ()
-    missing: Told | None = None
+    missing: EstimateWithInterval | None = None
     note: str = ""
 
 
@@ -110,8 +110,8 @@ class Description:
 
     table: str
     unit: str
-    people: Told
-    rows: Told
+    people: EstimateWithInterval
+    rows: EstimateWithInterval
     columns: tuple[ColumnLook, ...]
     request: Guarantee
     spent: Guarantee
@@ -196,8 +196,8 @@ def _lines_of_column(column: ColumnLook) -> list[str]:
     if column.mean is not None:
         lines.append(f"  mean                 {_mean_of(column)}")
     if column.quantiles:
-        told = "  ".join(f"{share} {value}" for share, value in column.quantiles.items())
-        lines.append(f"  quantiles            {told}")
+        shown = "  ".join(f"{share} {value}" for share, value in column.quantiles.items())
+        lines.append(f"  quantiles            {shown}")
     if column.bars and column.range is not None:
         lines.append(f"  people by value      {_sparks([bar.count.value for bar in column.bars])}")
     elif column.bars:
@@ -221,16 +221,18 @@ def _mean_of(column: ColumnLook) -> str:
     return _rounded(mean)
 
 
-def _rounded(told: Told) -> str:
+def _rounded(estimate: EstimateWithInterval) -> str:
     """A released number and its interval, to the digits that the interval leaves."""
-    if told.low is None or told.high is None:
-        return f"{told.value:,.4g}"
-    below, above = told.value - told.low, told.high - told.value
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:,.4g}"
+    below, above = estimate.value - estimate.low, estimate.high - estimate.value
     margin = max(below, above)
     digits = max(0, 2 - len(str(int(margin)))) if margin >= 1 else 3
     if abs(below - above) <= 0.05 * margin:
-        return f"{told.value:,.{digits}f} ± {margin:,.{digits}f}"
-    return f"{told.value:,.{digits}f} ({told.low:,.{digits}f} to {told.high:,.{digits}f})"
+        return f"{estimate.value:,.{digits}f} ± {margin:,.{digits}f}"
+    return (
+        f"{estimate.value:,.{digits}f} ({estimate.low:,.{digits}f} to {estimate.high:,.{digits}f})"
+    )
 
 
 def _sparks(counts: Sequence[float]) -> str:
@@ -323,7 +325,7 @@ def _histogram(column: ColumnLook) -> str:
         high = _HEIGHT * max(bar.count.value, 0.0) / top
         parts.append(
             f'<rect class="bar" x="{left + 1:.1f}" y="{_HEIGHT - high:.1f}" '
-            f'width="{step - 2:.1f}" height="{high:.1f}"><title>{_told(bar)}</title></rect>'
+            f'width="{step - 2:.1f}" height="{high:.1f}"><title>{_tooltip(bar)}</title></rect>'
         )
         if bar.count.low is not None and bar.count.high is not None:
             y1, y2 = (
@@ -351,7 +353,7 @@ def _chart(column: ColumnLook) -> str:
         parts.append(
             f'<text x="{_NAMES - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
             f'<rect class="bar" x="{_NAMES}" y="{y + 3}" width="{wide:.1f}" height="{_LINE - 6}">'
-            f"<title>{_told(bar)}</title></rect>"
+            f"<title>{_tooltip(bar)}</title></rect>"
             f'<text x="{_NAMES + room + 6}" y="{y + 15}">{escape(_rounded(bar.count))}</text>'
         )
         if bar.count.low is not None and bar.count.high is not None:
@@ -366,7 +368,7 @@ def _chart(column: ColumnLook) -> str:
     return _svg(title, _LINE * len(column.bars) + 4, parts)
 
 
-def _told(bar: Bar) -> str:
+def _tooltip(bar: Bar) -> str:
     return escape(f"{bar.label}: {_rounded(bar.count)}")
 
 

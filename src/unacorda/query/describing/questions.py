@@ -26,7 +26,13 @@ from unacorda.query.aggregates.moments import mean
 from unacorda.query.aggregates.several import quantiles
 from unacorda.query.answering import Priced
 from unacorda.query.columns import Bounds, Categories, Dates, Fact, Key, Text
-from unacorda.query.describing.description import Bar, ColumnLook, Description, Kind, Told
+from unacorda.query.describing.description import (
+    Bar,
+    ColumnLook,
+    Description,
+    EstimateWithInterval,
+    Kind,
+)
 from unacorda.query.describing.pictured import Bins, shown
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.plan import Query, answer_columns
@@ -39,7 +45,7 @@ from unacorda.query.units import Unit
 __all__ = ["Progress", "describe"]
 
 Progress = Callable[[int, int], None]
-"""Told (questions asked, questions in all): both functions of released numbers."""
+"""Called with (questions asked, questions in all): both functions of released numbers."""
 
 QUANTILES = (Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(19, 20))
 CONVERTS = 0.8  # so large a part of the people with a value must have one that converts
@@ -67,7 +73,7 @@ _FOUND = "values that enough people share, the commonest first; rarer ones are m
 _NO_TYPE = "a column of a type that is not described"
 
 
-class Asks(Protocol):
+class SessionLike(Protocol):
     """What a first look needs of a session."""
 
     @property
@@ -129,15 +135,17 @@ class _Picture:
     """People by value, and those without one."""
 
     bars: tuple[Bar, ...] = ()
-    missing: Told | None = None
+    missing: EstimateWithInterval | None = None
 
 
 def describe(
-    session: Asks, table: str, *, budget: Guarantee, progress: Progress | None = None
+    session: SessionLike, table: str, *, budget: Guarantee, progress: Progress | None = None
 ) -> Description:
     """Look at a table within a budget; raises as `Session.evaluate` does."""
     start = session.table(table)
-    columns = [_column(name, start.scope) for name in start.scope.leaves if _told(name, session)]
+    columns = [
+        _column(name, start.scope) for name in start.scope.leaves if _is_described(name, session)
+    ]
     if not columns:
         raise InvalidParameter("table", table, expected="a table with columns beside the person's")
     look = _Look(session=session, start=start, budget=budget, progress=progress, columns=columns)
@@ -148,7 +156,7 @@ def describe(
     return replace(description, spent=sum(others, start=first), searches=dict(session.searches))
 
 
-def _told(name: str, session: Asks) -> bool:
+def _is_described(name: str, session: SessionLike) -> bool:
     """Whether a column is described: the one that names a person is not."""
     return name not in getattr(session.unit, "id", ())
 
@@ -184,7 +192,7 @@ class _Look:
     def __init__(
         self,
         *,
-        session: Asks,
+        session: SessionLike,
         start: Query,
         budget: Guarantee,
         progress: Progress | None,
@@ -470,14 +478,14 @@ def _needs_range(column: _Column) -> bool:
     return column.kind in {"number", "date"} and not isinstance(column.fact, Bounds)
 
 
-def _first(answer: Answer) -> Told:
-    return Told(value=answer.values[0], low=answer.lower[0], high=answer.upper[0])
+def _first(answer: Answer) -> EstimateWithInterval:
+    return EstimateWithInterval(value=answer.values[0], low=answer.lower[0], high=answer.upper[0])
 
 
 def _bars_of(labels: Sequence[str], answer: Answer) -> tuple[Bar, ...]:
     ends = zip(labels, answer.values, answer.lower, answer.upper, strict=True)
     return tuple(
-        Bar(label=label, count=Told(value=value, low=low, high=high))
+        Bar(label=label, count=EstimateWithInterval(value=value, low=low, high=high))
         for label, value, low, high in ends
     )
 

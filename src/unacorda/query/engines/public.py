@@ -14,13 +14,13 @@ from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.engines.reading import guarded
 from unacorda.query.sqltext import identifier
 
-__all__ = ["PublicTables", "public_lines"]
+__all__ = ["PublicTables", "read_public_table"]
 
 
-def public_lines(
+def read_public_table(
     source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
 ) -> list[tuple[Any, ...]]:
-    """The first lines of a public table; `unacorda.query.scope.PublicLines`."""
+    """Read the first rows of a public table; a `scope.PublicTableReader`."""
     with closing(PublicTables({"keys": source})) as tables:
         listed = ", ".join(map(identifier, choose(list(tables.types("keys")))))
         return tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {most}")
