@@ -12,7 +12,7 @@ from fractions import Fraction
 import unacorda
 from unacorda import GDP
 from unacorda.query.fit_rows import rows_of
-from unacorda.query.fit_sums import counts_of, exact_of, size_of
+from unacorda.query.fit_sums import counts_of
 from unacorda.query.plan import Query
 
 __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
@@ -62,13 +62,9 @@ def exact(
 ) -> list[int]:
     """The number of rows, then all numbers of all wishes in their units, without noise."""
     rows = rows_of(query, features=features, target=target, weight=weight)
-    counted = counts_of(rows.relation(), columns, wishes)
+    counted = counts_of(rows.relation(), columns, wishes, number=True)
+    integers: list[int] = []
     with closing(rows.held(session._admission.admit(rows.query, salt=7))) as held:
-        sums = held.run(counted.counts, measures=counted.measures).sums
-    number, *answers = [one[0] if one else 0 for one in sums]
-    found, start = [number], 0
-    for wish in wishes:
-        end = start + size_of(wish)
-        found += exact_of(wish, answers[start:end])
-        start = end
-    return found
+        for select, measures in counted.selects:
+            integers += [one[0] if one else 0 for one in held.run(select, measures=measures).sums]
+    return [one for part in counted.parts(integers, wishes) for one in part]

@@ -38,7 +38,6 @@ __all__ = [
     "Wish",
     "count_noise",
     "counts_of",
-    "exact_of",
     "noise_of",
     "size_of",
 ]
@@ -105,14 +104,25 @@ class Wish(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """SQL of the exact integers of wishes.
+    """SQL of the exact integers of wishes: one SELECT for all sums, one for all histograms.
 
-    counts: a SELECT of a line a cell; measures: how many integers it gives, the number of rows
-    first.
+    selects: each with the number of integers that it gives, on a line a cell; order: which wish
+    each part of them belongs to, in the order in which they come. The number of rows comes first.
     """
 
-    counts: str
-    measures: int
+    selects: tuple[tuple[str, int], ...]
+    order: tuple[int, ...]
+    number: bool
+
+    def parts(self, integers: Sequence[int], wishes: Sequence[Wish]) -> list[list[int]]:
+        """The number of rows where it was asked for, then what belongs to each wish."""
+        start = int(self.number)
+        found: list[list[int]] = [[] for _ in wishes]
+        for place in self.order:
+            end = start + size_of(wishes[place])
+            found[place] = list(integers[start:end])
+            start = end
+        return [list(integers[:1])] * self.number + found
 
 
 def size_of(wish: Wish) -> int:
@@ -121,17 +131,6 @@ def size_of(wish: Wish) -> int:
     if wish.edges:
         return p * (len(wish.edges) + 1)
     return p * (p + 1) // 2 if wish.squared else p
-
-
-def exact_of(wish: Wish, sums: Sequence[int]) -> list[int]:
-    """The exact numbers that answer it, of the sums that an engine took.
-
-    An engine counts what is below each edge, which is one comparison a bin, and at last all.
-    """
-    if not wish.edges:
-        return list(sums)
-    bins = len(wish.edges) + 1
-    return [one - (sums[place - 1] if place % bins else 0) for place, one in enumerate(sums)]
 
 
 def noise_of(wish: Wish, reach: Reach) -> AdditiveNoise:
@@ -200,9 +199,13 @@ class Relation:
 
 
 def counts_of(
-    relation: Relation, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]
+    relation: Relation,
+    columns: Sequence[Mapping[str, str]],
+    wishes: Sequence[Wish],
+    *,
+    number: bool = False,
 ) -> Counted:
-    """The SQL of wishes, in one scan.
+    """The SQL of wishes, and of the number of rows where it is asked for.
 
     columns: expressions by name, over those of the relation and the names of the mappings before.
     Raises as `expressions.parse` does, and InvalidParameter for lengths out of reach.
@@ -211,32 +214,49 @@ def counts_of(
         _check_bound(wish)
     for mapping in columns:
         relation = relation.beside(mapping)
-    known, text = relation.columns, relation.text
-    inputs: dict[str, str] = {}
-    cuts: dict[str, str] = {}
-    products: dict[str, str] = {}
-    for place, wish in enumerate(wishes):
-        own = _Own(wish=wish, place=place)
-        inputs |= own.inputs(known)
-        cuts |= own.cut()
-        products |= own.products()
-    for layer in (inputs, cuts, products) if wishes else ():
-        text = _beside(text, layer)
-    numbers = [
-        number
-        for place, wish in enumerate(wishes)
-        for number in _Own(wish=wish, place=place).numbers()
-    ]
-    return _totals(text, numbers)
+    own = [_Own(wish=wish, place=place) for place, wish in enumerate(wishes)]
+    sums = [one for one in own if not one.wish.edges]
+    bins = [one for one in own if one.wish.edges]
+    selects = []
+    if sums or number:
+        selects.append(_sums(relation, sums, number=number))
+    if bins:
+        selects.append(_histograms(relation, bins))
+    order = tuple(one.place for one in (*sums, *bins))
+    return Counted(selects=tuple(selects), order=order, number=number)
 
 
-def _totals(text: str, numbers: Sequence[str]) -> Counted:
-    """How many rows there are, and the sums of numbers, each rounded to a whole one."""
-    sums = [f"sum(CAST({number} AS BIGINT))" for number in numbers]
-    listed = "".join(f", {sql}::VARCHAR AS a{i}" for i, sql in enumerate(["count(*)", *sums]))
-    return Counted(
-        counts=f"SELECT cell{listed} FROM ({text}) AS {LAYER} GROUP BY cell", measures=1 + len(sums)
+def _sums(relation: Relation, wishes: Sequence[_Own], *, number: bool) -> tuple[str, int]:
+    """The number of rows, and the sums of numbers, each rounded to a whole one."""
+    text = _beside(relation.text, {k: v for one in wishes for k, v in one.inputs(relation).items()})
+    for layer in (_Own.cut, _Own.products):
+        text = _beside(text, {k: v for one in wishes for k, v in layer(one).items()})
+    taken = ["count(*)"] * number
+    taken += [f"sum(CAST({one} AS BIGINT))" for wish in wishes for one in wish.numbers()]
+    return _by_cell(taken, text), len(taken)
+
+
+def _histograms(relation: Relation, wishes: Sequence[_Own]) -> tuple[str, int]:
+    """Sums by bin of each number, side by side."""
+    text = _beside(relation.text, {k: v for one in wishes for k, v in one.inputs(relation).items()})
+    text = _beside(text, {k: v for one in wishes for k, v in one.counted().items()})
+    parts = [part for one in wishes for part in one.binned()]
+    grouped = " UNION ALL ".join(
+        f"SELECT cell, {part} AS part, {place} AS bin, sum({counted}) AS counted "
+        f"FROM ({text}) AS {LAYER} GROUP BY cell, {place}"
+        for part, (place, counted, _) in enumerate(parts)
     )
+    taken = [
+        f"sum(CASE WHEN part = {part} AND bin = {place} THEN counted ELSE 0 END)"
+        for part, (_, _, bins) in enumerate(parts)
+        for place in range(bins)
+    ]
+    return _by_cell(taken, grouped), len(taken)
+
+
+def _by_cell(taken: Sequence[str], text: str) -> str:
+    listed = "".join(f", {sql}::VARCHAR AS a{place}" for place, sql in enumerate(taken))
+    return f"SELECT cell{listed} FROM ({text}) AS {LAYER} GROUP BY cell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,19 +266,15 @@ class _Own:
     wish: Wish
     place: int
 
-    def inputs(self, known: Mapping[str, Column]) -> dict[str, str]:
+    def inputs(self, relation: Relation) -> dict[str, str]:
         """Its numbers n and its value v, none beyond what has a finite square."""
         found = {f"n{self.place}_{i}": text for i, text in enumerate(self.wish.vector)}
         found[f"n{self.place}_v"] = self.wish.value
-        return {name: _held(_parsed(text, known)) for name, text in found.items()}
+        return {name: _held(_parsed(text, relation.columns)) for name, text in found.items()}
 
     def cut(self) -> dict[str, str]:
         """What makes units of its numbers: the value, or less of it where that is too much."""
         vector, value = self._vector, f"n{self.place}_v"
-        if self.wish.edges:
-            scale = double(2.0 ** -_unit_log2(self.wish))
-            counted = f"greatest(least({value}, {double(1.0)}), 0e0) * {scale}"
-            return {f"f{self.place}": f"CASE WHEN {value} IS NOT NULL THEN {counted} END"}
         square = " + ".join(f"{number} * {number}" for number in vector)
         present = " AND ".join(f"{number} IS NOT NULL" for number in [*vector, value])
         length, scale = double(float(self.wish.bound)), double(2.0 ** -_unit_log2(self.wish))
@@ -276,8 +292,6 @@ class _Own:
 
     def products(self) -> dict[str, str]:
         """The vector in units, and of a matrix also sqrt 2 of it."""
-        if self.wish.edges:
-            return {}
         found = {
             f"u{self.place}_{i}": f"{number} * f{self.place}"
             for i, number in enumerate(self._vector)
@@ -292,12 +306,6 @@ class _Own:
     def numbers(self) -> Iterator[str]:
         """What is rounded and added up, in the order of the answers."""
         size = len(self._vector)
-        if self.wish.edges:
-            for number in self._vector:
-                inside = [f"{number} < {double(edge)}" for edge in self.wish.edges]
-                for below in (*inside, f"{number} IS NOT NULL"):
-                    yield f"CASE WHEN {below} THEN f{self.place} ELSE 0e0 END"
-            return
         if self.wish.total:
             yield f"CASE WHEN u{self.place}_0 > 0e0 THEN u{self.place}_0 ELSE 0e0 END"
             return
@@ -308,9 +316,36 @@ class _Own:
             other = "u" if i == j else "r"
             yield f"{self._vector[i]} * {other}{self.place}_{j}"
 
+    def counted(self) -> dict[str, str]:
+        """Of counts, what a row counts, in units, and the bin of each of its numbers."""
+        value, scale = f"n{self.place}_v", double(2.0 ** -_unit_log2(self.wish))
+        within = f"greatest(least({value}, {double(1.0)}), 0e0)"
+        whole = f"CASE WHEN {value} IS NOT NULL THEN CAST({within} * {scale} AS BIGINT) ELSE 0 END"
+        found = {f"f{self.place}": whole}
+        for place, number in enumerate(self._vector):
+            sought = _bin(number, self.wish.edges, 0)
+            missing = f"CASE WHEN {number} IS NOT NULL THEN {sought} ELSE -1 END"
+            found[f"b{self.place}_{place}"] = missing
+        return found
+
+    def binned(self) -> Iterator[tuple[str, str, int]]:
+        """Of each number, the columns of its bin and of what it counts, and the number of bins."""
+        for place in range(len(self._vector)):
+            yield f"b{self.place}_{place}", f"f{self.place}", len(self.wish.edges) + 1
+
     @property
     def _vector(self) -> list[str]:
         return [f"n{self.place}_{i}" for i in range(len(self.wish.vector))]
+
+
+def _bin(number: str, edges: Sequence[float], before: int) -> str:
+    """How many edges a number reaches, and those before, by halves."""
+    if not edges:
+        return str(before)
+    half = len(edges) // 2
+    below = _bin(number, edges[:half], before)
+    above = _bin(number, edges[half + 1 :], before + half + 1)
+    return f"CASE WHEN {number} < {double(edges[half])} THEN {below} ELSE {above} END"
 
 
 def _sensitivity(wish: Wish, reach: Reach) -> Sensitivity:

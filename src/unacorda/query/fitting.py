@@ -38,7 +38,6 @@ from unacorda.query.fit_sums import (
     Wish,
     count_noise,
     counts_of,
-    exact_of,
     noise_of,
     size_of,
 )
@@ -138,8 +137,7 @@ class _Rehearsal:
         counted: GDP | None,
     ) -> Answers:
         """Very many rows, and sums of nothing."""
-        asked = counts_of(relation, columns, wishes)
-        self._check(asked)
+        self._check(counts_of(relation, columns, wishes, number=counted is not None))
         answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
         for wish in wishes:
             noise = noise_of(wish, self.rows.query.reach).standard_deviation
@@ -152,8 +150,9 @@ class _Rehearsal:
 
     def _check(self, asked: Counted) -> None:
         statement = sql_of(self.asked, self.asked.engine, Statement)
-        bounded = dataclasses.replace(statement, counts=asked.counts)
-        self.asked.engine.check(self.rows.query, bounded)
+        for select, _ in asked.selects:
+            bounded = dataclasses.replace(statement, counts=select)
+            self.asked.engine.check(self.rows.query, bounded)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,19 +183,17 @@ class _Scans:
         """The exact sums of a scan with noise."""
         reach = self.rows.query.reach
         noises = [noise_of(wish, reach) for wish in wishes]
-        sums = self._read(counts_of(relation, columns, wishes))
+        asked = counts_of(relation, columns, wishes, number=counted is not None)
+        parts = asked.parts(self._read(asked), wishes)
         answers: Answers = []
         if counted is not None:
             noise = count_noise(counted, reach)
-            (number,) = noise.release(sums[:1], bits=self.bits)
+            (number,) = noise.release(parts.pop(0), bits=self.bits)
             self._number = float(number)
             answers.append(([self._number], noise.standard_deviation))
-        start = 1
-        for wish, noise in zip(wishes, noises, strict=True):
-            end = start + size_of(wish)
-            noisy = noise.release(exact_of(wish, sums[start:end]), bits=self.bits)
+        for part, noise in zip(parts, noises, strict=True):
+            noisy = noise.release(part, bits=self.bits)
             answers.append(([float(one) for one in noisy], noise.standard_deviation))
-            start = end
         return answers
 
     def kept(self, relation: Relation) -> Relation:
@@ -211,13 +208,16 @@ class _Scans:
         return relation.kept(name)
 
     def _read(self, asked: Counted) -> list[int]:
-        """One scan, the first of which commits the charge."""
-        exact = self._there.run(asked.counts, measures=asked.measures).sums
-        self.asked.engine.check_sources()
-        if not self._committed:
-            self.ledger.commit(self.reservation)
-            self._committed = True
-        return [column[0] if column else 0 for column in exact]
+        """All integers; the first scan commits the charge."""
+        found: list[int] = []
+        for select, measures in asked.selects:
+            exact = self._there.run(select, measures=measures).sums
+            self.asked.engine.check_sources()
+            if not self._committed:
+                self.ledger.commit(self.reservation)
+                self._committed = True
+            found += [column[0] if column else 0 for column in exact]
+        return found
 
     def close(self) -> None:
         """Forget all rows."""
