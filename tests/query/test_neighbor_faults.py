@@ -21,9 +21,8 @@ from tests.query.neighbor_moves import (
     open_session,
     rows_of_others,
 )
-from tests.query.neighbor_tables import (
-    make_pairs,
-)
+from tests.query.neighbor_tables import make_pairs
+from tests.support.planting import plant
 
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 from unacorda.query import bounding
@@ -31,7 +30,16 @@ from unacorda.query import compile as compiler
 from unacorda.query.aggregates import chains, cutting, distinct, quantiles, ranks, splits
 from unacorda.query.aggregates.sums import Clamp
 from unacorda.query.bounding import bound_rows
-from unacorda.query.sensitivity import Sensitivity, of_counts, of_ranks
+from unacorda.query.sensitivity import (
+    Sensitivity,
+    of_balls,
+    of_counts,
+    of_people,
+    of_ranks,
+    of_splits,
+    of_sums,
+    of_vectors,
+)
 from unacorda.query.sqltext import double
 from unacorda.query.units import Person, Reach
 
@@ -150,6 +158,20 @@ def _distinct_values_of_one_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(distinct, "of_counts", lambda _: of_counts(one))
 
 
+def _less(moved: Sensitivity) -> Sensitivity:
+    """Nine tenths of it."""
+    part = Fraction(9, 10)
+    return dataclasses.replace(moved, l1=moved.l1 * part, l2_squared=moved.l2_squared * part**2)
+
+
+def _nine_tenths(right: Callable[..., Sensitivity]) -> Callable[[pytest.MonkeyPatch], None]:
+    def fault(patch: pytest.MonkeyPatch) -> None:
+        plant(patch, right, lambda *given, **named: _less(right(*given, **named)))
+
+    fault.__name__ = f"nine_tenths_of_{right.__name__}"
+    return fault
+
+
 def _forget() -> None:
     for remembered in (Clamp.of, cutting._found, cutting._within):
         remembered.cache_clear()
@@ -170,6 +192,13 @@ def _forget() -> None:
         (_a_replaced_person_counts_once, "one row", ReplaceOne, ["rows", "people", "sum_tiny"]),
         (_the_flatter_side_of_a_quantile, "one row", AddRemove, ["low", "high", "least"]),
         (_distance_to_the_lower_rank_alone, "one row", AddRemove, ["median"]),
+        (_nine_tenths(of_counts), "two rows", AddRemove, ["rows", "present", "if_large"]),
+        (_nine_tenths(of_people), "two rows", AddRemove, ["people", "people_with_note"]),
+        (_nine_tenths(of_sums), "two rows", AddRemove, ["sum_whole", "sum_text"]),
+        (_nine_tenths(of_splits), "two rows", AddRemove, ["mean_whole", "share_large"]),
+        (_nine_tenths(of_vectors), "two rows", AddRemove, ["weighted"]),
+        (_nine_tenths(of_balls), "one row", AddRemove, ["vectors_of_one"]),
+        (_nine_tenths(of_ranks), "two rows", AddRemove, ["median", "third"]),
     ],
 )
 def test_planted_faults_are_found(
