@@ -11,10 +11,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.support.cli_seams import main
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.cli.app import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

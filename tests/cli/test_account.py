@@ -16,9 +16,9 @@ import pytest
 from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.support.cli_seams import outward
 
 from unacorda.accounting.explanation import sampling_notes
-from unacorda.cli.answers import outward
 from unacorda.privacy import conversions
 from unacorda.privacy.events import Gaussian, Laplace, Pure
 

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import ENVIRONMENT, ROOT, Run
 from tests.cli.terminal import on_terminal
+from tests.support.cli_seams import ExitCode, app
 from typer.testing import CliRunner
 
 import unacorda
-from unacorda.cli.app import app
-from unacorda.cli.failures import ExitCode
 
 VERBS = [
     ("query",),

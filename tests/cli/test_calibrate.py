@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
+from tests.support.cli_seams import aim_of, main, read_event
 from tests.tiers import mostly_slow
 
 from unacorda.accounting.accountant import epsilon_interval
-from unacorda.cli.aims import aim_of
-from unacorda.cli.app import main
-from unacorda.cli.notation import read_event
 from unacorda.privacy.neighbors import Neighbors
 
 SAMPLED = "gaussian(noise_multiplier=x).poisson_sampled(rate=0.01) * 1000"
@@ -143,9 +141,10 @@ def test_the_value_meets_the_target_and_its_neighbour_does_not(
 @settings(max_examples=5, deadline=None)
 @given(st.floats(0.01, 5), st.integers(1, 50), st.floats(1e-9, 1e-3))
 def test_any_gaussian_is_found(epsilon: float, count: int, delta: float) -> None:
+    from tests.support.cli_seams import CliSearch as Search
+    from tests.support.cli_seams import read_template
+
     from unacorda.accounting.calibration.targets import measure
-    from unacorda.cli.notation import read_template
-    from unacorda.cli.searching import Search
     from unacorda.privacy.guarantees import ApproxDP
     from unacorda.privacy.neighbors import AddRemove
 

@@ -8,8 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from unacorda.cli.app import main
+from tests.support.cli_seams import main
 
 ROWS = "".join(f"{k % 40},{20 + k % 50},{'NY' if k % 3 else 'LA'}\n" for k in range(200))
 

@@ -9,9 +9,8 @@ import shlex
 
 import pytest
 from tests.cli.conftest import ROOT, Run
+from tests.support.cli_seams import account, calibrate
 from tests.tiers import mostly_slow
-
-from unacorda.cli import account, calibrate
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 SHELL = re.compile(

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Ran, Run
+from tests.support.cli_seams import ExitCode, main, reporting
+from tests.support.seams import DuckDB
 from tests.tiers import mostly_slow
 
-from unacorda.cli.app import main
-from unacorda.cli.failures import ExitCode, reporting
 from unacorda.errors import EngineFailed, LedgerFailed, SourceChanged
-from unacorda.query.engines.duckdb import DuckDB
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 BASE = ("--unit", "person", "--max-rows", "2", "--epsilon", "1")

@@ -9,9 +9,8 @@ from contextlib import closing
 
 import pytest
 from tests.cli.conftest import Run
+from tests.support.seams import Entry, open_ledger
 
-from unacorda.ledger.entries import Entry
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import ZCDP, PureDP
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"

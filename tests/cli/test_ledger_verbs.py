@@ -11,10 +11,9 @@ import pytest
 from tests.cli.conftest import Run
 from tests.ledger.ledgers import EVENT
 from tests.postgres_server import empty_schema
+from tests.support.seams import Part, open_ledger
 from tests.tiers import mostly_slow
 
-from unacorda.ledger.entries import Part
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import ZCDP
 
 UNIT = ("--unit", "person")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cli_seams import bounds_mend, keys_mend, unit_mend
 
-from unacorda.cli.mends import bounds_mend, keys_mend, unit_mend
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"

@@ -14,9 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.privacy.test_events import EVENTS
+from tests.support.cli_seams import (
+    CLASSES,
+    METHODS,
+    depth,
+    places,
+    read_event,
+    read_template,
+    written,
+)
+from tests.support.cli_seams import SPELLED_KINDS as KINDS
 
-from unacorda.cli.notation import read_event, read_template
-from unacorda.cli.spelling import CLASSES, KINDS, METHODS, depth, places, written
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import (
     Event,

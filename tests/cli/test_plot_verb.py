@@ -14,13 +14,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cli_seams import PLOT_KINDS as KINDS
+from tests.support.cli_seams import drawing
+from tests.support.seams import open_ledger
 
 import unacorda
 from unacorda import accounting, events
 from unacorda.attacks import Attack, error_region
-from unacorda.cli import drawing
-from unacorda.cli.plot import KINDS
-from unacorda.ledger.opening import open_ledger
 
 EVENTS = "gaussian(noise_multiplier=2) * 4"
 EVENT = events.Gaussian(noise_multiplier=2) * 4

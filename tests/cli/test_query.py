@@ -12,9 +12,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from tests.cli.conftest import Run
+from tests.support.cli_seams import output as storing
 from tests.tiers import mostly_slow
-
-from unacorda.cli import output as storing
 
 COUNTS = "SELECT county, COUNT(*) AS n, AVG(age) AS mean_age FROM visits GROUP BY county"
 PERSON = ("--unit", "person", "--max-rows", "2")

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_terminal
-
-from unacorda.cli.show import Grid, estimate, number
+from tests.support.cli_seams import Grid, estimate, number
 
 SIGNS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WIDE = (

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from tests.contracts.audited_fits import ends, numbers_of
+from tests.support.seams import Description, Unit
 
 import unacorda
 from unacorda import GDP, ApproxDP, PureDP, SeededBits, inference
 from unacorda.inference.losses import LogCosh
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.describing.description import Description
-from unacorda.query.units import Unit
 
 __all__ = ["DOORS", "Door", "described", "fits", "keys_found", "parts_asked"]
 

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from tests.support.seams import Aggregate, Unit
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.units import Unit
 
 __all__ = ["FAR", "PAIRS", "REPLACED", "Pair", "People", "crowds", "released"]
 

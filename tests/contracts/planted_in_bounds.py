@@ -7,8 +7,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-
-from unacorda.query import bounding
+from tests.support.seams import bounding
 
 
 def groups_not_bound(patch: pytest.MonkeyPatch) -> None:

@@ -20,36 +20,53 @@ from typing import Any
 import pytest
 from tests.contracts.audited_tables import FAR, PAIRS, REPLACED, Pair, crowds, released
 from tests.contracts.planted_in_bounds import groups_not_bound
+from tests.support.seams import (
+    EVERY,
+    Aggregate,
+    Clamp,
+    Consistent,
+    Correlation,
+    Count,
+    CountDistinct,
+    CountIf,
+    CountPeople,
+    Covariance,
+    EqualBins,
+    Extreme,
+    FoundBounds,
+    Histogram,
+    Mean,
+    Person,
+    Proportion,
+    Quantile,
+    Quantiles,
+    Ratio,
+    Reach,
+    RowsPerPerson,
+    Sensitivity,
+    Spread,
+    Sum,
+    Top,
+    Total,
+    Unit,
+    Variance,
+    VectorSum,
+    WeightedMean,
+    aggregates,
+    bounding,
+    distinct,
+    moments,
+    of_counts,
+    of_ranks,
+    of_splits,
+    quantiles,
+)
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.audit import Finding, search
 from unacorda.mechanisms.additive import DiscreteLaplace
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query import aggregates, bounding
-from unacorda.query.aggregates import distinct, moments, quantiles
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.associations import Correlation, Covariance
-from unacorda.query.aggregates.consistent import Consistent
-from unacorda.query.aggregates.counts import Count, CountPeople
-from unacorda.query.aggregates.distinct import CountDistinct
-from unacorda.query.aggregates.every import EVERY
-from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
-from unacorda.query.aggregates.histograms import EqualBins, Histogram
-from unacorda.query.aggregates.moments import Mean
-from unacorda.query.aggregates.quantiles import Quantile
-from unacorda.query.aggregates.ratios import Ratio
-from unacorda.query.aggregates.several import Quantiles, Spread
-from unacorda.query.aggregates.shares import CountIf, Proportion
-from unacorda.query.aggregates.sums import Clamp, Sum
-from unacorda.query.aggregates.tops import Top
-from unacorda.query.aggregates.totals import Total
-from unacorda.query.aggregates.variances import Variance
-from unacorda.query.aggregates.vectors import VectorSum
-from unacorda.query.aggregates.weighted import WeightedMean
-from unacorda.query.sensitivity import Sensitivity, of_counts, of_ranks, of_splits
-from unacorda.query.units import Person, Reach, Unit
 
 PERSON = unacorda.Person("who", max_rows=2)
 REPLACEABLE = unacorda.Person("who", max_rows=2, neighbors=unacorda.ReplaceOne)

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 from tests.query import neighbor_moves, neighbor_tables, test_neighbors
+from tests.support.seams import EVERY as MEMBERS
+from tests.support.seams import Aggregate, RowsPerPerson, units
 
 import unacorda
-from unacorda.query import units
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.every import EVERY as MEMBERS
-from unacorda.query.aggregates.found import RowsPerPerson
 
 
 def missing(members: typing.Iterable[type], registry: typing.Mapping[type, object]) -> set[str]:

@@ -10,21 +10,24 @@ from typing import get_args
 import pandas as pd
 import pytest
 from tests.query import neighbor_moves, neighbor_tables
+from tests.support.seams import (
+    EVERY,
+    Fact,
+    Query,
+    Rows,
+    Table,
+    Unit,
+    allocate,
+    compile_query,
+    encode,
+    question_of,
+    scope_of,
+)
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.every import EVERY
-from unacorda.query.allocation import allocate
-from unacorda.query.codec import encode
-from unacorda.query.columns import Fact
-from unacorda.query.compile import compile_query
-from unacorda.query.opening import scope_of
-from unacorda.query.plan import Query
-from unacorda.query.replay import question_of
-from unacorda.query.rows import Rows, Table
-from unacorda.query.units import Unit
 
 TYPES = {"pair": "BIGINT", "who": "BIGINT", "part": "VARCHAR", "region": "VARCHAR"}
 TYPES |= {"x": "DOUBLE", "whole": "BIGINT", "note": "VARCHAR", "unused": "BOOLEAN"}

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from tests.contracts.audited_sessions import DOORS
 from tests.contracts.planted_in_bounds import groups_not_bound
+from tests.support.seams import KeyRule, splitting
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -25,8 +26,6 @@ from unacorda import inference
 from unacorda.audit import Finding, search
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query import splitting
-from unacorda.query.private_keys import KeyRule
 
 AGGREGATES = "test_every_aggregate_is_audited"
 

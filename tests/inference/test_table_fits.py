@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
+from tests.support.seams import Column, Kind, parse
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -22,8 +23,6 @@ from unacorda.inference import losses
 from unacorda.inference.losses import Loss
 from unacorda.inference.regression.expressions import EXPONENTIAL, exponential_columns, sql_of
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
 
 DRAWN = np.random.default_rng(1)
 N = 3000

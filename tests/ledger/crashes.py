@@ -30,10 +30,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
+from tests.support.seams import Ledger, Reservation, open_ledger
+
 from unacorda.errors import BudgetExceeded
-from unacorda.ledger.entries import Reservation
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP, guarantee_from_json
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.postgres_server import empty_schema
+from tests.support.seams import Ledger, Reservation
 
-from unacorda.ledger.entries import Reservation
-from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Laplace
 from unacorda.privacy.guarantees import Guarantee
 

@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import EVENT, KINDS, TERMS, address, reserve
+from tests.support.seams import Ledger, Reservation, open_ledger
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from unacorda.ledger.entries import Reservation
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.event_codec import from_json
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_json
 

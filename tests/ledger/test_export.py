@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import KINDS, TERMS, address, reserve
+from tests.support.seams import export_account, open_ledger, read_export, verify_export
 
 from unacorda.errors import LedgerMismatch
-from unacorda.ledger.export import export_account, read_export, verify_export
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import PureDP
 
 

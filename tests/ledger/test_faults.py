@@ -16,13 +16,9 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
 from tests.postgres_server import empty_schema, server
+from tests.support.seams import Ledger, Reservation, SqliteStore, TableTransaction, open_ledger
 
 from unacorda.errors import InvalidParameter, LedgerFailed, LedgerMismatch
-from unacorda.ledger.entries import Reservation
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.sqlite import SqliteStore
-from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.guarantees import PureDP
 
 TENTH = PureDP("0.1")

@@ -14,11 +14,9 @@ import pytest
 from tests.ledger.ledgers import DURABLE, TERMS, address, reserve
 from tests.postgres_server import empty_schema, server
 from tests.settings_turned import HOSTILE, address_with, role_with
+from tests.support.seams import Ledger, entry_digest, open_ledger
 
 from unacorda.errors import BudgetExceeded, LedgerFailed, LedgerMismatch
-from unacorda.ledger.chain import entry_digest
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import PureDP
 
 TENTH = PureDP("0.1")

@@ -16,15 +16,22 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import DURABLE, KINDS, TERMS, address, reserve
 from tests.postgres_server import empty_schema, server
+from tests.support.seams import (
+    Entry,
+    Ledger,
+    Part,
+    Reservation,
+    account_digest,
+    entry_digest,
+    export_account,
+    open_ledger,
+    verify_entries,
+    verify_export,
+)
+from tests.support.seams import LedgerSplit as Split
 from tests.tiers import mostly_slow
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from unacorda.ledger.chain import account_digest, entry_digest
-from unacorda.ledger.entries import Entry, Part, Reservation, Split
-from unacorda.ledger.export import export_account, verify_export
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.replay import verify_entries
 from unacorda.privacy.guarantees import (
     GDP,
     ZCDP,

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import DURABLE, address
+from tests.support.seams import open_ledger
 from tests.tiers import mostly_slow
 
 from unacorda.errors import InvalidParameter
-from unacorda.ledger.opening import open_ledger
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.seams import Ledger, SqliteStore, open_ledger
 from tests.tiers import mostly_slow
 
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.sqlite import SqliteStore
 from unacorda.privacy.guarantees import PureDP
 
 HEADER, FRAME, PAGE = 32, 24 + 4096, 4096

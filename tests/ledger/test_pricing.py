@@ -11,13 +11,11 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.seams import Ledger, odometer, open_ledger, reprice
 
 from unacorda.accounting import epsilon
 from unacorda.accounting.odometers import Odometer
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.pricing import odometer, reprice
 from unacorda.privacy.events import Event, Exponential, Gaussian, Laplace, Pure
 from unacorda.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.privacy.neighbors import AddRemove, ReplaceOne

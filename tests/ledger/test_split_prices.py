@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.seams import Ledger, Part, met, odometer, open_ledger, reprice, standing
+from tests.support.seams import LedgerSplit as Split
 
 from unacorda.accounting import epsilon
 from unacorda.accounting.odometers import Odometer
-from unacorda.ledger.entries import Part, Split
-from unacorda.ledger.histories import met, standing
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.pricing import odometer, reprice
 from unacorda.privacy.events import Event, Exponential, Gaussian, Laplace
 from unacorda.privacy.guarantees import ZCDP, Guarantee, PureDP
 

@@ -13,12 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.seams import Ledger, Part, Reservation, SqliteStore, open_ledger
 
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerFailed, LedgerMismatch
-from unacorda.ledger.entries import Part, Reservation
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.sqlite import SqliteStore
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import PureDP
 

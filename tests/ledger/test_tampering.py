@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 from tests.ledger.ledgers import TERMS, reserve
+from tests.support.seams import (
+    Account,
+    Entry,
+    account_digest,
+    entry_digest,
+    open_ledger,
+    verify_entries,
+)
 
 from unacorda.errors import LedgerMismatch
-from unacorda.ledger.chain import account_digest, entry_digest
-from unacorda.ledger.entries import Account, Entry
-from unacorda.ledger.opening import open_ledger
-from unacorda.ledger.replay import verify_entries
 from unacorda.privacy.guarantees import ZCDP, PureDP
 
 NAMES = [field.name for field in dataclasses.fields(Entry)]

@@ -13,17 +13,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.postgres_tables import stored, url
+from tests.support.seams import (
+    Admitted,
+    Person,
+    Query,
+    Session,
+    Statement,
+    Tallies,
+    Unit,
+    admission,
+    admitted,
+)
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query import admission
-from unacorda.query.admission import Admitted
-from unacorda.query.compile import Statement
-from unacorda.query.counting import admitted
-from unacorda.query.engines.protocol import Tallies
-from unacorda.query.plan import Query
-from unacorda.query.session import Session
-from unacorda.query.units import Person, Unit
 
 __all__ = [
     "LOOSE",
@@ -94,7 +97,7 @@ _SMALL = {
 
 def local() -> Any:
     """The Spark of this test process, started at the first use, and anew where it has ended."""
-    from unacorda.query.engines.spark_local import local_spark
+    from tests.support.seams import local_spark
 
     return local_spark(memory="2g", threads=2, settings=_SMALL)
 

@@ -8,15 +8,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from tests.support.seams import Extreme, Mean, Quantile, Query, Session, Sum, Unit, exact_of
+
 import unacorda
-from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.moments import Mean
-from unacorda.query.aggregates.quantiles import Quantile
-from unacorda.query.aggregates.sums import Sum
-from unacorda.query.exact import exact_of
-from unacorda.query.plan import Query
-from unacorda.query.session import Session
-from unacorda.query.units import Unit
 
 __all__ = ["asked", "exact", "opened"]
 

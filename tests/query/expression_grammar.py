@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import duckdb
 from hypothesis import strategies as st
-
-from unacorda.query.expressions.types import Column, Kind
+from tests.support.seams import Column, Kind
 
 __all__ = ["COLUMNS", "expressions", "nasty_table", "texts_of"]
 

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import duckdb
-
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
+from tests.support.seams import Column, Kind, parse
 
 __all__ = ["COLUMNS", "value"]
 

@@ -10,11 +10,9 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-
-from unacorda.query.dialects.spark import translate
-from unacorda.query.dialects.statements import Table, Translated
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Expression, Kind
+from tests.support.seams import Column, Expression, Kind, Translated, parse
+from tests.support.seams import TranslatedTable as Table
+from tests.support.seams import translate_to_spark as translate
 
 __all__ = ["ALIKE", "COLUMNS", "REFUSED", "differences", "on_spark", "table", "types", "written"]
 

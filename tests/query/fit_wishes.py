@@ -9,11 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tests.support.seams import Query, counts_of, rows_of
+
 import unacorda
 from unacorda import GDP
-from unacorda.query.fit_rows import rows_of
-from unacorda.query.fit_sums import counts_of
-from unacorda.query.plan import Query
 
 __all__ = ["COLUMNS", "WISHES", "Wished", "exact"]
 

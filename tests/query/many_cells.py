@@ -11,13 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from tests.query.neighbor_tables import tallies_of
+from tests.support.seams import Aggregate, Explanation, Release, exact_of
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.exact import exact_of
-from unacorda.query.explanation import Explanation
-from unacorda.query.release import Release
 
 __all__ = ["Asked", "ask", "repeated", "sums_of", "values_of"]
 

@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from unacorda.query.aggregates.chains import Chain
-from unacorda.query.aggregates.cutting import Cutting
-from unacorda.query.aggregates.splits import Split
+from tests.support.seams import Chain, Cutting, Split
 
 __all__ = ["counts_of", "cut_losses", "cut_moves", "losses_of"]
 

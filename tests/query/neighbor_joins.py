@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from tests.query.neighbor_moves import EVERY
 from tests.query.neighbor_tables import Limits, Pairs, make_pairs, unit_of
+from tests.support.seams import Query
 
 import unacorda
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.query.plan import Query
 
 __all__ = ["ASKED", "OF_PEOPLE", "OF_ROWS", "PUBLIC", "Way", "opened_pairs"]
 

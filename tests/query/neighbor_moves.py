@@ -25,20 +25,22 @@ from tests.query.neighbor_tables import (
     unit_of,
     vectors,
 )
+from tests.support.seams import (
+    AdditiveNoise,
+    Aggregate,
+    Chain,
+    Cutting,
+    ExtremeSelection,
+    FoundBins,
+    FoundClipping,
+    Query,
+    Search,
+    Selection,
+    allocate,
+)
 
 import unacorda
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.chains import Chain
-from unacorda.query.aggregates.cutting import Cutting
-from unacorda.query.aggregates.extremes import ExtremeSelection
-from unacorda.query.aggregates.histograms import FoundBins
-from unacorda.query.aggregates.quantiles import Selection
-from unacorda.query.aggregates.totals import FoundClipping
-from unacorda.query.allocation import allocate
-from unacorda.query.noise import AdditiveNoise
-from unacorda.query.plan import Query
-from unacorda.query.search import Search
 
 __all__ = [
     "EVERY",

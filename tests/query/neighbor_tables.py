@@ -21,47 +21,61 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from tests.query.neighbor_cuts import counts_of, cut_losses
+from tests.support.seams import (
+    AdditiveNoise,
+    Aggregate,
+    Chain,
+    Correlation,
+    Count,
+    CountDistinct,
+    CountIf,
+    CountPeople,
+    Covariance,
+    Cutting,
+    EqualBins,
+    Exact,
+    Extreme,
+    ExtremeSelection,
+    FoundBins,
+    FoundBounds,
+    FoundClipping,
+    Histogram,
+    Mean,
+    Person,
+    Proportion,
+    Quantile,
+    Quantiles,
+    Query,
+    Ratio,
+    RowsPerPerson,
+    Scope,
+    Search,
+    Selection,
+    Session,
+    Spread,
+    Statement,
+    Sum,
+    Tallies,
+    Top,
+    Total,
+    Variance,
+    VectorSum,
+    WeightedMean,
+    compile_query,
+    correlation,
+    covariance,
+    exact_of,
+    rank_error,
+    ranks,
+    ratio,
+    vector_sum,
+    weighted_mean,
+)
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy.neighbors import Neighbors, ReplaceOne
-from unacorda.query.aggregates import ranks
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.answers import Exact
-from unacorda.query.aggregates.associations import (
-    Correlation,
-    Covariance,
-    correlation,
-    covariance,
-)
-from unacorda.query.aggregates.chains import Chain
-from unacorda.query.aggregates.counts import Count, CountPeople
-from unacorda.query.aggregates.cutting import Cutting
-from unacorda.query.aggregates.distinct import CountDistinct
-from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
-from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
-from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
-from unacorda.query.aggregates.moments import Mean
-from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
-from unacorda.query.aggregates.ratios import Ratio, ratio
-from unacorda.query.aggregates.several import Quantiles, Spread
-from unacorda.query.aggregates.shares import CountIf, Proportion
-from unacorda.query.aggregates.sums import Sum
-from unacorda.query.aggregates.tops import Top
-from unacorda.query.aggregates.totals import FoundClipping, Total
-from unacorda.query.aggregates.variances import Variance
-from unacorda.query.aggregates.vectors import VectorSum, vector_sum
-from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
-from unacorda.query.compile import Statement, compile_query
-from unacorda.query.engines.protocol import Tallies
-from unacorda.query.exact import exact_of
-from unacorda.query.noise import AdditiveNoise
-from unacorda.query.plan import Query
-from unacorda.query.scope import Scope
-from unacorda.query.search import Search
-from unacorda.query.session import Session
-from unacorda.query.units import Person
 
 __all__ = [
     "AGGREGATES",

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from tests.query.expression_grammar import texts_of
-
-from unacorda.query.expressions.types import Kind
+from tests.support.seams import Kind
 
 __all__ = ["selects"]
 

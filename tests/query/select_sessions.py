@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import polars as pl
 from tests.query.exact_answers import opened
+from tests.support.seams import Session
 
 import unacorda
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.session import Session
 
 FRAME = pl.DataFrame(
     {

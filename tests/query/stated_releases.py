@@ -11,14 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
+from tests.support.seams import Fact, Release, Session, Verification, open_ledger
 
 import unacorda
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.columns import Fact
-from unacorda.query.release import Release
-from unacorda.query.session import Session
-from unacorda.query.verification import Verification
 
 FRAME = pl.DataFrame(
     {

@@ -12,12 +12,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import Entry, open_ledger
 
 import unacorda
 from unacorda import AddRemove, Person, PureDP, ReplaceOne, Row, Session
 from unacorda.errors import LedgerMismatch
-from unacorda.ledger.entries import Entry
-from unacorda.ledger.opening import open_ledger
 
 FRAME = pd.DataFrame(
     {"id": [1, 1, 2, 3], "a": list("wxyz"), "b": list("mnop"), "a, b": list("qrst"), "k": [0] * 4}

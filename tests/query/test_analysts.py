@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.seams import Query, open_ledger
 
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch, WrongUnit
-from unacorda.ledger.opening import open_ledger
-from unacorda.query.plan import Query
 
 TABLE = pa.table({"id": [1, 1, 2, 3], "part": ["a", "b", "a", "b"]})
 TENTH = unacorda.PureDP("0.1")

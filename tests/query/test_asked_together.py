@@ -13,15 +13,11 @@ import pyarrow as pa
 import pytest
 from tests.query.engines_alike import counted as integers_of
 from tests.query.neighbor_tables import statement_of, tallies_of
+from tests.support.seams import Aim, Asked, Counted, DeeperRows, Given, Query
+from tests.support.seams import counted as reading
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query.aggregates import counted as reading
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.engines.reading import DeeperRows
-from unacorda.query.exact import Given
-from unacorda.query.plan import Query
-from unacorda.query.ranking import Aim, Asked
 
 STEPS = 10**6
 CELLS = 3

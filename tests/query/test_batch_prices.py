@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from tests.support.seams import Query, allocate, allocate_together, event_of
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -36,8 +37,6 @@ from unacorda.privacy.events import (
     Repeated,
     compose,
 )
-from unacorda.query.allocation import allocate, allocate_together, event_of
-from unacorda.query.plan import Query
 
 Floats = NDArray[np.float64]
 

@@ -11,6 +11,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import (
+    Admitted,
+    Ledger,
+    MemoryStore,
+    allocate,
+    allocate_together,
+    scans_of,
+    verify,
+)
 
 import unacorda
 from unacorda import PureDP
@@ -23,12 +32,6 @@ from unacorda.errors import (
     UnsafeExpression,
     WrongUnit,
 )
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.memory import MemoryStore
-from unacorda.query.admission import Admitted
-from unacorda.query.allocation import allocate, allocate_together
-from unacorda.query.scans import scans_of
-from unacorda.query.verification import verify
 
 FRAME = pd.DataFrame(
     {"id": [1, 1, 2, 3, 4], "age": [30, 30, 41, 62, 19], "sex": ["F", "F", "M", "F", None]}

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.neighbor_tables import statement_of, tallies_of
+from tests.support.seams import Query
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query.plan import Query
 
 K = 5
 

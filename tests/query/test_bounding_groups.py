@@ -19,13 +19,12 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.query.neighbor_tables import statement_of
+from tests.support.seams import Query, Reach
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan import Query
-from unacorda.query.units import Reach
 
 Limits = Mapping[str, int]
 

@@ -12,12 +12,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.support.seams import Person, bound_rows, bounding, salted_hash
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query import bounding
-from unacorda.query.bounding import bound_rows, salted_hash
-from unacorda.query.units import Person
 
 VALUES = [f"v{index}" for index in range(9)]
 LIMITS: Sequence[dict[str, Any]] = [

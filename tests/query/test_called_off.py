@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.seams import DuckDB, Ledger
 
 import unacorda
 from unacorda.errors import EngineFailed, LedgerFailed, SourceChanged
-from unacorda.ledger.ledger import Ledger
-from unacorda.query.engines.duckdb import DuckDB
 
 ONE = unacorda.PureDP(1)
 

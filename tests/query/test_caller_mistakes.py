@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.seams import Session
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter, MissingBound, UnacordaError, UnsafeExpression
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.session import Session
 
 SECRET = "Ms Smith"
 NAN, INF = float("nan"), float("inf")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_caller_mistakes import FRAME, SECRET, refused
+from tests.support.seams import Session
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -23,7 +24,6 @@ from unacorda.errors import (
     WrongUnit,
 )
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.session import Session
 
 CONVERSIONS = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, GDP, RenyiDP)}
 NAN, INF = float("nan"), float("inf")

@@ -17,18 +17,24 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_several_quantiles import neighbours
+from tests.support.seams import (
+    Chain,
+    Counted,
+    Cutting,
+    Ranking,
+    Reach,
+    chain_draws,
+    chain_moves,
+    counted,
+    cutting,
+    finding,
+    verify,
+)
+from tests.support.seams import ranking as rankings
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query import ranking as rankings
-from unacorda.query.aggregates import chain_draws, counted, cutting
-from unacorda.query.aggregates.chains import Chain, chain_moves
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.aggregates.cutting import Cutting, finding
-from unacorda.query.ranking import Ranking
-from unacorda.query.units import Reach
-from unacorda.query.verification import verify
 
 ONE = Reach.within(max_rows=1, cells=1, replaced=False)
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]

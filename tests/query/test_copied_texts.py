@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import exact
+from tests.support.seams import Query, Session
 
 import unacorda
-from unacorda.query.plan import Query
-from unacorda.query.session import Session
 
 MOST = 1_000
 LONG = "a," * 1_000_000

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_joins import Way
 from tests.query.neighbor_tables import statement_of
+from tests.support.seams import Query, Rows
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.plan import Query
-from unacorda.query.rows import Rows
 
 OWN = 2_000
 """The rows of the one person, in each table: far more than she may bring."""

@@ -11,14 +11,11 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from tests.query.neighbor_tables import tallies_of
+from tests.support.seams import Counted, DeeperRows, Lines, Ranking, exact_of
+from tests.support.seams import counted as reading
+from tests.support.seams import ranking as rankings
 
 import unacorda
-from unacorda.query import ranking as rankings
-from unacorda.query.aggregates import counted as reading
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.engines.reading import DeeperRows
-from unacorda.query.exact import exact_of
-from unacorda.query.ranking import Lines, Ranking
 
 
 def tables() -> list[tuple[Ranking, NDArray[np.int64]]]:

@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.support.seams import Description, verify_record
 
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter
-from unacorda.query.describing.description import Description
-from unacorda.query.several_releases import verify_record
 
 PEOPLE = 4_000
 

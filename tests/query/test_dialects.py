@@ -14,16 +14,20 @@ import pytest
 from tests.query import expressions_alike
 from tests.query.engines_alike import opened_on
 from tests.query.neighbor_tables import AGGREGATES
+from tests.support.seams import (
+    Aggregate,
+    Untranslatable,
+    check_statement,
+    compile_chosen,
+    compile_found,
+    compile_query,
+    parse,
+)
+from tests.support.seams import TranslatedTable as Table
+from tests.support.seams import translate_to_spark as translate
 
 import unacorda
 from unacorda.errors import InvalidParameter, MissingExtra
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.compile import compile_chosen, compile_found, compile_query
-from unacorda.query.dialects.spark import translate
-from unacorda.query.dialects.statements import Table
-from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.engines.asking import check_statement
-from unacorda.query.expressions.parse import parse
 
 TABLE = pa.table({"x": [1.0]})
 COLUMNS = {
@@ -169,7 +173,7 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
 def test_a_machine_without_java_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    from unacorda.query.engines.spark_local import find_java
+    from tests.support.seams import find_java
 
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

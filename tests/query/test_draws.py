@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.seams import Draws, Reach, Sensitivity, Share, draws_for, of_ranks, of_totals
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -20,10 +21,6 @@ from unacorda import accounting
 from unacorda.privacy import events
 from unacorda.privacy.conversions.gaussian import gdp_from_bounded_range
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
-from unacorda.query.draws import Draws, draws_for
-from unacorda.query.noise import Share
-from unacorda.query.sensitivity import Sensitivity, of_ranks, of_totals
-from unacorda.query.units import Reach
 
 SHARES: list[Share] = [PureDP(1), PureDP(20), ZCDP("1/2"), ZCDP(90), GDP(1), GDP("0.01"), GDP(12)]
 LIMITS: list[dict[str, int]] = [

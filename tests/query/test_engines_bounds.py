@@ -15,11 +15,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, counted, grouped, opened_on, pipeline
+from tests.support.seams import Person, Statement
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.compile import Statement
-from unacorda.query.units import Person
 
 pytestmark = [
     pytest.mark.parametrize("engine", OTHERS),

@@ -16,11 +16,10 @@ import pyarrow.parquet
 import pytest
 from tests.query import neighbor_tables
 from tests.query.engines_alike import LOOSE, OTHERS, TABLE, both, grouped, opened_on, pipeline
+from tests.support.seams import Aggregate, Person, Unit
 
 import unacorda
 from unacorda.errors import UnsupportedConstruct
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.units import Person, Unit
 
 pytestmark = [
     pytest.mark.parametrize("engine", OTHERS),

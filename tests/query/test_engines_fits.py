@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from tests.query.engines_alike import OTHERS, TABLE, opened_on
 from tests.query.fit_wishes import WISHES, Wished, exact
+from tests.support.seams import Person, Row, Unit
 from tests.tiers import mostly_slow
 
 from unacorda import GDP, inference
-from unacorda.query.units import Person, Row, Unit
 
 pytestmark = pytest.mark.parametrize("engine", OTHERS)
 

@@ -12,13 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.engines_alike import LOOSE, OTHERS, counted, opened_on
+from tests.support.seams import How, Person, Query, Session, Unit
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.plan import Query
-from unacorda.query.rows import How
-from unacorda.query.session import Session
-from unacorda.query.units import Person, Unit
 
 pytestmark = [
     pytest.mark.parametrize("engine", OTHERS),

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.query.many_cells import Floats, ask, repeated, sums_of
+from tests.support.seams import Aggregate, Clamp
 
 import unacorda
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.sums import Clamp
 
 pytestmark = pytest.mark.statistical
 

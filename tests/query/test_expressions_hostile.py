@@ -12,12 +12,10 @@ import duckdb
 import pytest
 from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
+from tests.support.seams import Column, Kind, parse, parse_select
 from tests.tiers import mostly_slow
 
 from unacorda.errors import UnacordaError, UnsafeExpression
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
-from unacorda.query.sql.parse import parse_select
 
 _COLUMNS = {
     "age": Column("age", Kind.INTEGER, 0, 120),

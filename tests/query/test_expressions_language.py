@@ -8,10 +8,9 @@ import math
 
 import pytest
 from tests.query.expression_row import COLUMNS
+from tests.support.seams import Column, Kind, parse
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
 
 
 def test_unknown_columns_list_what_is_available() -> None:

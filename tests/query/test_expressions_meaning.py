@@ -12,9 +12,7 @@ import struct
 import duckdb
 import pytest
 from tests.query.expression_row import value
-
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
+from tests.support.seams import Column, Kind, parse
 
 
 @pytest.mark.parametrize(

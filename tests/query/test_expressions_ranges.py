@@ -11,12 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from tests.support.seams import EMPTY, EVERYTHING, Column, Kind, Range, parse, ranges
 from tests.tiers import mostly_slow
-
-from unacorda.query.expressions import ranges
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.types import Column, Kind
 
 _NUMBERS = st.one_of(
     st.sampled_from([0.0, 1.0, -1.0, 5e-324, -5e-324, 1e308, -1e308, math.inf, -math.inf, 0.5]),

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 from tests.query.expression_row import COLUMNS
+from tests.support.seams import parse
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions.parse import parse
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,18 @@ import duckdb
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from tests.support.seams import (
+    Column,
+    Kind,
+    Literal,
+    Name,
+    Node,
+    Operation,
+    Reader,
+    condition,
+    parse,
+)
 from tests.tiers import mostly_slow
-
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.reader import Reader
-from unacorda.query.expressions.syntax import condition
-from unacorda.query.expressions.tree import Literal, Name, Node, Operation
-from unacorda.query.expressions.types import Column, Kind
 
 _COLUMNS = {
     "x": Column("x", Kind.NUMBER, -10, 10),

@@ -12,11 +12,8 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from tests.query.expression_grammar import COLUMNS, expressions, nasty_table
+from tests.support.seams import PARTS, UNITS, Expression, Kind, parse
 from tests.tiers import mostly_slow
-
-from unacorda.query.expressions.calls import PARTS, UNITS
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Expression, Kind
 
 _SETTINGS = (
     ("SET threads=1",),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.seams import Session
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -18,7 +19,6 @@ from unacorda import GDP, inference
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.inference.losses import Huber
-from unacorda.query.session import Session
 
 NAMES = np.array(["Ann", "Bo"])
 

@@ -14,14 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.fit_wishes import COLUMNS, WISHES, Wished, exact
+from tests.support.seams import Unit, noise_of, rows_of, size_of
 
 import unacorda
 from unacorda import AddRemove, ReplaceOne
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.query.fit_rows import rows_of
-from unacorda.query.fit_sums import noise_of, size_of
-from unacorda.query.units import Unit
 
 STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]
 ROWS = list(itertools.product(STRANGE, STRANGE))

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.support.seams import DuckDB, reading
 
 import unacorda
 from unacorda import GDP, ZCDP, ApproxDP, PureDP, RenyiDP, SeededBits, accounting, inference
@@ -30,8 +31,6 @@ from unacorda.inference.losses import LogCosh
 from unacorda.mechanisms.additive.real import Gaussian
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.engines import reading
-from unacorda.query.engines.duckdb import DuckDB
 
 DRAWN = np.random.default_rng(1)
 TABLE = pd.DataFrame(

@@ -13,17 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.seams import Admitted, Engine, PublicSelect, Query, Session, compile_query
 
 import unacorda
 from unacorda import GDP
 from unacorda.errors import InvalidParameter
 from unacorda.inference import LinearRegression
-from unacorda.query.admission import Admitted
-from unacorda.query.compile import compile_query
-from unacorda.query.engines.protocol import Engine
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect
-from unacorda.query.session import Session
 
 PEOPLE = pa.table(
     {

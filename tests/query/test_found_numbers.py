@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.many_cells import repeated
+from tests.support.seams import DuckDB
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import BudgetExceeded, InvalidParameter
-from unacorda.query.engines.duckdb import DuckDB
 
 
 def opened(table: Any, **options: Any) -> unacorda.Session:

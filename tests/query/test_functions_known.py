@@ -12,11 +12,9 @@ import duckdb
 import pytest
 import sqlglot.expressions
 from tests.query.expression_grammar import COLUMNS, nasty_table
+from tests.support.seams import FUNCTIONS, Expression, Kind, parse
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.refusals import FUNCTIONS
-from unacorda.query.expressions.types import Expression, Kind
 
 _OPERANDS = (
     *("", "x", "s", "b", "d", "t", "x, y", "s, u", "d, t", "x, 2", "2, x", "s, 2", "s, 'a'"),

@@ -17,14 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.query.many_cells import ask, repeated, values_of
+from tests.support.seams import CONFIDENCE, Reach, double, literal, place_among, place_between
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, MissingBound, UnacordaError
-from unacorda.query.aggregates.arguments import CONFIDENCE
-from unacorda.query.aggregates.places import place_among, place_between
-from unacorda.query.sqltext import double, literal
-from unacorda.query.units import Reach
 
 LARGE = unacorda.PureDP(10**5)  # the noise is 0
 ODD = [None, math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, 1.5, 2.0, 2.5, 9.0, 1e308, -1e308]

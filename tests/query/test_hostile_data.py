@@ -21,11 +21,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import asked, exact, opened
+from tests.support.seams import Query, Session
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.plan import Query
-from unacorda.query.session import Session
 
 SECRET = "Ms Smith, HIV positive"
 NAN, INF = float("nan"), float("inf")

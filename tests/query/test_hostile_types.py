@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.extremes import DAYS, INSTANTS
 from tests.support.parquet_footers import annotated, edited, logical
+from tests.support.seams import Session
 
 import unacorda
 from unacorda.errors import EngineFailed, UnacordaError
-from unacorda.query.session import Session
 
 NAN, INF = float("nan"), float("inf")
 BUDGET, EACH = unacorda.ApproxDP(10**5, "0.5"), unacorda.ApproxDP(1, "1e-6")

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_moves import EVERY, moves_of
 from tests.query.neighbor_tables import make_pairs, statement_of
+from tests.support.seams import Release
 
 import unacorda
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.query.release import Release
 
 TABLE: dict[str, Any] = {
     "email": ["A@x", "a@x", "A@X", "b@y", None, "é@y", "É@y", ""],

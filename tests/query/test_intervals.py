@@ -19,12 +19,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import Asked, ask, repeated, sums_of
+from tests.support.seams import Aggregate, Clamp, ranks
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.aggregates import ranks
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.sums import Clamp
 
 pytestmark = pytest.mark.statistical
 

@@ -13,12 +13,11 @@ import pytest
 from tests.query.neighbor_joins import ASKED, OF_PEOPLE, OF_ROWS, PUBLIC, Way, opened_pairs
 from tests.query.neighbor_moves import Moves, Pipeline, moves_of
 from tests.query.neighbor_tables import Limits
+from tests.support.seams import Person, Rows
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.query.rows import Rows
-from unacorda.query.units import Person
 
 UNITS: Mapping[str, tuple[str, Limits | None]] = {
     "four rows": ("text", {"max_rows": 4}),

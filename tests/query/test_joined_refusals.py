@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.neighbor_joins import OF_PEOPLE, PUBLIC, Way
+from tests.support.seams import Query, Release
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan import Query
-from unacorda.query.release import Release
 
 VISITS = {"pid": [1, 1, 2], "day": ["a", "b", "a"], "x": [1.0, 2.0, 3.0], "zip": ["z", "q", None]}
 LABS = {"patient": [1, 2, 2], "day": ["a", "a", "b"], "y": [1.0, 2.0, 3.0]}

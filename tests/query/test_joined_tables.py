@@ -17,10 +17,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import exact
+from tests.support.seams import Query
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.plan import Query
 
 Line = dict[str, Any]
 

@@ -9,10 +9,9 @@ import math
 from fractions import Fraction
 
 import pytest
+from tests.support.seams import Reach, hits_of
 
 from unacorda.mechanisms.keys.partitions import PartitionSelection
-from unacorda.query.private_keys import hits_of
-from unacorda.query.units import Reach
 
 
 def law(chances: list[Fraction]) -> dict[tuple[bool, ...], Fraction]:

@@ -16,6 +16,17 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import exact, opened
+from tests.support.seams import (
+    Admitted,
+    Counted,
+    DuckDB,
+    Exact,
+    Ranking,
+    Session,
+    Tallies,
+    identifier,
+    literal,
+)
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -25,14 +36,6 @@ from unacorda.errors import (
     SourceChanged,
     UnacordaError,
 )
-from unacorda.query.admission import Admitted
-from unacorda.query.aggregates.answers import Exact
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.engines.protocol import Tallies
-from unacorda.query.ranking import Ranking
-from unacorda.query.session import Session
-from unacorda.query.sqltext import identifier, literal
 
 SECRET = "Ms Smith, HIV positive"
 FRAME = pl.DataFrame({"id": [1, 2, 3, 3], "x": [1.0, 2.0, 3.0, 4.0], "s": [SECRET, "a", "b", None]})

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from tests.query.neighbor_moves import EVERY, moves_of, open_session
 from tests.query.neighbor_tables import REGIONS, Limits, Pairs
+from tests.support.seams import Reach
 from tests.tiers import mostly_slow
 
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.query.units import Reach
 
 LIMITS: list[Limits | None] = [
     None,

@@ -18,16 +18,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize
 from tests.query.exact_answers import opened
+from tests.support.seams import Margins, TreeNoise, allocate, level_shares, verify
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from unacorda.query.aggregates.level_shares import level_shares
-from unacorda.query.aggregates.tree_noise import TreeNoise
-from unacorda.query.allocation import allocate
-from unacorda.query.margins import Margins
-from unacorda.query.verification import verify
 
 TREE = (("a", 1), ("b", 1), ("a", 2), ("c", 1), ("c", 2), ("c", 3))
 PINNED = {

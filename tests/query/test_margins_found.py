@@ -12,13 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.seams import allocate, verify
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from unacorda.query.allocation import allocate
-from unacorda.query.verification import verify
 
 LINES = [(n, "NS"[n % 2], f"{'NS'[n % 2]}{n % 6}", n % 3) for n in range(1_200)]
 LINES += [(5_000, "N", "rare", 0), (5_001, "W", "rarer", 1)]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import allocate
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.allocation import allocate
 
 EVEN = list(itertools.product("ab", (1, 2)))
 UNEVEN = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]

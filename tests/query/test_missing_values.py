@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 import sqlglot
 from sqlglot import exp
+from tests.support.seams import Bins
 
 import unacorda
 from unacorda.inference import LinearRegression
-from unacorda.query.describing.pictured import Bins
 
 ROWS = 400
 LOUD = unacorda.ZCDP(10**6)

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import exp, mpf, sqrt
-
-from unacorda.query.aggregates.regions import noise_quantile
-from unacorda.query.aggregates.strategies import CROSSED, PAIRED, SQUARED, Strategy
-from unacorda.query.units import Reach
+from tests.support.seams import CROSSED, PAIRED, SQUARED, Reach, Strategy, noise_quantile
 
 SIZE = 40  # of the grid on [-1, 1] by which rows are tried
 

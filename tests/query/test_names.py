@@ -22,12 +22,10 @@ import pytest
 from tests.postgres_server import server
 from tests.query.engines_alike import OTHERS, counted, opened_on
 from tests.query.postgres_tables import url
+from tests.support.seams import Query, Scope, folded
 
 import unacorda
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
-from unacorda.query.plan import Query
-from unacorda.query.scope import Scope
-from unacorda.query.sqltext import folded
 
 ROWS = {
     "id": [1, 2, 3],

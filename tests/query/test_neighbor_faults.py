@@ -23,15 +23,18 @@ from tests.query.neighbor_moves import (
 )
 from tests.query.neighbor_tables import make_pairs
 from tests.support.planting import plant
-
-from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
-from unacorda.query import bounding
-from unacorda.query import compile as compiler
-from unacorda.query.aggregates import chains, cutting, distinct, quantiles, ranks, splits
-from unacorda.query.aggregates.sums import Clamp
-from unacorda.query.bounding import bound_rows
-from unacorda.query.sensitivity import (
+from tests.support.seams import (
+    Clamp,
+    Person,
+    Reach,
     Sensitivity,
+    bound_rows,
+    bounding,
+    chains,
+    compiler,
+    cutting,
+    distinct,
+    double,
     of_balls,
     of_counts,
     of_people,
@@ -39,9 +42,12 @@ from unacorda.query.sensitivity import (
     of_splits,
     of_sums,
     of_vectors,
+    quantiles,
+    ranks,
+    splits,
 )
-from unacorda.query.sqltext import double
-from unacorda.query.units import Person, Reach
+
+from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
 
 def _one_row_too_many(patch: pytest.MonkeyPatch) -> None:

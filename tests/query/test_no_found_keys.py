@@ -9,11 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.seams import Aggregate, Session
 
 import unacorda
 from unacorda import ApproxDP, Bounds, Release
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.session import Session
 
 TABLE = pa.table({"id": [1], "key": ["a"], "x": [1.0], "y": [2.0], "wide": [3.0], "word": ["b"]})
 COLUMNS: dict[str, Any] = {

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import Explanation
 
 import unacorda
 from unacorda import PureDP
 from unacorda.errors import InvalidParameter
-from unacorda.query.explanation import Explanation
 
 FRAME = pd.DataFrame({"id": [1, 1, 2, 3], "age": [30, 30, 41, 62], "sex": list("FFMF")})
 ACCOUNTS: dict[str, tuple[Any, Any]] = {

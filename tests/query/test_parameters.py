@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.support.seams import stated
 
 import unacorda
 from unacorda import inference
 from unacorda.inference.losses import Huber
-from unacorda.query.parameters import stated
 
 
 class Plain:

@@ -16,13 +16,12 @@ from tests.postgres_server import server
 from tests.query.engines_alike import counted
 from tests.query.postgres_tables import url
 from tests.settings_turned import HOSTILE, PLANS, UNPINNED, address_with, role_with
+from tests.support.seams import Session, postgres_asking
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged
 from unacorda.postgres import LEDGER, READING, SETTINGS
-from unacorda.query.engines import postgres_asking
-from unacorda.query.session import Session
 
 _numbers = itertools.count(1)
 

@@ -19,6 +19,7 @@ import sqlalchemy
 from tests.postgres_server import Server, server
 from tests.query.engines_alike import TABLE, counted, forged, opened_on
 from tests.query.postgres_tables import stored, url
+from tests.support.seams import Query, Session, Statement, Unit
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -28,10 +29,6 @@ from unacorda.errors import (
     SourceChanged,
     SourceUnreadable,
 )
-from unacorda.query.compile import Statement
-from unacorda.query.plan import Query
-from unacorda.query.session import Session
-from unacorda.query.units import Unit
 
 _numbers = itertools.count(1)
 
@@ -317,7 +314,7 @@ def test_a_question_of_several_reads_sees_one_state(there: psycopg.Connection) -
     there.execute("CREATE TABLE t AS SELECT i AS x FROM generate_series(1, 100) AS i")
     with opened(f"{name}.t") as session:
         query = session.table("t").agg(m=unacorda.median("x", 0, 1000, steps=100_000))
-        from unacorda.query.ranking import Asked
+        from tests.support.seams import Asked
 
         tallies = session._engine.run(session._admission.admit(query, salt=3))
         assert tallies.deeper is not None

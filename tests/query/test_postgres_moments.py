@@ -20,15 +20,12 @@ from tests.query.engines_alike import counted
 from tests.query.postgres_tables import url
 from tests.query.test_postgres_values import ALIKE, values_of
 from tests.support import extremes
+from tests.support.seams import Column, Kind, Session, Untranslatable, parse
+from tests.support.seams import translate_to_postgres as translate
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter, UnsupportedConstruct
-from unacorda.query.dialects.postgres import translate
-from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
-from unacorda.query.session import Session
 
 DATES = (
     *(None, "-infinity", "4714-11-24 BC", "4714-11-25 BC", "0001-12-31 BC", "0001-01-01"),

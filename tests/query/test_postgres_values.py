@@ -20,12 +20,9 @@ from tests.postgres_server import server
 from tests.query import expressions_alike
 from tests.query.expressions_alike import There
 from tests.query.postgres_tables import stored
-
-from unacorda.query.dialects.postgres import quoted, translate
-from unacorda.query.dialects.statements import Table
-from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Expression, Kind
+from tests.support.seams import Expression, Kind, Untranslatable, parse, quoted
+from tests.support.seams import TranslatedTable as Table
+from tests.support.seams import translate_to_postgres as translate
 
 REFUSED_HERE = (
     "try_cast(t as date)",

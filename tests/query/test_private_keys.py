@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.seams import KeyRule, Query, Session, allocate, key_rule, verify
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -19,11 +20,6 @@ from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from unacorda.query.allocation import allocate
-from unacorda.query.plan import Query
-from unacorda.query.private_keys import KeyRule, key_rule
-from unacorda.query.session import Session
-from unacorda.query.verification import verify
 
 MANY = 400
 ROOMY = ApproxDP(2, "1e-3")

@@ -12,16 +12,13 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_private_keys import MANY, ROOMY, frame, named, person
+from tests.support.seams import KeyRule, Sum, finished, verify
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.privacy.guarantees import ZCDP, ApproxDP
-from unacorda.query.aggregates.sums import Sum
-from unacorda.query.counting import finished
-from unacorda.query.private_keys import KeyRule
-from unacorda.query.verification import verify
 
 # ---- nothing of the others ----------------------------------------------------------------------
 

@@ -14,14 +14,13 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.seams import allocate, key_rule
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from unacorda.query.allocation import allocate
-from unacorda.query.private_keys import key_rule
 
 ROOMY = ApproxDP(2, "1e-3")
 

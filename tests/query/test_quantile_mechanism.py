@@ -15,15 +15,11 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import Floats, ask, repeated, values_of
 from tests.query.test_sensitivity import tables
+from tests.support.seams import Counted, Exact, Quantile, Reach, Selection, rank_error, rank_losses
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
-from unacorda.query.aggregates.answers import Exact
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
-from unacorda.query.aggregates.ranks import rank_losses
-from unacorda.query.units import Reach
 
 Counts = NDArray[np.int64]
 

@@ -17,22 +17,28 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.neighbor_tables import empty_scope
+from tests.support.seams import (
+    Asked,
+    Counted,
+    DeeperRows,
+    DuckDB,
+    Exact,
+    Extreme,
+    Person,
+    Ranking,
+    Reach,
+    counted,
+    first_counts,
+    of_totals,
+    rank_losses,
+    trials,
+)
+from tests.support.seams import ranking as rankings
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import EngineFailed, InvalidParameter
-from unacorda.query import ranking as rankings
-from unacorda.query.aggregates import counted, trials
-from unacorda.query.aggregates.answers import Exact
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.ranks import rank_losses
-from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.engines.reading import DeeperRows
-from unacorda.query.ranking import Asked, Ranking, first_counts
-from unacorda.query.sensitivity import of_totals
-from unacorda.query.units import Person, Reach
 
 STEPS = 37
 VALUES = (0.0, 5.0, 5.0, 6.0, 20.0, 21.0, 21.0, 36.0, 37.0)

@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 from tests.query.many_cells import Floats, ask
 from tests.query.two_columns import RAGGED, one_answer, two_columns, typical_first
+from tests.support.seams import Ratio
 
 import unacorda
 from unacorda import count_if, proportion, ratio, weighted_mean
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.query.aggregates.ratios import Ratio
 
 pytestmark = pytest.mark.statistical
 

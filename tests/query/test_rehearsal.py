@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.seams import Rehearsal
 
 import unacorda
 from unacorda import PureDP
 from unacorda.errors import InvalidParameter
-from unacorda.query.rehearsal import Rehearsal
 
 RANDOM = np.random.default_rng(5)
 PUBLIC = pd.DataFrame(

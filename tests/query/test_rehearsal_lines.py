@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.seams import Rehearsal
 
 import unacorda
 from unacorda import PureDP
-from unacorda.query.rehearsal import Rehearsal
 
 RANDOM = np.random.default_rng(11)
 PUBLIC = pd.DataFrame(

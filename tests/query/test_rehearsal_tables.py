@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.seams import Rehearsal
 
 import unacorda
 from unacorda import PureDP
 from unacorda.errors import InvalidParameter
-from unacorda.query.rehearsal import Rehearsal
 
 RANDOM = np.random.default_rng(7)
 PEOPLE = pd.DataFrame({"id": range(30), "age": RANDOM.integers(0, 90, 30)})

@@ -13,13 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.query.exact_answers import opened
+from tests.support.seams import NOTHING, Release
 
 import unacorda
 from unacorda.errors import InvalidParameter, MissingExtra
 from unacorda.privacy.event_codec import from_json
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.readable import NOTHING
-from unacorda.query.release import Release
 
 FRAME = pl.DataFrame(
     {

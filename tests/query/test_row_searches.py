@@ -20,17 +20,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.ledger.ledgers import DURABLE, address
+from tests.support.seams import DuckDB, Ledger, SearchBegun, chain, open_ledger, row_search
+from tests.support.seams import LedgerSearch as Search
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda import Person, PureDP, auto
 from unacorda.errors import EngineFailed, LedgerMismatch
-from unacorda.ledger import chain
-from unacorda.ledger.entries import Search, SearchBegun
-from unacorda.ledger.ledger import Ledger
-from unacorda.ledger.opening import open_ledger
-from unacorda.query import row_search
-from unacorda.query.engines.duckdb import DuckDB
 
 FRAME = pd.DataFrame({"id": [i // 7 for i in range(7_000)]})
 UNIT = Person("id", max_rows=auto(budget=PureDP("0.1"), most=50))

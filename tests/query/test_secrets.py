@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 import sqlalchemy
 from tests.postgres_server import empty_schema, server
+from tests.support.cli_seams import main
+from tests.support.seams import open_ledger
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.addresses import Server, shown
-from unacorda.cli.app import main
 from unacorda.errors import InvalidParameter, LedgerFailed
-from unacorda.ledger.opening import open_ledger
 
 SECRET = "s3cr3t"
 PLACE = "localhost:1/d"  # nobody listens there

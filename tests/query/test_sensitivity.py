@@ -12,10 +12,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.tiers import mostly_slow
-
-from unacorda.query.aggregates.ranks import rank_losses
-from unacorda.query.sensitivity import (
+from tests.support.seams import (
+    Reach,
     Sensitivity,
     of_counts,
     of_people,
@@ -23,8 +21,9 @@ from unacorda.query.sensitivity import (
     of_splits,
     of_sums,
     of_vectors,
+    rank_losses,
 )
-from unacorda.query.units import Reach
+from tests.tiers import mostly_slow
 
 Vector = tuple[int, ...]
 Row = tuple[int, int | None]

@@ -12,13 +12,12 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.query.exact_answers import exact, opened
+from tests.support.seams import Count, Session
 
 import unacorda
 from unacorda.accounting.charges import request_price
 from unacorda.errors import BudgetExceeded, InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.aggregates.counts import Count
-from unacorda.query.session import Session
 
 FRAME = pl.DataFrame(
     {
@@ -265,7 +264,7 @@ def test_a_session_closes_with_its_block_also_after_an_error() -> None:
 
 
 def test_a_ledger_that_is_handed_in_stays_open_and_is_shared() -> None:
-    from unacorda.ledger.opening import open_ledger
+    from tests.support.seams import open_ledger
 
     ledger = open_ledger(None)
     for number in range(1, 4):

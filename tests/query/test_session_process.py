@@ -18,10 +18,10 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_leaks import FRAME, PURE, query
+from tests.support.seams import Session
 
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
-from unacorda.query.session import Session
 
 
 @pytest.mark.parametrize("attempt", [copy.copy, copy.deepcopy, pickle.dumps])

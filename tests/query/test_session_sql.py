@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.select_sessions import BUDGET, FACTS, FRAME, session
+from tests.support.seams import Release
 
 import unacorda
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.release import Release
 
 
 def test_order_and_limit_arrange_the_release_and_cost_nothing() -> None:

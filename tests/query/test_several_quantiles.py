@@ -17,6 +17,25 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.query.many_cells import ask, repeated, values_of
 from tests.query.test_sensitivity import tables
+from tests.support.seams import (
+    Assume,
+    Counted,
+    Cutting,
+    Exact,
+    Plan,
+    Quantiles,
+    Ranking,
+    Reach,
+    Split,
+    counted,
+    cut_points,
+    cuts,
+    cutting,
+    moves_of,
+    plan_for,
+    trials,
+)
+from tests.support.seams import ranking as rankings
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -24,16 +43,6 @@ from unacorda.accounting.charges import charge
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import events
-from unacorda.query import ranking as rankings
-from unacorda.query.aggregates import counted, cuts, cutting, trials
-from unacorda.query.aggregates.answers import Assume, Exact
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.aggregates.cuts import cut_points
-from unacorda.query.aggregates.cutting import Cutting
-from unacorda.query.aggregates.several import Quantiles
-from unacorda.query.aggregates.splits import Plan, Split, moves_of, plan_for
-from unacorda.query.ranking import Ranking
-from unacorda.query.units import Reach
 
 PLACES = 2
 POINTS = 3

@@ -10,12 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import SEVERAL, open_ledger, verify_record
 
 import unacorda
 from unacorda.errors import InvalidParameter
-from unacorda.ledger.opening import open_ledger
-from unacorda.query.replay import SEVERAL
-from unacorda.query.several_releases import verify_record
 
 FRAME = pd.DataFrame({"id": range(40), "x": range(40)})
 SEED = unacorda.SeededBits(3)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.cli_seams import show
+from tests.support.seams import NOTHING, Answer
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.cli import show
-from unacorda.query.aggregates.answers import Answer
-from unacorda.query.readable import NOTHING
 
 SEEDS = range(10)
 NUMBER = r"(-?[\d,]+(?:\.\d+)?(?:e[-+]\d+)?)"

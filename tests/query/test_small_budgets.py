@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import selection_epsilon
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -19,7 +20,6 @@ from unacorda.accounting.charges import charge
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Exponential, compose
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.noise import selection_epsilon
 
 AGES, WORDS = [i % 80 for i in range(200)], ["a", "b"] * 100
 FRAME = pd.DataFrame({"id": range(200), "age": AGES, "w": range(200), "k": WORDS})

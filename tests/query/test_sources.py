@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.query.exact_answers import asked, exact, opened
+from tests.support.seams import Session
 
 import unacorda
 from unacorda.errors import SourceChanged
-from unacorda.query.session import Session
 
 ROWS: list[tuple[Any, ...]] = [
     (1, 2.5, "a", dt.date(2024, 1, 31), True),

@@ -25,14 +25,10 @@ from tests.query.engines_alike import (
     plain,
     without_java,
 )
+from tests.support.seams import Asked, Person, Query, Statement, quietly, unlogged
 
 import unacorda
 from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
-from unacorda.query.compile import Statement
-from unacorda.query.engines.spark_local import quietly, unlogged
-from unacorda.query.plan import Query
-from unacorda.query.ranking import Asked
-from unacorda.query.units import Person
 
 pytestmark = [
     pytest.mark.skipif(without_java() is not None, reason=str(without_java())),

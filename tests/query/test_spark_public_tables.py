@@ -18,13 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from tests.query.engines_alike import counted, opened_on, without_java
+from tests.support.seams import Query, Session, Unit
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import SourceChanged
-from unacorda.query.plan import Query
-from unacorda.query.session import Session
-from unacorda.query.units import Unit
 
 with_spark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 ENGINES = ["duckdb", pytest.param("spark", marks=with_spark)]

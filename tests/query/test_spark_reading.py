@@ -24,6 +24,7 @@ from tests.support.extremes import (
     of_instants,
 )
 from tests.support.parquet_footers import CONVERTED, Struct, edited, logical
+from tests.support.seams import SETTINGS, WHY, Person, Session, admitted, quietly
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -33,11 +34,6 @@ from unacorda.errors import (
     SourceUnreadable,
     UnsupportedConstruct,
 )
-from unacorda.query.counting import admitted
-from unacorda.query.engines.spark_local import quietly
-from unacorda.query.engines.spark_settings import SETTINGS, WHY
-from unacorda.query.session import Session
-from unacorda.query.units import Person
 
 pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 

@@ -14,12 +14,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from tests.query.engines_alike import LOOSE, TABLE, both, counted, local, opened_on, without_java
+from tests.support.seams import Person, Query, quietly
 
 import unacorda
 from unacorda.errors import InvalidParameter, SourceUnreadable
-from unacorda.query.engines.spark_local import quietly
-from unacorda.query.plan import Query
-from unacorda.query.units import Person
 
 pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 

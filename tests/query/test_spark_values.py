@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import pytest
 from tests.query import expressions_alike
 from tests.query.engines_alike import local, without_java
-
-from unacorda.query.engines.spark_local import quietly
+from tests.support.seams import quietly
 
 pytestmark = pytest.mark.skipif(without_java() is not None, reason=str(without_java()))
 
@@ -30,7 +29,7 @@ def test_every_expression_has_the_same_value() -> None:
 
 
 def settings() -> Mapping[str, str]:
-    from unacorda.query.engines.spark_settings import SETTINGS
+    from tests.support.seams import SETTINGS
 
     return SETTINGS
 

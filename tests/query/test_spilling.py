@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.seams import DuckDB
 
 import unacorda
-from unacorda.query.engines.duckdb import DuckDB
 
 PEOPLE = 120_000
 MANY = unacorda.PureDP(10**6)

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 from tests.ledger.ledgers import DURABLE, address
 from tests.query.neighbor_tables import statement_of
+from tests.support.seams import Release, open_ledger
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.ledger.opening import open_ledger
-from unacorda.query.release import Release
 
 KEYS = ["a", "b", "c"]
 

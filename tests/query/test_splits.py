@@ -15,14 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.query.neighbor_tables import statement_of
+from tests.support.seams import Release, open_ledger
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import BudgetExceeded, InvalidParameter, WrongUnit
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import Neighbors
-from unacorda.query.release import Release
 
 PARTS = ["a", "b", "c", None]
 

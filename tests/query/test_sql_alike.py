@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tests.query.select_sessions import BUDGET, session
+from tests.support.seams import Query
 from tests.tiers import mostly_slow
 
 import unacorda
-from unacorda.query.plan import Query
 
 
 def agg(**asked: Any) -> Callable[[Query], Query]:

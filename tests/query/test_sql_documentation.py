@@ -8,11 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.refusals import FUNCTIONS
-from unacorda.query.expressions.types import Column, Kind
-from unacorda.query.sql.parse import parse_select
+from tests.support.seams import FUNCTIONS, Column, Kind, parse, parse_select
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 _BLOCKS = re.findall(r"```sql\n(.*?)```", _PAGE, flags=re.DOTALL)

@@ -15,14 +15,13 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from tests.query.expression_grammar import nasty_table
 from tests.query.select_grammar import selects
+from tests.support.seams import Session, parse_select
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.session import Session
-from unacorda.query.sql.parse import parse_select
 
 _RELAXED = settings(
     deadline=None,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import Query
 
 import unacorda
 from unacorda import PureDP
 from unacorda.errors import UnacordaError
-from unacorda.query.plan import Query
 
 BUDGET = PureDP(4)
 FRAME = pd.DataFrame({"county": list("AAABBC") * 40, "age": [*range(120), *range(120)], "pay": 5.0})

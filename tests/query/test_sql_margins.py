@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.support.seams import verify
 
 import unacorda
 from unacorda import ApproxDP, PureDP
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.query.verification import verify
 
 FRAME = pd.DataFrame(
     {

@@ -7,21 +7,22 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-
-from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions.parse import parse
-from unacorda.query.expressions.types import Column, Kind
-from unacorda.query.sql.parse import parse_select
-from unacorda.query.sql.types import (
-    Aggregate,
+from tests.support.seams import (
+    Column,
     Computed,
     Condition,
     Derived,
     Group,
     Item,
+    Kind,
     Ordering,
     Select,
+    parse,
+    parse_select,
 )
+from tests.support.seams import SelectAggregate as Aggregate
+
+from unacorda.errors import InvalidParameter, UnsafeExpression
 
 _ROWS = Item(alias="count", aggregate=Aggregate.COUNT_ROWS)
 

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.seams import Condition, Derived, Group, Item, Select, parse_select
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.sql.parse import parse_select
-from unacorda.query.sql.types import Condition, Derived, Group, Item, Select
 
 _COLUMNS = ("id", "age", "weight", "height", "county", "day", "Mixed")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.seams import Query
 
 import unacorda
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.plan import Query
 
 VISITS = {
     "pid": [1, 1, 2, 3],

@@ -12,13 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.query.engines_alike import OTHERS, opened_on
+from tests.support.seams import interrupted_after, open_ledger, timeouts
 
 import unacorda
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.inference import LinearRegression
-from unacorda.ledger.opening import open_ledger
-from unacorda.query.engines import timeouts
-from unacorda.query.engines.timeouts import interrupted_after
 
 FRAME = pd.DataFrame({"id": range(2_000), "x": np.arange(2_000) % 7, "y": ["a", "b"] * 1_000})
 BUDGET = unacorda.ApproxDP(9, 1e-3)

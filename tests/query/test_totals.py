@@ -16,18 +16,21 @@ import pytest
 from scipy import stats
 from tests.query.many_cells import repeated
 from tests.query.neighbor_tables import empty_scope, tallies_of
+from tests.support.seams import (
+    Climbers,
+    DuckDB,
+    Exact,
+    FoundClipping,
+    Reach,
+    Total,
+    exact_of,
+    search_for,
+)
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.accounting.charges import charge
 from unacorda.bits import SeededBits
-from unacorda.query.aggregates.answers import Exact
-from unacorda.query.aggregates.totals import FoundClipping, Total
-from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.exact import exact_of
-from unacorda.query.ladders import Climbers
-from unacorda.query.search import search_for
-from unacorda.query.units import Reach
 
 VALUES = (None, math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308, -1e308, 0.1, -2.5, 7.0, 1e13)
 

@@ -15,6 +15,20 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from tests.query.exact_answers import opened
+from tests.support.seams import (
+    AdditiveNoise,
+    LevelNoise,
+    Margins,
+    TreeLaw,
+    TreeNoise,
+    allocate,
+    even_shape,
+    tree_law,
+    tree_noise,
+    tree_shares,
+    verify,
+)
+from tests.support.seams import tree_noise_module as tree_noises
 from tests.tiers import mostly_slow
 
 import unacorda
@@ -22,15 +36,6 @@ from unacorda.bits import SeededBits
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.privacy.events import Pure
 from unacorda.privacy.guarantees import ApproxDP, PureDP
-from unacorda.query.aggregates import tree_noise as tree_noises
-from unacorda.query.aggregates.consistent import LevelNoise
-from unacorda.query.aggregates.tree_law import TreeLaw, even_shape, tree_law
-from unacorda.query.aggregates.tree_noise import TreeNoise, tree_noise
-from unacorda.query.aggregates.tree_shares import tree_shares
-from unacorda.query.allocation import allocate
-from unacorda.query.margins import Margins
-from unacorda.query.noise import AdditiveNoise
-from unacorda.query.verification import verify
 
 EVEN = Margins(kind="rollup", keys=tuple(itertools.product("ab", "xy")))
 UNEVEN = Margins(kind="rollup", keys=(("b", 1), ("a", 1), ("b", 2), ("b", 3)))

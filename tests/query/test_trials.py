@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 from scipy import stats
+from tests.support.seams import accepts, below_each
 
 from unacorda.bits import ScriptedBits, SeededBits
 from unacorda.mechanisms.selection.exponential import choose
-from unacorda.query.aggregates.coins import accepts, below_each
 
 
 @pytest.mark.statistical

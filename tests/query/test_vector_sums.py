@@ -9,14 +9,12 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.support.seams import Reach, of_balls, vector_sum
 
 import unacorda
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.vectors import vector_sum
-from unacorda.query.sensitivity import of_balls
-from unacorda.query.units import Reach
 
 LOUD = unacorda.PureDP(10**6)
 STRANGE = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 3.0, -4.0, 1.0]

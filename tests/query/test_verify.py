@@ -19,14 +19,12 @@ from tests.query.stated_releases import (
     released,
     session_of,
 )
+from tests.support.seams import Release, Session, open_ledger
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
-from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.release import Release
-from unacorda.query.session import Session
 
 BUDGETS = [
     (unacorda.PureDP(1), None),

@@ -19,9 +19,9 @@ from tests.query.stated_releases import (
     differing,
     leaves,
 )
+from tests.support.seams import Release
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.release import Release
 
 # ---- what is no release
 

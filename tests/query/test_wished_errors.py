@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.seams import verify
 from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda import ApproxDP, PureDP
 from unacorda.bits import SeededBits
 from unacorda.errors import BudgetExceeded, InvalidParameter, WrongUnit
-from unacorda.query.verification import verify
 
 FRAME = pd.DataFrame({"id": [1, 1, 2, 3], "age": [30, 30, 41, 62], "sex": list("FFMF")})
 ASSUME = unacorda.Assume(rows=400, values={"age": [20, 30, 45, 70]})

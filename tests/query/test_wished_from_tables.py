@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.seams import verify
 
 import unacorda
 from unacorda import ApproxDP, PureDP
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
-from unacorda.query.verification import verify
 
 CELLS, EACH = 300, 400
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.support.seams import PARTS, UNITS, Session
+
 import unacorda
 from unacorda.errors import EngineFailed
-from unacorda.query.expressions.calls import PARTS, UNITS
-from unacorda.query.session import Session
 
 __all__ = ["DATE_TEXTS", "DAYS", "INSTANTS", "TEXTS", "failing", "of_dates", "of_instants"]
 

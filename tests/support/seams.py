@@ -6,43 +6,405 @@ A test of the inside imports it from here, so that a move changes this file alon
 # SPDX-License-Identifier: Apache-2.0
 
 from unacorda.accounting.charges import charge
-from unacorda.ledger.chain import check_admitted, entry_digest
+from unacorda.ledger import chain
+from unacorda.ledger.chain import account_digest, check_admitted, entry_digest
+from unacorda.ledger.entries import Account, Entry, Part, Reservation, SearchBegun
+from unacorda.ledger.entries import Search as LedgerSearch
+from unacorda.ledger.entries import Split as LedgerSplit
+from unacorda.ledger.export import export_account, read_export, verify_export
+from unacorda.ledger.histories import met, standing
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.memory import MemoryStore
+from unacorda.ledger.opening import open_ledger
+from unacorda.ledger.pricing import odometer, reprice
+from unacorda.ledger.replay import verify_entries
 from unacorda.ledger.splits import Splits
+from unacorda.ledger.sqlite import SqliteStore
+from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.event_codec import from_json as event_from_json
-from unacorda.query.admission import Admission, sql_of
-from unacorda.query.aggregates.sums import Clamp
-from unacorda.query.allocation import event_of
+from unacorda.query import (
+    admission,
+    aggregates,
+    bounding,
+    ranking,
+    row_search,
+    splitting,
+    units,
+)
+from unacorda.query import (
+    compile as compiler,
+)
+from unacorda.query.admission import Admission, Admitted, sql_of
+from unacorda.query.aggregates import (
+    chain_draws,
+    chains,
+    counted,
+    cuts,
+    cutting,
+    distinct,
+    moments,
+    quantiles,
+    ranks,
+    splits,
+    trials,
+)
+from unacorda.query.aggregates import tree_noise as tree_noise_module
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.answers import Answer, Assume, Exact
+from unacorda.query.aggregates.arguments import CONFIDENCE
+from unacorda.query.aggregates.associations import Correlation, Covariance, correlation, covariance
+from unacorda.query.aggregates.chains import Chain, chain_moves
+from unacorda.query.aggregates.coins import accepts, below_each
+from unacorda.query.aggregates.consistent import Consistent, LevelNoise
+from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.counts import Count, CountPeople
+from unacorda.query.aggregates.cuts import cut_points
+from unacorda.query.aggregates.cutting import Cutting, finding
+from unacorda.query.aggregates.distinct import CountDistinct
+from unacorda.query.aggregates.every import EVERY
+from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
+from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
+from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
+from unacorda.query.aggregates.level_shares import level_shares
+from unacorda.query.aggregates.moments import Mean
+from unacorda.query.aggregates.places import place_among, place_between
+from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
+from unacorda.query.aggregates.ranks import rank_losses
+from unacorda.query.aggregates.ratios import Ratio, ratio
+from unacorda.query.aggregates.regions import noise_quantile
+from unacorda.query.aggregates.several import Quantiles, Spread
+from unacorda.query.aggregates.shares import CountIf, Proportion
+from unacorda.query.aggregates.splits import Plan, Split, moves_of, plan_for
+from unacorda.query.aggregates.strategies import CROSSED, PAIRED, SQUARED, Strategy
+from unacorda.query.aggregates.sums import Clamp, Sum
+from unacorda.query.aggregates.tops import Top
+from unacorda.query.aggregates.totals import FoundClipping, Total
+from unacorda.query.aggregates.tree_law import TreeLaw, even_shape, tree_law
+from unacorda.query.aggregates.tree_noise import TreeNoise, tree_noise
+from unacorda.query.aggregates.tree_shares import tree_shares
+from unacorda.query.aggregates.variances import Variance
+from unacorda.query.aggregates.vectors import VectorSum, vector_sum
+from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
+from unacorda.query.allocation import allocate, allocate_together, event_of
 from unacorda.query.analysts import AnalystLedger
-from unacorda.query.bounding import bound_rows
+from unacorda.query.bounding import bound_rows, salted_hash
+from unacorda.query.codec import encode
+from unacorda.query.columns import Fact
+from unacorda.query.compile import Statement, compile_chosen, compile_found, compile_query
+from unacorda.query.counting import admitted, finished
+from unacorda.query.describing.description import Description
+from unacorda.query.describing.pictured import Bins
+from unacorda.query.dialects.postgres import quoted
+from unacorda.query.dialects.postgres import translate as translate_to_postgres
+from unacorda.query.dialects.spark import translate as translate_to_spark
+from unacorda.query.dialects.statements import Table as TranslatedTable
+from unacorda.query.dialects.statements import Translated
+from unacorda.query.dialects.typed import Untranslatable
+from unacorda.query.draws import Draws, draws_for
+from unacorda.query.engines import postgres_asking, reading, timeouts
+from unacorda.query.engines.asking import check_statement
 from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.noise import AdditiveNoise
+from unacorda.query.engines.protocol import Engine, Tallies
+from unacorda.query.engines.reading import DeeperRows
+from unacorda.query.engines.spark_local import find_java, local_spark, quietly, unlogged
+from unacorda.query.engines.spark_settings import SETTINGS, WHY
+from unacorda.query.engines.timeouts import interrupted_after
+from unacorda.query.exact import Given, exact_of
+from unacorda.query.explanation import Explanation
+from unacorda.query.expressions import ranges
+from unacorda.query.expressions.calls import PARTS, UNITS
+from unacorda.query.expressions.parse import parse
+from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
+from unacorda.query.expressions.reader import Reader
+from unacorda.query.expressions.refusals import FUNCTIONS
+from unacorda.query.expressions.syntax import condition
+from unacorda.query.expressions.tree import Literal, Name, Node, Operation
+from unacorda.query.expressions.types import Column, Expression, Kind
+from unacorda.query.fit_rows import rows_of
+from unacorda.query.fit_sums import counts_of, noise_of, size_of
+from unacorda.query.ladders import Climbers
+from unacorda.query.margins import Margins
+from unacorda.query.noise import AdditiveNoise, Share, selection_epsilon
+from unacorda.query.opening import scope_of
+from unacorda.query.parameters import stated
+from unacorda.query.plan import Query
 from unacorda.query.private_keys import KeyRule, hits_of, key_rule
+from unacorda.query.public import PublicSelect
+from unacorda.query.ranking import Aim, Asked, Lines, Ranking, first_counts
+from unacorda.query.readable import NOTHING
+from unacorda.query.rehearsal import Rehearsal
 from unacorda.query.relations import _parted as rows_of_part
+from unacorda.query.release import Release
+from unacorda.query.replay import SEVERAL, question_of
 from unacorda.query.reserving import salt_from
+from unacorda.query.rows import How, Rows, Table
+from unacorda.query.scans import scans_of
+from unacorda.query.scope import Scope
+from unacorda.query.search import Search, search_for
+from unacorda.query.sensitivity import (
+    Sensitivity,
+    of_balls,
+    of_counts,
+    of_people,
+    of_ranks,
+    of_splits,
+    of_sums,
+    of_totals,
+    of_vectors,
+)
+from unacorda.query.session import Session
+from unacorda.query.several_releases import verify_record
 from unacorda.query.spending import answered
+from unacorda.query.sql.parse import parse_select
+from unacorda.query.sql.types import Aggregate as SelectAggregate
+from unacorda.query.sql.types import Computed, Condition, Derived, Group, Item, Ordering, Select
+from unacorda.query.sqltext import double, folded, identifier, literal
+from unacorda.query.units import Person, Reach, Row, Unit
+from unacorda.query.verification import Verification, verify
 
 __all__ = [
+    "CONFIDENCE",
+    "CROSSED",
+    "EMPTY",
+    "EVERY",
+    "EVERYTHING",
+    "FUNCTIONS",
+    "NOTHING",
+    "PAIRED",
+    "PARTS",
+    "SETTINGS",
+    "SEVERAL",
+    "SQUARED",
+    "UNITS",
+    "WHY",
+    "Account",
     "AdditiveNoise",
     "Admission",
+    "Admitted",
+    "Aggregate",
+    "Aim",
     "AnalystLedger",
+    "Answer",
+    "Asked",
+    "Assume",
+    "Bins",
+    "Chain",
     "Clamp",
+    "Climbers",
+    "Column",
+    "Computed",
+    "Condition",
+    "Consistent",
+    "Correlation",
+    "Count",
+    "CountDistinct",
+    "CountIf",
+    "CountPeople",
+    "Counted",
+    "Covariance",
+    "Cutting",
+    "DeeperRows",
+    "Derived",
+    "Description",
+    "Draws",
     "DuckDB",
+    "Engine",
+    "Entry",
+    "EqualBins",
+    "Exact",
+    "Explanation",
+    "Expression",
+    "Extreme",
+    "ExtremeSelection",
+    "Fact",
+    "FoundBins",
+    "FoundBounds",
+    "FoundClipping",
+    "Given",
+    "Group",
+    "Histogram",
+    "How",
+    "Item",
     "KeyRule",
+    "Kind",
     "Ledger",
+    "LedgerSearch",
+    "LedgerSplit",
+    "LevelNoise",
+    "Lines",
+    "Literal",
+    "Margins",
+    "Mean",
     "MemoryStore",
+    "Name",
+    "Node",
+    "Operation",
+    "Ordering",
+    "Part",
+    "Person",
+    "Plan",
+    "Proportion",
+    "PublicSelect",
+    "Quantile",
+    "Quantiles",
+    "Query",
+    "Range",
+    "Ranking",
+    "Ratio",
+    "Reach",
+    "Reader",
+    "Rehearsal",
+    "Release",
+    "Reservation",
+    "Row",
+    "Rows",
+    "RowsPerPerson",
+    "Scope",
+    "Search",
+    "SearchBegun",
+    "Select",
+    "SelectAggregate",
+    "Selection",
+    "Sensitivity",
+    "Session",
+    "Share",
+    "Split",
     "Splits",
+    "Spread",
+    "SqliteStore",
+    "Statement",
+    "Strategy",
+    "Sum",
+    "Table",
+    "TableTransaction",
+    "Tallies",
+    "Top",
+    "Total",
+    "Translated",
+    "TranslatedTable",
+    "TreeLaw",
+    "TreeNoise",
+    "Unit",
+    "Untranslatable",
+    "Variance",
+    "VectorSum",
+    "Verification",
+    "WeightedMean",
+    "accepts",
+    "account_digest",
+    "admission",
+    "admitted",
+    "aggregates",
+    "allocate",
+    "allocate_together",
     "answered",
+    "below_each",
     "bound_rows",
+    "bounding",
+    "chain",
+    "chain_draws",
+    "chain_moves",
+    "chains",
     "charge",
     "check_admitted",
+    "check_statement",
+    "compile_chosen",
+    "compile_found",
+    "compile_query",
+    "compiler",
+    "condition",
+    "correlation",
+    "counted",
+    "counts_of",
+    "covariance",
+    "cut_points",
+    "cuts",
+    "cutting",
+    "distinct",
+    "double",
+    "draws_for",
+    "encode",
     "entry_digest",
+    "even_shape",
     "event_from_json",
     "event_of",
+    "exact_of",
+    "export_account",
+    "find_java",
+    "finding",
+    "finished",
+    "first_counts",
+    "folded",
     "hits_of",
+    "identifier",
+    "interrupted_after",
     "key_rule",
+    "level_shares",
+    "literal",
+    "local_spark",
+    "met",
+    "moments",
+    "moves_of",
+    "noise_of",
+    "noise_quantile",
+    "odometer",
+    "of_balls",
+    "of_counts",
+    "of_people",
+    "of_ranks",
+    "of_splits",
+    "of_sums",
+    "of_totals",
+    "of_vectors",
+    "open_ledger",
+    "parse",
+    "parse_select",
+    "place_among",
+    "place_between",
+    "plan_for",
+    "postgres_asking",
+    "quantiles",
+    "question_of",
+    "quietly",
+    "quoted",
+    "ranges",
+    "rank_error",
+    "rank_losses",
+    "ranking",
+    "ranks",
+    "ratio",
+    "read_export",
+    "reading",
+    "reprice",
+    "row_search",
+    "rows_of",
     "rows_of_part",
     "salt_from",
+    "salted_hash",
+    "scans_of",
+    "scope_of",
+    "search_for",
+    "selection_epsilon",
+    "size_of",
+    "splits",
+    "splitting",
     "sql_of",
+    "standing",
+    "stated",
+    "timeouts",
+    "translate_to_postgres",
+    "translate_to_spark",
+    "tree_law",
+    "tree_noise",
+    "tree_noise_module",
+    "tree_shares",
+    "trials",
+    "units",
+    "unlogged",
+    "vector_sum",
+    "verify",
+    "verify_entries",
+    "verify_export",
+    "verify_record",
+    "weighted_mean",
 ]
