@@ -1,4 +1,4 @@
-"""What explanations say of other budgets, other limits and assumed data."""
+"""What explanations say of other budgets and of assumed data."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -79,32 +79,6 @@ def test_the_table_says_what_each_budget_would_promise(name: str) -> None:
         assert rest == {request.additive[1:]}  # delta is not part of it
 
 
-def test_half_a_limit_errs_as_a_session_with_half_of_it() -> None:
-    limits = {"max_rows": 9, "max_groups": 2, "max_rows_per_group": 6}
-    with opened(unacorda.Person("id", **limits)) as session:  # type: ignore[arg-type]
-        now = session.explain(question(session), budget=PureDP(1))
-    assert {one.limit for one in now.outlook.limits} == set(limits)
-    for one in now.outlook.limits:
-        assert (one.now, one.then) == (limits[one.limit], limits[one.limit] // 2)
-        other = limits | {one.limit: one.then}
-        with opened(unacorda.Person("id", **other)) as session:
-            then = session.explain(question(session), budget=PureDP(1))
-        for name in ("n", "total"):
-            times = (then.standard_error(name) or 0) / (now.standard_error(name) or 1)
-            assert one.times[name] == pytest.approx(times)
-    order = [one.most for one in now.outlook.limits]
-    assert order == sorted(order)
-    assert f"{now.outlook.limits[0].limit}=" in str(now).partition(" dominates")[0].splitlines()[-1]
-
-
-def test_nobody_who_protects_rows_is_told_of_limits() -> None:
-    with opened(unacorda.Row()) as session:
-        found = session.explain(question(session), budget=PureDP(1))
-        assert found.outlook.limits == ()
-    with opened(unacorda.Person("id", max_rows=1)) as session:
-        assert session.explain(question(session), budget=PureDP(1)).outlook.limits == ()
-
-
 def cuts(session: unacorda.Session, **assumed: Any) -> str:
     assume = unacorda.Assume(rows=100, **assumed)
     return " | ".join(
@@ -145,7 +119,6 @@ def test_an_outlook_is_plain_values_and_lines(session: unacorda.Session) -> None
     assert [line["budget"] for line in plain["budgets"]] == [
         f"PureDP(epsilon={number})" for number in (0.1, 0.5, 1.0, 2.0)
     ]
-    assert plain["limits"][0]["limit"] == "max_rows"
     lines = str(found).splitlines()
     head = next(line for line in lines if "epsilon=0.1" in line)
     assert head.split() == [f"epsilon={number}" for number in (0.1, 0.5, 1.0, 2.0)]

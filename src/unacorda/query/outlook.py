@@ -1,13 +1,12 @@
-"""What else a question could cost and err by: other budgets, halved limits, what bounds would cut.
+"""What else a question could cost and err by: other budgets, and what bounds would cut.
 
-All of it is worked out as the question itself is, from its noise at that budget or under that unit.
+Errors are worked out as those of the question itself, from its noise at that budget.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +24,10 @@ from unacorda.query.supposed import Assumed
 from unacorda.query.together import Together
 from unacorda.query.units import Person
 
-__all__ = ["Gauge", "Halved", "Outlook", "outlooks_of"]
+__all__ = ["Gauge", "Outlook", "outlooks_of"]
 
 _PARTS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
 _ROWS = 1_000  # of a cell, for errors that depend on them
-_LIMITS = ("max_rows", "max_groups", "max_rows_per_group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,54 +57,25 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halved:
-    """What half of one limit on a person's rows would do.
-
-    limit: its name; now, then: the numbers; times: by aggregate, the error then over that now.
-    """
-
-    limit: str
-    now: int
-    then: int
-    times: Mapping[str, float]
-
-    @property
-    def most(self) -> float:
-        """The most that it would help any aggregate: less than 1 where it helps."""
-        return min(self.times.values(), default=1.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
     """Other ways to ask. budgets: each with the errors by aggregate that it would buy.
 
-    limits: halved, the one that costs most first. cuts: what bounds would do to the assumed data,
-    in words.
+    cuts: what bounds would do to the assumed data, in words.
     """
 
     budgets: tuple[tuple[Guarantee, Mapping[str, Gauge]], ...]
-    limits: tuple[Halved, ...]
     cuts: tuple[str, ...]
 
     @staticmethod
     def joined(outlooks: Mapping[str, Outlook]) -> Outlook:
         """Those of several questions as one; an aggregate is named after its question too."""
         budgets: dict[Guarantee, dict[str, Gauge]] = {}
-        limits: dict[tuple[str, int, int], dict[str, float]] = {}
         for question, one in outlooks.items():
             for budget, errors in one.budgets:
                 found = budgets.setdefault(budget, {})
                 found |= {f"{question}: {name}": gauge for name, gauge in errors.items()}
-            for half in one.limits:
-                times = limits.setdefault((half.limit, half.now, half.then), {})
-                times |= {f"{question}: {name}": value for name, value in half.times.items()}
-        halves = [
-            Halved(limit=limit, now=now, then=then, times=times)
-            for (limit, now, then), times in limits.items()
-        ]
         return Outlook(
             budgets=tuple(budgets.items()),
-            limits=tuple(sorted(halves, key=lambda one: one.most)),
             cuts=tuple(
                 f"{question}: {cut}" for question, one in outlooks.items() for cut in one.cuts
             ),
@@ -122,10 +91,6 @@ class Outlook:
                 }
                 for budget, errors in self.budgets
             ],
-            "limits": [
-                {"limit": one.limit, "now": one.now, "then": one.then, "times": dict(one.times)}
-                for one in self.limits
-            ],
             "cuts": list(self.cuts),
         }
 
@@ -133,14 +98,6 @@ class Outlook:
     def lines(self) -> list[str]:
         """For people."""
         lines = [*_table(self.budgets)]
-        if self.limits:
-            lines += ["", "What the limits on a person cost (what fewer rows do is not in this)"]
-        for place, one in enumerate(self.limits):
-            first = " dominates" if place == 0 and len(self.limits) > 1 else ""
-            errors = ", ".join(f"{name} {times:.3g}" for name, times in one.times.items())
-            lines.append(
-                f"  {one.limit}={one.now:,}{first}; {one.then:,} would err, times: {errors}"
-            )
         if self.cuts:
             lines += ["", "What bounds would cut, if the data were as assumed"]
             lines += [f"  {text}" for text in self.cuts]
@@ -153,7 +110,7 @@ def outlooks_of(
     forecasts: Sequence[Mapping[str, Forecast]],
     assumed: Sequence[Assumed],
 ) -> list[Outlook]:
-    """Other budgets, half of each limit, and what bounds do to assumed data, by question.
+    """Other budgets, and what bounds do to assumed data, by question.
 
     Other budgets are for all questions together. forecasts: by question and aggregate, what the
     request itself buys. assumed: of the data, by question and aggregate.
@@ -163,15 +120,12 @@ def outlooks_of(
     for part in _PARTS:
         budget = _times(request, part)
         budgets.append((budget, now if part == 1 else _gauges(together, budget, assumed)))
-    halves = [_halved(together, name, request, now, assumed) for name in _LIMITS]
     outlooks = []
     for place, (query, known) in enumerate(zip(together.queries, assumed, strict=True)):
-        limits = [found[place] for found in halves if found and found[place].times]
         cuts = (*_rows_cut(query, known), *_values_cut(query, known))
         outlooks.append(
             Outlook(
                 budgets=tuple((budget, errors[place]) for budget, errors in budgets if any(errors)),
-                limits=tuple(sorted(limits, key=lambda one: one.most)),
                 cuts=cuts,
             )
         )
@@ -207,37 +161,6 @@ def _times(request: Guarantee, part: Fraction) -> Guarantee:
     number, *rest = request.additive
     scaled = number * (part**2 if isinstance(request, GDP) else part)
     return request.with_additive([scaled, *rest])
-
-
-def _halved(
-    together: Together,
-    limit: str,
-    request: Guarantee,
-    now: Sequence[Mapping[str, Gauge]],
-    assumed: Sequence[Assumed],
-) -> list[Halved]:
-    """By question; nothing where the unit has no such limit, or one that cannot be halved."""
-    unit = together.queries[0].unit
-    most = getattr(unit, limit, None)
-    if not isinstance(unit, Person) or most is None or most < 2:
-        return []
-    limits = {name: getattr(unit, name) for name in _LIMITS} | {limit: most // 2}
-    other = Person(unit.id, **limits, neighbors=unit.neighbors)
-    queries = tuple(dataclasses.replace(query, unit=other) for query in together.queries)
-    found = _gauges(dataclasses.replace(together, queries=queries), request, assumed)
-    return [
-        Halved(
-            limit=limit,
-            now=most,
-            then=most // 2,
-            times={
-                name: then[name].value / gauge.value
-                for name, gauge in before.items()
-                if name in then and gauge.unit == then[name].unit and gauge.value > 0
-            },
-        )
-        for before, then in zip(now, found, strict=True)
-    ]
 
 
 def _rows_cut(query: Query, known: Assumed) -> list[str]:
