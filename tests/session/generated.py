@@ -133,7 +133,8 @@ def _keys(query: Any, draw: random.Random) -> Any:
             return query.join("towns", on="county").group_by("state", keys=["N", "S"])
         case "tags":
             return query.explode("tags", separator=";", most=2).group_by("tags", keys=["a", "c"])
-    return query
+        case _:
+            return query
 
 
 def _question(session: unacorda.Session, draw: random.Random) -> Any:
