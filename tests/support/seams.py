@@ -106,7 +106,7 @@ from unacorda.query.engines.asking import check_statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Engine, Tallies
 from unacorda.query.engines.reading import DeeperRows
-from unacorda.query.engines.spark_local import find_java, local_spark, quietly, unlogged
+from unacorda.query.engines.spark_quiet import ended, quietly, unlogged
 from unacorda.query.engines.spark_settings import SETTINGS, WHY
 from unacorda.query.engines.timeouts import interrupted_after
 from unacorda.query.exact import Given, exact_of
@@ -324,13 +324,13 @@ __all__ = [
     "double",
     "draws_for",
     "encode",
+    "ended",
     "entry_digest",
     "even_shape",
     "event_from_json",
     "event_of",
     "exact_of",
     "export_account",
-    "find_java",
     "finding",
     "finished",
     "first_counts",
@@ -341,7 +341,6 @@ __all__ = [
     "key_rule",
     "level_shares",
     "literal",
-    "local_spark",
     "met",
     "moments",
     "moves_of",

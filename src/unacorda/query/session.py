@@ -76,8 +76,9 @@ class Session(SubSessions):
     `Bounds`, `Categories`, `Dates`, `Text`. public: tables without people, to join with. dataset:
     the account's name in the ledger. ledger: None for this process's memory, or
     "sqlite:///file.db" or "postgresql://...". analyst, purpose: noted with every entry. bits:
-    `SeededBits` in tests only. engine: "duckdb", "spark", a SparkSession,
-    "postgresql://user@host/database" or a SQLAlchemy Engine of such. memory_limit, threads: of it.
+    `SeededBits` in tests only. engine: "duckdb", a SparkSession,
+    "postgresql://user@host/database" or a SQLAlchemy Engine of such. memory_limit, threads: what
+    DuckDB may use.
     timeout: seconds after which what is asked of the engine is interrupted, call by call; it then
     fails as it would for any other cause, `EngineFailed`, and the charge stays. That it fails
     depends on the data, and no noise hides it: see docs/promise.md.

@@ -25,7 +25,7 @@ def open_engine(
 ) -> Engine:
     """The opened engine.
 
-    engine: "duckdb", "spark", a SparkSession, the address of a PostgreSQL server, or a SQLAlchemy
+    engine: "duckdb", a SparkSession, the address of a PostgreSQL server, or a SQLAlchemy
     Engine of one. timeout: after how many seconds a call of it is interrupted. Raises
     InvalidParameter, SourceUnreadable, and MissingExtra for one that is not installed.
     """
@@ -36,11 +36,10 @@ def open_engine(
         from unacorda.query.engines.duckdb import DuckDB
 
         return DuckDB(tables, memory_limit=memory_limit, threads=threads, timeout=timeout)
-    if text == "spark" or package == "pyspark":
+    if package == "pyspark":
         from unacorda.query.engines.spark import Spark
 
-        own: Any = {"memory_limit": memory_limit, "threads": threads, "timeout": timeout}
-        return Spark(tables, spark=None if text else engine, **own)
+        return Spark(tables, spark=engine, timeout=timeout)
     if (there and scheme in _POSTGRES) or package == "sqlalchemy":
         from unacorda.query.engines.postgres import Postgres
 
@@ -48,6 +47,6 @@ def open_engine(
     raise InvalidParameter(
         "engine",
         shown(engine),
-        expected="'duckdb', 'spark', a SparkSession, 'postgresql://user@host/database' or a "
+        expected="'duckdb', a SparkSession, 'postgresql://user@host/database' or a "
         "SQLAlchemy Engine of such a database",
     )

@@ -17,6 +17,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from unacorda.errors import EngineFailed, InvalidParameter
+from unacorda.extras import require
 from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.compile import Found, Statement
 from unacorda.query.dialects.spark import translate
@@ -25,7 +26,7 @@ from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, t
 from unacorda.query.engines.protocol import Held, Keyed, Tallies
 from unacorda.query.engines.sources import Csv, Fingerprint
 from unacorda.query.engines.spark_asking import Asking, guarded
-from unacorda.query.engines.spark_local import ended, local_spark, quietly
+from unacorda.query.engines.spark_quiet import ended, quietly
 from unacorda.query.engines.spark_settings import pin
 from unacorda.query.engines.spark_sources import opened
 from unacorda.query.plan import Query
@@ -34,15 +35,13 @@ from unacorda.query.public import PublicSelect, public_sql
 __all__ = ["Spark"]
 
 T = TypeVar("T")
-_MEGABYTES = {"M": 1, "G": 1_000, "T": 1_000_000}
 
 
 class Spark:
-    """Tables in Spark. spark: the caller's session, or None for a local one in this process.
+    """Tables in Spark. spark: the caller's session.
 
     The caller's own settings, views and cache are left alone: questions are asked in a session of
-    their own beside it. tables, memory_limit, threads, timeout: as for DuckDB; memory and threads
-    are those of a local Spark that starts now, and of no other.
+    their own beside it. tables, timeout: as for DuckDB.
 
     Raises InvalidParameter, SourceUnreadable, MissingExtra; reads schemas only, but copies CSV
     files, and frames of pandas, polars and Arrow.
@@ -52,23 +51,20 @@ class Spark:
         self,
         tables: Mapping[str, Any],
         *,
-        spark: Any = None,
-        memory_limit: str = "1.5GB",
-        threads: int | None = None,
+        spark: Any,
         timeout: float | None = None,
     ) -> None:
         self._timeout = timeout
-        if spark is None:
-            spark = local_spark(memory=_java_size(memory_limit), threads=threads)
-        elif not hasattr(spark, "_jsparkSession"):
+        if not hasattr(spark, "_jsparkSession"):
             raise InvalidParameter(
                 "engine", type(spark), expected="a SparkSession that is not a Spark Connect one"
             )
-        elif ended(spark):
+        if ended(spark):
             raise InvalidParameter(
                 "engine", "a stopped SparkSession", expected="a SparkSession that is running"
             )
         with quietly():
+            require("pyarrow", extra="spark")
             self._spark = spark.newSession()
             pin(self._spark, spark)
         self._lock = threading.Lock()
@@ -174,11 +170,3 @@ class Spark:
         with self._lock:
             number = next(self._numbers)
             return Asking(self._spark, self._tables, number=number, timeout=self._timeout)
-
-
-def _java_size(memory_limit: object) -> str:
-    """A memory limit as DuckDB writes it, in Java's words."""
-    from unacorda.query.engines.duckdb import size
-
-    text = size(memory_limit).upper().replace("I", "").replace(" ", "").rstrip("B")
-    return f"{max(int(float(text[:-1]) * _MEGABYTES[text[-1]]), 512)}m"

@@ -28,7 +28,6 @@ from unacorda.query.engines.sources import (
     Parquet,
     locate,
 )
-from unacorda.query.engines.spark_local import quietly, unlogged
 from unacorda.query.engines.spark_parquet import (
     Column,
     days,
@@ -38,6 +37,7 @@ from unacorda.query.engines.spark_parquet import (
     relation,
     stored_columns,
 )
+from unacorda.query.engines.spark_quiet import quietly, unlogged
 
 __all__ = ["OpenedTable", "opened"]
 
