@@ -46,13 +46,12 @@ if TYPE_CHECKING:
     from unacorda.query.aggregates.variances import stdev, variance
     from unacorda.query.aggregates.vectors import vector_sum
     from unacorda.query.aggregates.weighted import weighted_mean
-    from unacorda.query.columns import Bounds, Categories, Dates, Text
-    from unacorda.query.dates import dates
-    from unacorda.query.engines.sources import Csv
-    from unacorda.query.private_keys import private_keys
+    from unacorda.query.noise.key_selection import private_keys
     from unacorda.query.release import Release
+    from unacorda.query.schema.facts import Bounds, Categories, Dates, Text, dates
+    from unacorda.query.schema.sources import Csv
+    from unacorda.query.schema.units import Person, Row, auto
     from unacorda.query.session import Session
-    from unacorda.query.units import Person, Row, auto
 
 __all__ = [
     "GDP",
@@ -145,13 +144,12 @@ _HOMES = {
     "unacorda.query.aggregates.tops": ["top"],
     "unacorda.query.aggregates.vectors": ["vector_sum"],
     "unacorda.query.aggregates.weighted": ["weighted_mean"],
-    "unacorda.query.columns": ["Bounds", "Categories", "Dates", "Text"],
-    "unacorda.query.dates": ["dates"],
-    "unacorda.query.engines.sources": ["Csv"],
-    "unacorda.query.private_keys": ["private_keys"],
+    "unacorda.query.schema.facts": ["Bounds", "Categories", "Dates", "Text", "dates"],
+    "unacorda.query.schema.sources": ["Csv"],
+    "unacorda.query.noise.key_selection": ["private_keys"],
     "unacorda.query.release": ["Release"],
     "unacorda.query.session": ["Session"],
-    "unacorda.query.units": ["Person", "Row", "auto"],
+    "unacorda.query.schema.units": ["Person", "Row", "auto"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -26,10 +26,8 @@ from unacorda.query import (
     admission,
     aggregates,
     bounding,
-    ranking,
     row_search,
     splitting,
-    units,
 )
 from unacorda.query import (
     compile as compiler,
@@ -48,6 +46,7 @@ from unacorda.query.aggregates import (
     splits,
     trials,
 )
+from unacorda.query.aggregates import grid_counts as ranking
 from unacorda.query.aggregates import tree_noise as tree_noise_module
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume, Exact
@@ -64,6 +63,7 @@ from unacorda.query.aggregates.distinct import CountDistinct
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
 from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
+from unacorda.query.aggregates.grid_counts import Aim, Asked, Lines, Ranking, first_counts
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from unacorda.query.aggregates.level_shares import level_shares
 from unacorda.query.aggregates.moments import Mean
@@ -77,6 +77,7 @@ from unacorda.query.aggregates.shares import CountIf, Proportion
 from unacorda.query.aggregates.splits import Plan, Split, moves_of, plan_for
 from unacorda.query.aggregates.strategies import CROSSED, PAIRED, SQUARED, Strategy
 from unacorda.query.aggregates.sums import Clamp, Sum
+from unacorda.query.aggregates.threshold_counts import Climbers
 from unacorda.query.aggregates.tops import Top
 from unacorda.query.aggregates.totals import FoundClipping, Total
 from unacorda.query.aggregates.tree_law import TreeLaw, even_shape, tree_law
@@ -89,7 +90,6 @@ from unacorda.query.allocation import allocate, allocate_together, event_of
 from unacorda.query.analysts import AnalystLedger
 from unacorda.query.bounding import bound_rows, salted_hash
 from unacorda.query.codec import encode
-from unacorda.query.columns import Fact
 from unacorda.query.compile import Statement, compile_chosen, compile_found, compile_query
 from unacorda.query.counting import admitted, finished
 from unacorda.query.describing.description import Description
@@ -100,7 +100,6 @@ from unacorda.query.dialects.spark import translate as translate_to_spark
 from unacorda.query.dialects.statements import Table as TranslatedTable
 from unacorda.query.dialects.statements import Translated
 from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.draws import Draws, draws_for
 from unacorda.query.engines import postgres_asking, reading, timeouts
 from unacorda.query.engines.asking import check_statement
 from unacorda.query.engines.duckdb import DuckDB
@@ -122,26 +121,11 @@ from unacorda.query.expressions.tree import Literal, Name, Node, Operation
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.fit_rows import rows_of
 from unacorda.query.fit_sums import counts_of, noise_of, size_of
-from unacorda.query.ladders import Climbers
 from unacorda.query.margins import Margins
-from unacorda.query.noise import AdditiveNoise, Share, selection_epsilon
-from unacorda.query.opening import scope_of
-from unacorda.query.parameters import stated
-from unacorda.query.plan import Query
-from unacorda.query.private_keys import KeyRule, hits_of, key_rule
-from unacorda.query.public import PublicSelect
-from unacorda.query.ranking import Aim, Asked, Lines, Ranking, first_counts
-from unacorda.query.readable import NOTHING
-from unacorda.query.rehearsal import Rehearsal
-from unacorda.query.relations import _parted as rows_of_part
-from unacorda.query.release import Release
-from unacorda.query.replay import SEVERAL, question_of
-from unacorda.query.reserving import salt_from
-from unacorda.query.rows import How, Rows, Table
-from unacorda.query.scans import scans_of
-from unacorda.query.scope import Scope
-from unacorda.query.search import Search, search_for
-from unacorda.query.sensitivity import (
+from unacorda.query.noise.additive import AdditiveNoise, Share, selection_epsilon
+from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
+from unacorda.query.noise.selection import Draws, draws_for
+from unacorda.query.noise.sensitivity import (
     Sensitivity,
     of_balls,
     of_counts,
@@ -152,14 +136,29 @@ from unacorda.query.sensitivity import (
     of_totals,
     of_vectors,
 )
+from unacorda.query.noise.threshold_search import Search, search_for
+from unacorda.query.parameters import stated
+from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect
+from unacorda.query.readable import NOTHING
+from unacorda.query.rehearsal import Rehearsal
+from unacorda.query.relations import _parted as rows_of_part
+from unacorda.query.release import Release
+from unacorda.query.replay import SEVERAL, question_of
+from unacorda.query.reserving import salt_from
+from unacorda.query.rows import How, Rows, Table
+from unacorda.query.scans import scans_of
+from unacorda.query.schema import units
+from unacorda.query.schema.facts import Fact
+from unacorda.query.schema.quoting import double, folded, identifier, literal
+from unacorda.query.schema.table import Scope, scope_of
+from unacorda.query.schema.units import Person, Reach, Row, Unit
 from unacorda.query.session import Session
 from unacorda.query.several_releases import verify_record
 from unacorda.query.spending import answered
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.types import Aggregate as SelectAggregate
 from unacorda.query.sql.types import Computed, Condition, Derived, Group, Item, Ordering, Select
-from unacorda.query.sqltext import double, folded, identifier, literal
-from unacorda.query.units import Person, Reach, Row, Unit
 from unacorda.query.verification import Verification, verify
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from unacorda.query.engines.sources import Csv
+    from unacorda.query.schema.sources import Csv
 
 __all__ = ["ALWAYS", "DataFile", "table_name"]
 
@@ -45,7 +45,7 @@ class DataFile:
 
         Raises SourceUnreadable where it is missing or has no header, and InvalidParameter.
         """
-        from unacorda.query.engines.sources import CsvFile, locate
+        from unacorda.query.schema.sources import CsvFile, locate
 
         found = locate(self.name, self.source())
         if not isinstance(found, CsvFile) or len(found.columns) > 1:
@@ -63,7 +63,7 @@ class DataFile:
         """The file as a session takes it; InvalidParameter where it has no delimiter."""
         if self.delimiter is None:
             return self.data
-        from unacorda.query.engines.sources import Csv
+        from unacorda.query.schema.sources import Csv
 
         if _NO_CSV.search(self.data):
             raise InvalidParameter(

@@ -18,10 +18,10 @@ from unacorda.cli.failures import EXIT_CODES, reporting
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.columns import Fact
     from unacorda.query.explanation import Explanation
     from unacorda.query.release import Release
-    from unacorda.query.units import Unit
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.units import Unit
 
 __all__ = ["HELP", "SUMMARY", "demo"]
 
@@ -168,8 +168,8 @@ def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _income() -> _Part:
     from unacorda.privacy.guarantees import PureDP
-    from unacorda.query.columns import Bounds
-    from unacorda.query.units import Person
+    from unacorda.query.schema.facts import Bounds
+    from unacorda.query.schema.units import Person
 
     return _Part(
         title="1. Income by education: 1,000 Californians (US Census)",
@@ -191,8 +191,8 @@ def _income() -> _Part:
 def _delays() -> _Part:
     from unacorda.privacy.conversions.approximate import approx_dp_from_zcdp
     from unacorda.privacy.guarantees import ZCDP
-    from unacorda.query.columns import Bounds
-    from unacorda.query.units import Person
+    from unacorda.query.schema.facts import Bounds
+    from unacorda.query.schema.units import Person
 
     implied = approx_dp_from_zcdp(0.5, delta=1e-6)
     return _Part(

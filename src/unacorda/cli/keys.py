@@ -13,8 +13,8 @@ from unacorda.cli.options import assignment, read_text
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from unacorda.query.columns import Key
     from unacorda.query.plan import Query
+    from unacorda.query.schema.facts import Key
     from unacorda.query.sql.types import Select
 
 __all__ = ["group_of", "key_table", "key_texts", "keys_by_group"]
@@ -28,7 +28,7 @@ def key_table(options: Sequence[str]) -> str | None:
     >>> key_table(["@counties.csv"])
     'counties.csv'
     """
-    from unacorda.query.engines.sources import is_table
+    from unacorda.query.schema.sources import is_table
 
     tables = [text[1:] for text in options if text.startswith("@")]
     if not tables:

@@ -17,8 +17,8 @@ from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.columns import Fact
-    from unacorda.query.units import Unit
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.units import Unit
 
 __all__ = [
     "AUTO",
@@ -128,7 +128,7 @@ def unit_of(
 
     request: of which `SEARCH_SHARE` finds the number of rows, where `auto` is written for it.
     """
-    from unacorda.query.units import Person, Row, auto
+    from unacorda.query.schema.units import Person, Row, auto
 
     limits = {
         "--max-rows": max_rows,
@@ -179,7 +179,7 @@ def facts_of(bounds: Sequence[str], file: Path | None) -> dict[str, Fact]:
 
     Raises InvalidParameter for texts that are none, and for a column with two.
     """
-    from unacorda.query.columns import Bounds
+    from unacorda.query.schema.facts import Bounds
 
     facts = {} if file is None else _read_facts(file)
     form = "COLUMN=LOWER:UPPER, such as age=0:120"
@@ -265,7 +265,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fact(name: str, fact: object) -> Fact:
-    from unacorda.query.columns import Bounds, Categories, Dates, Text
+    from unacorda.query.schema.facts import Bounds, Categories, Dates, Text
 
     flags: Mapping[str, Callable[[], Fact]] = {"dates": Dates, "text": Text}
     told = f"--columns, {name!r}"

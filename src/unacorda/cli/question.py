@@ -17,13 +17,13 @@ from unacorda.errors import BudgetExceeded, InvalidParameter
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.columns import Fact
     from unacorda.query.explanation import Explanation
     from unacorda.query.margins import GivenLevelWeights
     from unacorda.query.plan import Query
     from unacorda.query.release import Release
+    from unacorda.query.schema.facts import Fact
+    from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
-    from unacorda.query.units import Unit
 
 __all__ = ["Question", "known_rows"]
 
@@ -173,7 +173,7 @@ class Question:
         return query
 
     def _keys(self, session: Session) -> dict[str, Any] | str:
-        from unacorda.query.private_keys import private_keys
+        from unacorda.query.noise.key_selection import private_keys
         from unacorda.query.select import rows
 
         if self.table is not None:

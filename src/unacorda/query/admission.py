@@ -20,7 +20,7 @@ from unacorda.query.compile import Found, Statement, compile_chosen, compile_fou
 from unacorda.query.plan import Query
 from unacorda.query.public import Public
 from unacorda.query.rows import Lookup, Part, Rows, Table
-from unacorda.query.units import Unit
+from unacorda.query.schema.units import Unit
 
 if TYPE_CHECKING:
     from unacorda.query.engines.protocol import Engine

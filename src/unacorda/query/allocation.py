@@ -12,11 +12,11 @@ from fractions import Fraction
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event, compose
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.noise import Noise, Share
+from unacorda.query.noise.additive import Noise, Share
+from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.plan import Query
-from unacorda.query.private_keys import KeyRule, hits_of, key_rule
+from unacorda.query.schema.units import Reach
 from unacorda.query.stretching import common_factor
-from unacorda.query.units import Reach
 
 __all__ = ["Allocation", "allocate", "allocate_together", "beyond", "event_of"]
 

@@ -12,13 +12,12 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.admission import Admission
 from unacorda.query.margins import GivenLevelWeights
-from unacorda.query.opening import check_assumption
+from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan import Query
-from unacorda.query.private_keys import GivenKeys
 from unacorda.query.rehearsing import assumed_of
 from unacorda.query.select import question, rows
 from unacorda.query.sql.types import Select
-from unacorda.query.supposed import Supposed, numbers_of
+from unacorda.query.supposed import Supposed, check_assumption, numbers_of
 from unacorda.query.targets import split_for
 from unacorda.query.together import Together, members_of, read_together
 from unacorda.query.wishes import wishes_of

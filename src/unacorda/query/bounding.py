@@ -50,8 +50,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unacorda.query.sqltext import double
-from unacorda.query.units import Person
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.units import Person
 
 __all__ = [
     "Steps",

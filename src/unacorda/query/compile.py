@@ -19,8 +19,8 @@ from unacorda.query.aggregates.counts import CountPeople
 from unacorda.query.bounding import bound_rows
 from unacorda.query.plan import Query
 from unacorda.query.relations import Located, relation
-from unacorda.query.sqltext import identifier
-from unacorda.query.units import Person, Unit
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.units import Person, Unit
 
 __all__ = ["Found", "KeyTable", "Statement", "compile_chosen", "compile_found", "compile_query"]
 

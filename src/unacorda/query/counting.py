@@ -14,11 +14,11 @@ import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.query.admission import Admission, Admitted
-from unacorda.query.columns import Key
 from unacorda.query.compile import Found
 from unacorda.query.engines.protocol import Keyed, Tallies
+from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan import Query
-from unacorda.query.private_keys import KeyRule
+from unacorda.query.schema.facts import Key
 
 __all__ = ["Begun", "admitted", "begun", "finished", "with_found_keys"]
 

@@ -12,11 +12,11 @@ import numpy as np
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Exact
 from unacorda.query.aggregates.counted import MOST_LINES, Counted
+from unacorda.query.aggregates.grid_counts import Aim, Asked, Lines, Ranking, Refined
+from unacorda.query.aggregates.threshold_counts import Climbers, Ladder
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies
-from unacorda.query.ladders import Climbers, Ladder
 from unacorda.query.plan import Query, Reads
-from unacorda.query.ranking import Aim, Asked, Lines, Ranking, Refined
 
 __all__ = ["Given", "answers_of", "exact_of"]
 

@@ -18,8 +18,8 @@ from unacorda.query.plan import Query
 from unacorda.query.provenance import rows_in_words
 from unacorda.query.rehearsal import Rehearsal
 from unacorda.query.rehearsing import rehearsed
+from unacorda.query.schema.units import Person
 from unacorda.query.supposed import Assumed, Supposed, are_tables, numbers_of
-from unacorda.query.units import Person
 
 __all__ = ["Explanation", "explained"]
 

@@ -20,8 +20,8 @@ from unacorda.query.fit_sums import Relation
 from unacorda.query.plan import Query
 from unacorda.query.rows import Derive, Explode, Matched, Table, United
 from unacorda.query.rows import Rows as TableRows
-from unacorda.query.sqltext import identifier
-from unacorda.query.units import Person
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.units import Person
 
 __all__ = ["Rows", "rows_of"]
 

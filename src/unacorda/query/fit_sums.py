@@ -27,10 +27,10 @@ from unacorda.privacy.rounding import root_up
 from unacorda.query.dialects.statements import LAYER
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.noise import AdditiveNoise, additive_noise
-from unacorda.query.sensitivity import Sensitivity, of_balls, of_counts
-from unacorda.query.sqltext import double
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import AdditiveNoise, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "Counted",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from unacorda.query.allocation import Allocation
-from unacorda.query.columns import MOST_KEYS
+from unacorda.query.noise.key_selection import KeyRule
+from unacorda.query.noise.sensitivity import of_people
 from unacorda.query.plan import Query
-from unacorda.query.private_keys import KeyRule
-from unacorda.query.sensitivity import of_people
+from unacorda.query.schema.facts import MOST_KEYS
 
 __all__ = ["FoundKeys"]
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.columns import Categories, Key, check_keys
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.key_tables import without_tables
-from unacorda.query.keys import check_few, key_kinds, tuples_of
-from unacorda.query.private_keys import PrivateKeys
-from unacorda.query.scope import Scope
-from unacorda.query.sqltext import identifier
+from unacorda.query.noise.key_selection import PrivateKeys
+from unacorda.query.schema.facts import Categories, Key, check_few, check_keys, key_kinds, tuples_of
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.table import Scope
 
 __all__ = ["Group", "grouped", "public_column"]
 

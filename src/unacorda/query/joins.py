@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.columns import Categories, Fact
 from unacorda.query.expressions.types import Column, Kind
 from unacorda.query.public import Public, join_key
 from unacorda.query.rows import MOST_COPIES, How, Lookup, Matched, Pair, Rows, United
-from unacorda.query.scope import INTEGERS, Identity, Leaf, Scope
-from unacorda.query.sqltext import identifier, twin
+from unacorda.query.schema.facts import Categories, Fact
+from unacorda.query.schema.quoting import identifier, twin
+from unacorda.query.schema.table import INTEGERS, Identity, Leaf, Scope
 
 __all__ = ["Columns", "On", "common_type", "looked_up", "matched", "united"]
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.columns import MOST_KEYS, Key, plain_key
-from unacorda.query.engines.sources import is_table
 from unacorda.query.expressions.types import Kind
-from unacorda.query.scope import Scope
-from unacorda.query.sqltext import identifier
+from unacorda.query.schema.facts import MOST_KEYS, Key, plain_key
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.sources import is_table
+from unacorda.query.schema.table import Scope
 
 __all__ = ["keys_of_table", "typed_keys", "without_tables"]
 

@@ -19,7 +19,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.found import RowsPerPerson
 from unacorda.query.codec import decode, encode
 from unacorda.query.replay import Stated
-from unacorda.query.units import Auto
+from unacorda.query.schema.units import Auto
 from unacorda.query.verified_lines import Check, differs, ok
 
 __all__ = ["check_before", "check_summary", "total"]

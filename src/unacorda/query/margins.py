@@ -36,7 +36,7 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.tree_law import Shape, shape_of
-from unacorda.query.columns import Key
+from unacorda.query.schema.facts import Key
 
 __all__ = [
     "MARGIN",

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from unacorda import checks
@@ -13,35 +12,25 @@ from unacorda.addresses import shown
 from unacorda.bits import source_of
 from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.answers import Assume
-from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.expressions.types import encodable
-from unacorda.query.identities import identity
-from unacorda.query.plan import Query
 from unacorda.query.public import Looked, Public
 from unacorda.query.rows import Rows, Table
-from unacorda.query.scope import (
-    PublicTableReader,
+from unacorda.query.schema.quoting import folded, twin
+from unacorda.query.schema.table import (
     Scope,
-    plain_type,
-    readings,
 )
-from unacorda.query.sqltext import folded, identifier, twin
-from unacorda.query.units import Person, Row, Unit
+from unacorda.query.schema.units import Person, Row
 
 __all__ = [
     "account_name",
     "check_affordable",
     "check_alive",
-    "check_assumption",
     "check_limit",
     "check_notes",
     "check_options",
     "check_tables",
     "public_of",
-    "scope_of",
-    "scopes_of",
     "starts_of",
 ]
 
@@ -148,43 +137,6 @@ def account_name(dataset: str | None, *, durable: bool) -> str:
     return "session" if dataset is None else dataset
 
 
-def scopes_of(
-    engine: Engine,
-    unit: Unit,
-    facts: Mapping[str, Fact],
-    *,
-    public: Collection[str] = (),
-    read_public: PublicTableReader | None = None,
-) -> dict[str, Scope]:
-    """By table what its columns mean; InvalidParameter for facts that fit no column.
-
-    public: the names of tables without people in them; read_public: reads public tables of keys.
-    """
-    every = {name for schema in engine.schema.values() for name in schema}
-    for name, fact in facts.items():
-        if not isinstance(fact, Bounds | Categories | Dates | Text):
-            raise InvalidParameter(
-                f"columns[{name!r}]",
-                fact,
-                expected="unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()",
-            )
-        if name not in every:
-            raise InvalidParameter(
-                "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
-            )
-    tables = [table for table in engine.schema if table not in public]
-    return {
-        table: scope_of(
-            table,
-            schema,
-            Row() if table in public else unit.in_table(table, tables),
-            facts,
-            read_public=read_public,
-        )
-        for table, schema in engine.schema.items()
-    }
-
-
 def public_of(
     engine: Engine, scopes: Mapping[str, Scope], sources: Mapping[str, object]
 ) -> dict[str, Public]:
@@ -210,51 +162,3 @@ def starts_of(
         for name, scope in scopes.items()
         if name not in beside
     }
-
-
-def scope_of(
-    table: str,
-    schema: Mapping[str, str],
-    unit: Unit,
-    facts: Mapping[str, Fact],
-    *,
-    read_public: PublicTableReader | None = None,
-) -> Scope:
-    """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
-
-    schema: the engine's type of each column.
-    """
-    scope = Scope(
-        table=table,
-        types={name: plain_type(kind) for name, kind in schema.items()},
-        leaves={
-            name: readings(name, kind, facts.get(name), sql=identifier(name))
-            for name, kind in schema.items()
-        },
-        ids={},
-        derived={},
-        facts={name: fact for name, fact in facts.items() if name in schema},
-        read_public=read_public,
-    )
-    names = unit.id if isinstance(unit, Person) else ()
-    return replace(scope, ids={name: identity(name, schema, scope) for name in names})
-
-
-def check_assumption(assuming: object, *queries: Query) -> None:
-    """InvalidParameter for what is no assumption, or about a column that nobody asks about."""
-    if assuming is None:
-        return
-    if not isinstance(assuming, Assume):
-        raise InvalidParameter(
-            "assuming",
-            assuming,
-            expected="unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or a "
-            "public table with the columns of the question, for several tables {name: table}",
-        )
-    known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
-    for name in assuming.values:
-        if name not in known:
-            listed = ", ".join(dict.fromkeys(known)) or "none here"
-            raise InvalidParameter(
-                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
-            )

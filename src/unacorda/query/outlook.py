@@ -20,9 +20,9 @@ from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.answers import Forecast
 from unacorda.query.allocation import allocate_together
 from unacorda.query.plan import Query
+from unacorda.query.schema.units import Person
 from unacorda.query.supposed import Assumed
 from unacorda.query.together import Together
-from unacorda.query.units import Person
 
 __all__ = ["Gauge", "Outlook", "outlooks_of"]
 

@@ -17,10 +17,10 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import ENDINGS
 from unacorda.query.aggregates.consistent import Consistent, consistent
+from unacorda.query.aggregates.grid_counts import Ranking
+from unacorda.query.aggregates.threshold_counts import Ladder
 from unacorda.query.codec import encode
-from unacorda.query.columns import Key
 from unacorda.query.groups import Group, grouped
-from unacorda.query.ladders import Ladder
 from unacorda.query.margins import (
     MARGIN,
     GivenLevelWeights,
@@ -29,13 +29,13 @@ from unacorda.query.margins import (
     check_level_weights,
     check_margins,
 )
-from unacorda.query.private_keys import GivenKeys, PrivateKeys
-from unacorda.query.ranking import Ranking
+from unacorda.query.noise.key_selection import GivenKeys, PrivateKeys
 from unacorda.query.row_steps import RowSteps, check_copies
 from unacorda.query.rows_in_words import shown
-from unacorda.query.sqltext import folded, twin
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.quoting import folded, twin
+from unacorda.query.schema.units import Person, Reach, Row, Unit
 from unacorda.query.stated import stated_rows
-from unacorda.query.units import Person, Reach, Row, Unit
 
 __all__ = ["Query", "answer_columns"]
 

@@ -11,8 +11,8 @@ from unacorda.query.bounding import limits_in_words
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.plan import Query
 from unacorda.query.rows_in_words import lines_of
+from unacorda.query.schema.units import Person
 from unacorda.query.together import Place
-from unacorda.query.units import Person
 
 __all__ = ["provenance", "rows_in_words"]
 

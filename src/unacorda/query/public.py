@@ -17,10 +17,10 @@ from dataclasses import InitVar, dataclass
 from typing import Any, Final, Protocol, final
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.columns import Categories, Fact
 from unacorda.query.expressions.types import Column, Kind
-from unacorda.query.scope import Leaf, Scope
-from unacorda.query.sqltext import double
+from unacorda.query.schema.facts import Categories, Fact
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Leaf, Scope
 
 __all__ = ["Looked", "Public", "join_key", "ranged"]
 

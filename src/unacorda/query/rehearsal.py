@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unacorda.query.columns import Key
+from unacorda.query.schema.facts import Key
 from unacorda.query.supposed import Assumed
 
 __all__ = ["Rehearsal", "Trial"]

@@ -20,7 +20,6 @@ from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume
 from unacorda.query.allocation import Allocation, allocate_together
-from unacorda.query.columns import Key
 from unacorda.query.compile import compile_found, compile_query
 from unacorda.query.counting import with_found_keys
 from unacorda.query.engines.public import PublicTables
@@ -28,8 +27,9 @@ from unacorda.query.exact import Given
 from unacorda.query.lifted import Held, asked_of, lifted, unclamped
 from unacorda.query.plan import Query
 from unacorda.query.rehearsal import Rehearsal, Trial
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.units import Reach, Unit
 from unacorda.query.supposed import Assumed, Supposed, are_tables, numbers_of, sources_of
-from unacorda.query.units import Reach, Unit
 
 __all__ = ["assumed_of", "rehearsed"]
 

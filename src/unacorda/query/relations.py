@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from unacorda.query.bounding import bound_rows, salt_for, salted_hash
-from unacorda.query.columns import Key
 from unacorda.query.expressions.texts import LONGEST_JOINED
 from unacorda.query.expressions.types import Kind
 from unacorda.query.public import join_key
@@ -38,9 +37,10 @@ from unacorda.query.rows import (
     Table,
     United,
 )
-from unacorda.query.scope import Leaf
-from unacorda.query.sqltext import identifier, literal
-from unacorda.query.units import Hash, Person, Unit
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.quoting import identifier, literal
+from unacorda.query.schema.table import Leaf
+from unacorda.query.schema.units import Hash, Person, Unit
 
 __all__ = ["Located", "relation"]
 

@@ -16,11 +16,11 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Answer
 from unacorda.query.codec import encode
-from unacorda.query.columns import Key
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.plan import Query
 from unacorda.query.readable import NOTHING, clean
 from unacorda.query.replay import FORMAT, software
+from unacorda.query.schema.facts import Key
 from unacorda.query.several_releases import verify_record
 from unacorda.query.together import Place
 from unacorda.query.verification import Verification

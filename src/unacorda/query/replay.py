@@ -27,12 +27,12 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.arguments import weight_of
 from unacorda.query.codec import decode
-from unacorda.query.columns import Key
+from unacorda.query.noise.key_selection import PrivateKeys, private_keys
 from unacorda.query.plan import Query
-from unacorda.query.private_keys import PrivateKeys, private_keys
 from unacorda.query.restated import rows_of
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.units import Auto, Person, Unit
 from unacorda.query.together import Place, Together, weights_of
-from unacorda.query.units import Auto, Person, Unit
 
 __all__ = [
     "FORMAT",

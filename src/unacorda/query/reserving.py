@@ -14,7 +14,7 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.engines.protocol import Engine
-from unacorda.query.units import Unit
+from unacorda.query.schema.units import Unit
 
 __all__ = ["check_engine", "reserved", "salt_from"]
 

@@ -13,14 +13,13 @@ from typing import Any
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.codec import decode
-from unacorda.query.columns import Fact, Key, check_keys
 from unacorda.query.groups import public_column
 from unacorda.query.joins import looked_up, matched, united
-from unacorda.query.opening import scope_of
 from unacorda.query.public import ranged
 from unacorda.query.rows import MOST_COPIES, How, Part, Rows, Table
-from unacorda.query.scope import Leaf, Scope
-from unacorda.query.units import Person, Row, Unit
+from unacorda.query.schema.facts import Fact, Key, check_keys
+from unacorda.query.schema.table import Leaf, Scope, scope_of
+from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = ["rows_of"]
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Search, SearchBegun, Searched
 from unacorda.query.aggregates.found import RowsPerPerson
+from unacorda.query.schema.units import Person
 from unacorda.query.together import Together
-from unacorda.query.units import Person
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger

@@ -14,8 +14,8 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.joins import Columns, On, looked_up, matched, united
 from unacorda.query.rows import How, Rows, Step
-from unacorda.query.scope import Scope
-from unacorda.query.units import Person, Row, Unit
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = ["RowSteps", "check_copies"]
 

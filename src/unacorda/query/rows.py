@@ -20,10 +20,10 @@ from typing import Literal
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.columns import Key
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.public import Public
-from unacorda.query.scope import Identity, Leaf, Scope
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.table import Identity, Leaf, Scope
 
 __all__ = [
     "MOST_COPIES",

@@ -19,7 +19,7 @@ from unacorda.query.rows import (
     Step,
     Table,
 )
-from unacorda.query.units import Person, Unit
+from unacorda.query.schema.units import Person, Unit
 
 __all__ = ["lines_of", "shown"]
 

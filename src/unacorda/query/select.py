@@ -26,19 +26,19 @@ from unacorda.query.aggregates.sums import sum as total
 from unacorda.query.aggregates.tops import top
 from unacorda.query.aggregates.variances import stdev, variance
 from unacorda.query.arrange import check_arrangement
-from unacorda.query.columns import Categories
-from unacorda.query.engines.sources import is_table
 from unacorda.query.key_tables import keys_of_table
 from unacorda.query.margins import MARGIN, GivenLevelWeights
+from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan import Query, answer_columns
-from unacorda.query.private_keys import GivenKeys
 from unacorda.query.rows import MOST_COPIES
-from unacorda.query.scope import Scope
+from unacorda.query.schema.facts import Categories
+from unacorda.query.schema.sources import is_table
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.told import placed
 from unacorda.query.sql.types import Aggregate as Asked
 from unacorda.query.sql.types import Condition, Derived, Group, Item, Joined, Select, Step, United
-from unacorda.query.units import Person, Unit
 
 __all__ = ["question", "rows"]
 

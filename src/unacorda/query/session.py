@@ -26,7 +26,6 @@ from unacorda.query.answering import Priced
 from unacorda.query.arrange import arranged
 from unacorda.query.asked import Asked, read_asked
 from unacorda.query.batch import Batch
-from unacorda.query.columns import Bounds, Fact
 from unacorda.query.describing.description import Description
 from unacorda.query.describing.questions import Progress, describe
 from unacorda.query.engines.opening import open_engine
@@ -38,20 +37,22 @@ from unacorda.query.explanations import Explanations, explanation_of
 from unacorda.query.fit_rows import rows_of
 from unacorda.query.fitting import M, fitted
 from unacorda.query.margins import GivenLevelWeights
+from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.opening import (
     account_name,
     check_affordable,
     check_notes,
     check_options,
     check_tables,
-    scopes_of,
     starts_of,
 )
 from unacorda.query.plan import Query
-from unacorda.query.private_keys import GivenKeys
 from unacorda.query.rehearsing import assumed_of
 from unacorda.query.release import Release
 from unacorda.query.row_search import find_rows
+from unacorda.query.schema.facts import Bounds, Fact
+from unacorda.query.schema.table import scopes_of
+from unacorda.query.schema.units import Person, Unit
 from unacorda.query.select import question
 from unacorda.query.spending import answered
 from unacorda.query.sql.types import Select
@@ -59,7 +60,6 @@ from unacorda.query.subsessions import SubSessions
 from unacorda.query.supposed import Supposed
 from unacorda.query.targets import least_budget
 from unacorda.query.together import Several, Together, check_single
-from unacorda.query.units import Person, Unit
 from unacorda.query.wishes import Wish, budgets_of, targets_of
 
 __all__ = ["Session"]
@@ -130,7 +130,11 @@ class Session(SubSessions):
         )
         try:
             known = scopes_of(
-                self._engine, unit, columns or {}, public=public, read_public=read_public_table
+                self._engine.schema,
+                unit,
+                columns or {},
+                public=public,
+                read_public=read_public_table,
             )
             self._starts = starts_of(self._engine, known, public)
             self._owns_ledger = ledger is None or isinstance(ledger, str)

@@ -23,13 +23,13 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query import rows as row_steps
 from unacorda.query.codec import encode
-from unacorda.query.columns import Key, check_keys
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.groups import public_column
 from unacorda.query.joins import common_type
 from unacorda.query.relations import relation
 from unacorda.query.rows import Rows
-from unacorda.query.units import Row, Unit
+from unacorda.query.schema.facts import Key, check_keys
+from unacorda.query.schema.units import Row, Unit
 
 __all__ = ["PartLedger", "digest_of", "part_of", "parted", "people_of"]
 

@@ -21,7 +21,7 @@ from unacorda.query.rows import (
     Table,
     United,
 )
-from unacorda.query.scope import Scope
+from unacorda.query.schema.table import Scope
 
 __all__ = ["stated_rows"]
 

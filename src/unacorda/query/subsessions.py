@@ -15,13 +15,13 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.admission import Admission
 from unacorda.query.analysts import AnalystLedger
-from unacorda.query.columns import Key, check_keys
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.opening import check_alive, check_limit
 from unacorda.query.release import Release
 from unacorda.query.rows import Rows
+from unacorda.query.schema.facts import Key, check_keys
+from unacorda.query.schema.units import Unit
 from unacorda.query.splitting import PartLedger, digest_of, part_of, parted
-from unacorda.query.units import Unit
 
 __all__ = ["SubSessions"]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.answers import Assume
-from unacorda.query.engines.sources import Csv, is_table
 from unacorda.query.plan import Query
 from unacorda.query.public import Looked
+from unacorda.query.schema.sources import Csv, is_table
 
-__all__ = ["Assumed", "Supposed", "are_tables", "numbers_of", "sources_of"]
+__all__ = ["Assumed", "Supposed", "are_tables", "check_assumption", "numbers_of", "sources_of"]
 
 Supposed = Assume | Csv | str | os.PathLike[str] | Mapping[str, Any] | Any
 """Numbers, or a public table with columns of the same names, or one for each table by name."""
@@ -68,3 +68,23 @@ def sources_of(query: Query, assuming: Supposed) -> dict[str, object]:
                 expected=f"also the public table {step.table!r}, as a file or a frame",
             )
     return sources
+
+
+def check_assumption(assuming: object, *queries: Query) -> None:
+    """InvalidParameter for what is no assumption, or about a column that nobody asks about."""
+    if assuming is None:
+        return
+    if not isinstance(assuming, Assume):
+        raise InvalidParameter(
+            "assuming",
+            assuming,
+            expected="unacorda.Assume(rows=500, values={'age': [20, 30, 40]}), or a "
+            "public table with the columns of the question, for several tables {name: table}",
+        )
+    known = [name for q in queries for a in q.aggregates.values() for name in a.assumes]
+    for name in assuming.values:
+        if name not in known:
+            listed = ", ".join(dict.fromkeys(known)) or "none here"
+            raise InvalidParameter(
+                "assuming", name, expected=f"columns as the aggregates name them: {listed}"
+            )

@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.grid_counts import Aim, Ranking
+from unacorda.query.aggregates.threshold_counts import Ladder
 from unacorda.query.expressions.types import Expression
-from unacorda.query.ladders import Ladder
-from unacorda.query.noise import Noise, Share
-from unacorda.query.ranking import Aim, Ranking
-from unacorda.query.scope import Scope
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import Noise, Share
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Aggregate", "Single"]
 

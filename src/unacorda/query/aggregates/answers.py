@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.counted import Counted
-from unacorda.query.ladders import Climbers
+from unacorda.query.aggregates.threshold_counts import Climbers
 
 __all__ = ["ENDINGS", "Answer", "Assume", "Exact", "Forecast", "widened"]
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter, MissingBound
-from unacorda.query.columns import interval
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.scope import Scope
+from unacorda.query.schema.facts import interval
+from unacorda.query.schema.table import Scope
 
 __all__ = ["CONFIDENCE", "bounds_of", "expression_of", "given_bounds", "weight_of"]
 

@@ -33,8 +33,8 @@ from unacorda.query.aggregates.pairs import OfTwo, Pair, Side
 from unacorda.query.aggregates.regions import MAIN, Lengths, ends, mean_box, noise_quantile
 from unacorda.query.aggregates.strategies import CROSSED, PAIRED, Noisy, simulated_error
 from unacorda.query.aggregates.variances import variance_ends
-from unacorda.query.noise import AdditiveNoise, Share
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Correlation", "Covariance", "correlation", "covariance"]
 

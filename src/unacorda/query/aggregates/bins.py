@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.query.ranking import Asked, Refined
+from unacorda.query.aggregates.grid_counts import Asked, Refined
 
 __all__ = ["Bins", "Runs", "bit_lengths", "counted_up", "smaller", "spans"]
 

@@ -38,7 +38,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.refine import LazyUniform, exp_bounds
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.cuts import PLACES_LOG2
-from unacorda.query.ranking import CHILD_BINS_LOG2, Asked, Finer
+from unacorda.query.aggregates.grid_counts import CHILD_BINS_LOG2, Asked, Finer
 
 __all__ = ["chain_points"]
 

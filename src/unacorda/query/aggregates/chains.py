@@ -49,11 +49,11 @@ from unacorda.privacy import events
 from unacorda.query.aggregates.chain_draws import chain_points
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.cuts import PLACES_LOG2
-from unacorda.query.draws import Draws, draws_for
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.ranking import Aim
-from unacorda.query.sensitivity import Sensitivity, of_counts, of_vectors
-from unacorda.query.units import Reach
+from unacorda.query.aggregates.grid_counts import Aim
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.selection import Draws, draws_for
+from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_vectors
+from unacorda.query.schema.units import Reach
 
 __all__ = ["Chain", "chain_moves"]
 

@@ -25,11 +25,11 @@ from unacorda.query.aggregates.sums import Sum
 from unacorda.query.aggregates.tree_law import TreeLaw
 from unacorda.query.aggregates.tree_noise import TreeNoise, loudness_of
 from unacorda.query.aggregates.tree_shares import tree_shares
-from unacorda.query.columns import Key
 from unacorda.query.margins import Margins
-from unacorda.query.noise import AdditiveNoise, Share
-from unacorda.query.scope import Scope
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share
+from unacorda.query.schema.facts import Key
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Consistent", "LevelNoise", "consistent"]
 

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.query.aggregates.bins import Bins, Runs, bit_lengths, smaller
-from unacorda.query.ranking import CHILD_BINS_LOG2, Aim, Asked, Finer, Lines, Ranking, Refined
+from unacorda.query.aggregates.grid_counts import (
+    CHILD_BINS_LOG2,
+    Aim,
+    Asked,
+    Finer,
+    Lines,
+    Ranking,
+    Refined,
+)
 
 __all__ = ["MOST_LINES", "Batch", "Counted", "Part"]
 

@@ -50,9 +50,9 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.query.aggregates.bins import Bins
 from unacorda.query.aggregates.counted import Batch, Counted
+from unacorda.query.aggregates.grid_counts import Finer
 from unacorda.query.aggregates.splits import Plan, Split
 from unacorda.query.aggregates.trials import Draws, settle
-from unacorda.query.ranking import Finer
 
 __all__ = ["PLACES_LOG2", "cut_points", "mechanism_of"]
 

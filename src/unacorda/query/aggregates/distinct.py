@@ -17,9 +17,9 @@ from typing import ClassVar
 from unacorda.checks import Number
 from unacorda.query.aggregates.arguments import expression_of, weight_of
 from unacorda.query.aggregates.counts import Counting
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import Sensitivity, of_counts
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.sensitivity import Sensitivity, of_counts
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["CountDistinct", "count_distinct"]
 

@@ -40,10 +40,10 @@ from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.arguments import CONFIDENCE
 from unacorda.query.aggregates.graded import Graded, given, without_errors
 from unacorda.query.aggregates.ranks import draw_points
-from unacorda.query.draws import draws_for
-from unacorda.query.noise import Share
-from unacorda.query.sensitivity import of_totals
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import Share
+from unacorda.query.noise.selection import draws_for
+from unacorda.query.noise.sensitivity import of_totals
+from unacorda.query.schema.units import Reach
 
 __all__ = ["Extreme", "ExtremeSelection", "max", "min"]
 

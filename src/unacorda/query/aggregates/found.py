@@ -23,13 +23,13 @@ from unacorda.checks import Number
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.arguments import expression_of, weight_of
+from unacorda.query.aggregates.threshold_counts import Ladder, per_person
 from unacorda.query.expressions.types import Kind
-from unacorda.query.ladders import Ladder, per_person
-from unacorda.query.noise import Share
-from unacorda.query.scope import Scope
-from unacorda.query.search import Search, search_for
-from unacorda.query.sensitivity import of_totals
-from unacorda.query.units import Person, Reach, Unit
+from unacorda.query.noise.additive import Share
+from unacorda.query.noise.sensitivity import of_totals
+from unacorda.query.noise.threshold_search import Search, search_for
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Person, Reach, Unit
 
 __all__ = ["WIDEST", "FoundBounds", "RowsPerPerson", "find_bounds"]
 

@@ -19,11 +19,11 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer
 from unacorda.query.aggregates.arguments import bounds_of, expression_of, given_bounds, weight_of
+from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.sums import clamping_note
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.ranking import Ranking
-from unacorda.query.scope import Scope
-from unacorda.query.sqltext import double
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Scope
 
 __all__ = ["Graded", "given", "interval_share", "without_errors"]
 

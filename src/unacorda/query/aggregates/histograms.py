@@ -41,14 +41,14 @@ from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.counts import released
 from unacorda.query.aggregates.cutting import Cutting, finding
 from unacorda.query.aggregates.graded import given
+from unacorda.query.aggregates.grid_counts import Aim, Asked, Ranking
 from unacorda.query.aggregates.places import place_between
 from unacorda.query.aggregates.several import Cut
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.ranking import Aim, Asked, Ranking
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import of_counts
-from unacorda.query.sqltext import double
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import of_counts
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach
 
 __all__ = ["EqualBins", "FoundBins", "Histogram", "histogram"]
 

@@ -41,10 +41,10 @@ from unacorda.query.aggregates.arguments import (
 )
 from unacorda.query.aggregates.regions import noise_quantile
 from unacorda.query.aggregates.sums import Clamp, clamp_of, clamping_note
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import Sensitivity, of_splits
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_splits
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Mean", "Splits", "mean", "ratio_interval"]
 

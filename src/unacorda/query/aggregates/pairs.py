@@ -19,9 +19,9 @@ from unacorda.query.aggregates.answers import Assume
 from unacorda.query.aggregates.arguments import bounds_of, expression_of
 from unacorda.query.aggregates.strategies import moment_clamp
 from unacorda.query.aggregates.sums import Clamp, clamping_note
-from unacorda.query.columns import interval
 from unacorda.query.expressions.types import Expression
-from unacorda.query.scope import Scope
+from unacorda.query.schema.facts import interval
+from unacorda.query.schema.table import Scope
 
 __all__ = ["OfTwo", "Pair", "Side", "assumed_pairs", "present", "refuse_negative"]
 

@@ -47,12 +47,12 @@ from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.arguments import CONFIDENCE
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.graded import Graded, given, interval_share, without_errors
+from unacorda.query.aggregates.grid_counts import Aim
 from unacorda.query.aggregates.ranks import draw_points, rank_losses
-from unacorda.query.draws import draws_for
-from unacorda.query.noise import Share
-from unacorda.query.ranking import Aim
-from unacorda.query.sensitivity import of_ranks
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import Share
+from unacorda.query.noise.selection import draws_for
+from unacorda.query.noise.sensitivity import of_ranks
+from unacorda.query.schema.units import Reach
 
 __all__ = ["Quantile", "Selection", "end_aims", "ends_about", "median", "quantile", "rank_error"]
 

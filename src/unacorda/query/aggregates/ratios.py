@@ -35,9 +35,9 @@ from unacorda.query.aggregates.strategies import (
     simulated_error,
 )
 from unacorda.query.aggregates.sums import Clamp, clamp_of
-from unacorda.query.noise import AdditiveNoise, Share
-from unacorda.query.scope import Scope
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Ratio", "ratio"]
 

@@ -29,11 +29,11 @@ from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.chains import Chain
 from unacorda.query.aggregates.cutting import Cutting, finding
 from unacorda.query.aggregates.graded import Graded, given, interval_share, without_errors
+from unacorda.query.aggregates.grid_counts import Aim
 from unacorda.query.aggregates.quantiles import ends_about
-from unacorda.query.noise import Noise, Share
-from unacorda.query.ranking import Aim
-from unacorda.query.sensitivity import of_ranks
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import Noise, Share
+from unacorda.query.noise.sensitivity import of_ranks
+from unacorda.query.schema.units import Reach
 
 __all__ = ["Cut", "Quantiles", "Spread", "iqr", "quantiles"]
 

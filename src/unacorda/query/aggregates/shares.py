@@ -17,10 +17,10 @@ from unacorda.query.aggregates.arguments import weight_of
 from unacorda.query.aggregates.counts import Counting
 from unacorda.query.aggregates.moments import Splits
 from unacorda.query.expressions.types import Kind
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import Sensitivity, of_counts, of_splits
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_splits
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["CountIf", "Proportion", "count_if", "proportion"]
 

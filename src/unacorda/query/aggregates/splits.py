@@ -35,8 +35,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from unacorda.query.sensitivity import Sensitivity, of_ranks
-from unacorda.query.units import Reach
+from unacorda.query.noise.sensitivity import Sensitivity, of_ranks
+from unacorda.query.schema.units import Reach
 
 __all__ = ["Plan", "Split", "moves_of", "plan_for"]
 

@@ -47,9 +47,9 @@ from unacorda.mechanisms.rounded import floor_log2
 from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.sums import Clamp
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.sensitivity import Sensitivity, of_vectors
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_vectors
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "CROSSED",

@@ -26,11 +26,11 @@ from unacorda.query.aggregates.arguments import (
 from unacorda.query.aggregates.counts import released
 from unacorda.query.aggregates.totals import Total
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise, grid_unit
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import Sensitivity, of_sums
-from unacorda.query.sqltext import double
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise, grid_unit
+from unacorda.query.noise.sensitivity import Sensitivity, of_sums
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Clamp", "Sum", "clamp_of", "clamping_note", "sum"]
 

@@ -26,15 +26,14 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
+from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.places import place_among
-from unacorda.query.columns import Categories, Key, check_keys
-from unacorda.query.keys import key_kinds
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.ranking import Ranking
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import of_counts
-from unacorda.query.sqltext import literal
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import of_counts
+from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
+from unacorda.query.schema.quoting import literal
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach
 
 __all__ = ["Top", "top"]
 

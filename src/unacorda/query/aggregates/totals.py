@@ -36,14 +36,14 @@ from unacorda.privacy import events
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.arguments import CONFIDENCE
+from unacorda.query.aggregates.threshold_counts import Ladder, per_person
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.ladders import Ladder, per_person
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.scope import Scope
-from unacorda.query.search import Search, search_for
-from unacorda.query.sensitivity import Sensitivity, of_totals
-from unacorda.query.sqltext import double
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_totals
+from unacorda.query.noise.threshold_search import Search, search_for
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["FoundClipping", "Total"]
 

@@ -43,7 +43,7 @@ from unacorda.mechanisms import samplers
 from unacorda.mechanisms.additive.integer import DiscreteLaplace
 from unacorda.privacy.events import Event, Pure
 from unacorda.query.aggregates.tree_law import Shape, TreeLaw, tree_law
-from unacorda.query.noise import AdditiveNoise
+from unacorda.query.noise.additive import AdditiveNoise
 
 __all__ = ["TreeNoise", "loudness_of", "tree_noise"]
 

@@ -22,7 +22,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import choose
 from unacorda.query.aggregates.bins import Bins, Runs, bit_lengths, counted_up, smaller
 from unacorda.query.aggregates.coins import accepts, below_each
-from unacorda.query.ranking import CHILD_BINS_LOG2, Asked, Finer
+from unacorda.query.aggregates.grid_counts import CHILD_BINS_LOG2, Asked, Finer
 
 __all__ = ["Draws", "settle"]
 

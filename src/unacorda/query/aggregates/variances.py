@@ -37,9 +37,9 @@ from unacorda.query.aggregates.arguments import bounds_of, expression_of, given_
 from unacorda.query.aggregates.regions import MAIN, Lengths, ends, mean_box, noise_quantile
 from unacorda.query.aggregates.strategies import SQUARED, Noisy, moment_clamp, simulated_error
 from unacorda.query.aggregates.sums import Clamp, clamping_note
-from unacorda.query.noise import AdditiveNoise, Share
-from unacorda.query.scope import Scope
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["Variance", "stdev", "variance", "variance_ends"]
 

@@ -24,11 +24,11 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import Sensitivity, of_balls
-from unacorda.query.sqltext import double
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_balls
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["VectorSum", "vector_sum"]
 

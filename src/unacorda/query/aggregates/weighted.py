@@ -29,10 +29,10 @@ from unacorda.query.aggregates.strategies import (
     moment_clamp,
 )
 from unacorda.query.aggregates.sums import Clamp
-from unacorda.query.noise import AdditiveNoise, Share, additive_noise
-from unacorda.query.scope import Scope
-from unacorda.query.sensitivity import Sensitivity, of_splits
-from unacorda.query.units import Reach, Unit
+from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.sensitivity import Sensitivity, of_splits
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Reach, Unit
 
 __all__ = ["WeightedMean", "weighted_mean"]
 

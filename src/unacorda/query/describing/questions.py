@@ -25,7 +25,6 @@ from unacorda.query.aggregates.found import WIDEST, find_bounds
 from unacorda.query.aggregates.moments import mean
 from unacorda.query.aggregates.several import quantiles
 from unacorda.query.answering import Priced
-from unacorda.query.columns import Bounds, Categories, Dates, Fact, Key, Text
 from unacorda.query.describing.description import (
     Bar,
     ColumnLook,
@@ -35,12 +34,13 @@ from unacorda.query.describing.description import (
 )
 from unacorda.query.describing.pictured import Bins, shown
 from unacorda.query.expressions.types import Kind as Read
+from unacorda.query.noise.key_selection import GivenKeys, private_keys
 from unacorda.query.plan import Query, answer_columns
-from unacorda.query.private_keys import GivenKeys, private_keys
 from unacorda.query.release import Release
-from unacorda.query.scope import Leaf, Scope
+from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
+from unacorda.query.schema.table import Leaf, Scope
+from unacorda.query.schema.units import Unit
 from unacorda.query.together import Together
-from unacorda.query.units import Unit
 
 __all__ = ["Progress", "describe"]
 

@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from unacorda.errors import UnsupportedConstruct
 from unacorda.query.admission import Admitted, sql_of
-from unacorda.query.columns import Key
-from unacorda.query.compile import Found, KeyTable, Statement, compile_chosen
-from unacorda.query.dialects.statements import Table, Translated
-from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.dialects.unequal import UNEQUAL
-from unacorda.query.engines.protocol import Climbed, Tallies
-from unacorda.query.plan import Query
-from unacorda.query.ranking import (
+from unacorda.query.aggregates.grid_counts import (
     Asked,
     Lines,
     Refined,
@@ -33,6 +26,13 @@ from unacorda.query.ranking import (
     listed,
     refined,
 )
+from unacorda.query.compile import Found, KeyTable, Statement, compile_chosen
+from unacorda.query.dialects.statements import Table, Translated
+from unacorda.query.dialects.typed import Untranslatable
+from unacorda.query.dialects.unequal import UNEQUAL
+from unacorda.query.engines.protocol import Climbed, Tallies
+from unacorda.query.plan import Query
+from unacorda.query.schema.facts import Key
 
 __all__ = [
     "Asking",

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unacorda.query.scope import plain_type, readings
-from unacorda.query.sqltext import identifier
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.table import plain_type, readings
 
 __all__ = ["PARQUET_OPTIONS", "parquet_types", "scanned", "within"]
 

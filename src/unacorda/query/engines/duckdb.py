@@ -36,7 +36,10 @@ from unacorda.query.engines.reading import (
     keep_keys,
     tally,
 )
-from unacorda.query.engines.sources import (
+from unacorda.query.plan import Query
+from unacorda.query.public import PublicSelect, public_sql
+from unacorda.query.schema.quoting import identifier, literal, twin
+from unacorda.query.schema.sources import (
     CsvFile,
     DatabaseTable,
     Fingerprint,
@@ -45,9 +48,6 @@ from unacorda.query.engines.sources import (
     Parquet,
     locate,
 )
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect, public_sql
-from unacorda.query.sqltext import identifier, literal, twin
 
 __all__ = ["DuckDB", "csv_scan", "size"]
 

@@ -21,7 +21,7 @@ import duckdb
 
 from unacorda.errors import InvalidParameter, MissingExtra
 from unacorda.query.engines.column_types import within
-from unacorda.query.sqltext import identifier
+from unacorda.query.schema.quoting import identifier
 
 __all__ = ["canonical", "columns_of", "copied"]
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.query.admission import Admitted
-from unacorda.query.columns import Key
+from unacorda.query.aggregates.grid_counts import Asked, Lines, Refined
 from unacorda.query.compile import Found, Statement
 from unacorda.query.plan import Query
 from unacorda.query.public import PublicSelect
-from unacorda.query.ranking import Asked, Lines, Refined
+from unacorda.query.schema.facts import Key
 
 __all__ = ["Climbed", "Deeper", "Engine", "Held", "Keyed", "Tallies"]
 
@@ -190,4 +190,4 @@ class Engine(Protocol):
 
 
 Source = Any
-"""What may stand for a table in a session: see `unacorda.query.engines.sources`."""
+"""What may stand for a table in a session: see `unacorda.query.schema.sources`."""

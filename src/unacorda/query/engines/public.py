@@ -12,7 +12,7 @@ from unacorda.query.compile import Found, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.engines.reading import guarded
-from unacorda.query.sqltext import identifier
+from unacorda.query.schema.quoting import identifier
 
 __all__ = ["PublicTables", "read_public_table"]
 

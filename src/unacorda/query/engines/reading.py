@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 
 from unacorda.errors import EngineFailed
 from unacorda.query.admission import Admitted, sql_of
-from unacorda.query.columns import Key
-from unacorda.query.compile import KeyTable, Statement
-from unacorda.query.engines.protocol import Tallies
-from unacorda.query.engines.timeouts import interrupted_after
-from unacorda.query.ranking import (
+from unacorda.query.aggregates.grid_counts import (
     Asked,
     Lines,
     Refined,
@@ -28,6 +24,10 @@ from unacorda.query.ranking import (
     listed,
     refined,
 )
+from unacorda.query.compile import KeyTable, Statement
+from unacorda.query.engines.protocol import Tallies
+from unacorda.query.engines.timeouts import interrupted_after
+from unacorda.query.schema.facts import Key
 
 __all__ = [
     "Cursor",

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.sqltext import identifier
+from unacorda.query.schema.quoting import identifier
 
 __all__ = ["evaluated"]
 

@@ -24,13 +24,13 @@ from unacorda.query.dialects.spark import translate
 from unacorda.query.dialects.statements import Table
 from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
 from unacorda.query.engines.protocol import Held, Keyed, Tallies
-from unacorda.query.engines.sources import Csv, Fingerprint
 from unacorda.query.engines.spark_asking import Asking, guarded
 from unacorda.query.engines.spark_quiet import ended, quietly
 from unacorda.query.engines.spark_settings import pin
 from unacorda.query.engines.spark_sources import opened
 from unacorda.query.plan import Query
 from unacorda.query.public import PublicSelect, public_sql
+from unacorda.query.schema.sources import Csv, Fingerprint
 
 __all__ = ["Spark"]
 

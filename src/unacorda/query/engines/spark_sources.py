@@ -20,14 +20,6 @@ from unacorda.query.dialects.spark import quoted
 from unacorda.query.dialects.statements import Table
 from unacorda.query.engines.duckdb import csv_scan
 from unacorda.query.engines.frames import copied
-from unacorda.query.engines.sources import (
-    CsvFile,
-    DatabaseTable,
-    Fingerprint,
-    Frame,
-    Parquet,
-    locate,
-)
 from unacorda.query.engines.spark_parquet import (
     Column,
     days,
@@ -38,6 +30,14 @@ from unacorda.query.engines.spark_parquet import (
     stored_columns,
 )
 from unacorda.query.engines.spark_quiet import quietly, unlogged
+from unacorda.query.schema.sources import (
+    CsvFile,
+    DatabaseTable,
+    Fingerprint,
+    Frame,
+    Parquet,
+    locate,
+)
 
 __all__ = ["OpenedTable", "opened"]
 

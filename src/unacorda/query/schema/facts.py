@@ -1,4 +1,4 @@
-"""Public facts about columns: what the curator declares, and what it fixes."""
+"""Public facts about columns, lists of dates as keys, and the public keys of groups."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -11,12 +11,12 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions.types import encodable
+from unacorda.query.expressions.types import Kind, encodable
 
 __all__ = [
     "MOST_KEYS",
@@ -26,9 +26,13 @@ __all__ = [
     "Fact",
     "Key",
     "Text",
+    "check_few",
     "check_keys",
+    "dates",
     "interval",
+    "key_kinds",
     "plain_key",
+    "tuples_of",
 ]
 
 Key = str | int | bool | dt.date | None
@@ -189,3 +193,102 @@ def _warn_of_twins(argument: str, keys: Sequence[Key]) -> None:
             "they are counted as two.",
             stacklevel=4,
         )
+
+
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+def dates(
+    first: str | dt.date,
+    last: str | dt.date,
+    *,
+    every: Literal["day", "week", "month", "quarter", "year"] = "day",
+) -> tuple[dt.date, ...]:
+    """The dates from `first` up to `last`: `group_by("day", keys=unacorda.dates(..., ...))`.
+
+    Of weeks, months, quarters and years the first day, as DATE_TRUNC gives it, of every one that
+    has a day in the range; weeks begin on Mondays. Raises InvalidParameter for what is no date, an
+    empty range, or more than a million dates.
+
+    >>> [str(day) for day in dates("2024-01-15", "2024-03-01", every="month")]
+    ['2024-01-01', '2024-02-01', '2024-03-01']
+    """
+    start, end = _date("first", first), _date("last", last)
+    if end < start:
+        raise InvalidParameter("last", last, expected=f"a date from {start} on")
+    if every in _MONTHS:
+        step = _MONTHS[every]
+        months = range(_month(start) // step * step, _month(end) + 1, step)
+        return tuple(dt.date(month // 12, month % 12 + 1, 1) for month in months)
+    if every not in {"day", "week"}:
+        raise InvalidParameter(
+            "every", every, expected="'day', 'week', 'month', 'quarter' or 'year'"
+        )
+    step = 7 if every == "week" else 1
+    begin = start.toordinal() - (start.weekday() if every == "week" else 0)
+    days = range(max(begin, 1), end.toordinal() + 1, step)
+    if len(days) > MOST_KEYS:
+        raise InvalidParameter("last", last, expected=f"at most {MOST_KEYS:,} dates")
+    return tuple(map(dt.date.fromordinal, days))
+
+
+def _month(day: dt.date) -> int:
+    return day.year * 12 + day.month - 1
+
+
+def _date(argument: str, value: object) -> dt.date:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value
+    try:
+        return dt.date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        pass
+    raise InvalidParameter(argument, value, expected="a date, or text such as '2024-01-31'")
+
+
+def key_kinds(keys: Sequence[Key]) -> tuple[Kind, ...]:
+    """The kinds of column that these keys may be values of."""
+    sample = next((key for key in keys if key is not None), None)
+    match sample:
+        case None:
+            return tuple(Kind)
+        case bool():
+            return (Kind.BOOLEAN,)
+        case int():
+            return (Kind.INTEGER, Kind.NUMBER)
+        case str():
+            return (Kind.TEXT,)
+        case dt.date():
+            return (Kind.DATE,)
+
+
+def tuples_of(columns: Sequence[str], keys: Any) -> tuple[tuple[Key, ...], ...]:
+    """Keys of several columns, given as tuples, checked."""
+    expected = f"a list of tuples, one value for each of {', '.join(columns)}"
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InvalidParameter("keys", keys, expected=expected)
+    rows = [
+        tuple(key) if isinstance(key, tuple | list) else None
+        for key in itertools.islice(keys, MOST_KEYS + 1)
+    ]
+    check_few([rows])
+    if not rows or any(row is None or len(row) != len(columns) for row in rows):
+        raise InvalidParameter("keys", keys, expected=expected)
+    names = [f"keys[{name!r}]" for name in columns]
+    whole = [tuple(map(plain_key, names, row)) for row in rows if row is not None]
+    for index, name in enumerate(names):
+        # Told apart by type too: 1 and True are equal.
+        found = dict.fromkeys((type(row[index]), row[index]) for row in whole)
+        check_keys(name, [key for _, key in found])
+    if len(set(whole)) < len(whole):
+        raise InvalidParameter("keys", keys, expected="no key twice")
+    return tuple(whole)
+
+
+def check_few(lists: Sequence[Sequence[object]]) -> None:
+    """Raise InvalidParameter where all combinations are too many."""
+    cells = 1
+    for values in lists:
+        cells *= len(values)
+    if cells > MOST_KEYS:
+        raise InvalidParameter("keys", f"{cells:,} keys", expected=f"at most {MOST_KEYS:,}")

@@ -1,4 +1,4 @@
-r"""Ladders: people by how far their own number climbs a public row of rungs.
+"""Ladders: people by how far their own number climbs a public row of rungs.
 
 A person's number in a cell is one value made of her bounded rows there: their sum, their greatest
 value, how many they are. On a ladder of public rungs L_0 < L_1 < ... the engine counts people by
@@ -18,10 +18,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.query.sqltext import double
-from unacorda.query.units import Person, Unit
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.units import Person, Unit
 
-__all__ = ["Climbers", "Ladder", "per_person"]
+__all__ = [
+    "Climbers",
+    "Ladder",
+    "per_person",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

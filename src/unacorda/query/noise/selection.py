@@ -1,4 +1,4 @@
-r"""One exponential mechanism in every cell, at one rate f, and what all cells together cost.
+"""One exponential mechanism in every cell, at one rate f, and what all cells together cost.
 
 Candidate e of a cell is drawn with probability proportional to exp(-f loss(e)). Let a unit move the
 losses of cell j by at most g_j. Then their log-probabilities move within a range of 2 f g_j, so
@@ -28,11 +28,14 @@ from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
 from unacorda.privacy.rounding import root_down, root_up
-from unacorda.query.noise import Share, selection_epsilon
-from unacorda.query.sensitivity import Sensitivity
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import Share, selection_epsilon
+from unacorda.query.noise.sensitivity import Sensitivity
+from unacorda.query.schema.units import Reach
 
-__all__ = ["Draws", "draws_for"]
+__all__ = [
+    "Draws",
+    "draws_for",
+]
 
 _PI = Fraction(3_141_592_653_589_794, 10**15)  # rounded up
 
@@ -53,7 +56,7 @@ def draws_for(
     moves: how far a unit within a reach moves the largest change of a loss, cell by cell; unit:
     losses are kept times this.
 
-    >>> from unacorda.query.sensitivity import of_counts
+    >>> from unacorda.query.noise.sensitivity import of_counts
     >>> reach = Reach.within(max_groups=4, max_rows_per_group=3, cells=9, replaced=False)
     >>> [draws_for(share, reach, of_counts).mechanism for share in (PureDP(1), ZCDP(2))]
     [Exponential(epsilon=Fraction(1, 1), sensitivity=Fraction(12, 1), monotone=False), \

@@ -1,4 +1,6 @@
-"""What a column name means: the readings of a source column, and the columns derived from them.
+"""What the columns of a table mean, and what tells its people apart.
+
+What a column name means: the readings of a source column, and the columns derived from them.
 
 The schema is public or it is text. A column of a typed source has one reading, its own. A column
 of a text source (CSV, object columns of frames) has the type that `columns=` declares; without a
@@ -13,15 +15,16 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.columns import Bounds, Categories, Dates, Fact, Text
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.sqltext import double, folded, twin
+from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Text
+from unacorda.query.schema.quoting import double, folded, identifier, twin
+from unacorda.query.schema.units import Person, Row, Unit
 
 __all__ = [
     "INTEGERS",
@@ -31,8 +34,11 @@ __all__ = [
     "PublicTableReader",
     "Scope",
     "by_code_point",
+    "identity",
     "plain_type",
     "readings",
+    "scope_of",
+    "scopes_of",
 ]
 
 INTEGERS = {
@@ -359,3 +365,138 @@ def _picks(choices: list[tuple[Leaf, ...]]) -> Iterable[tuple[Leaf, ...]]:
     )
     for way in ways:
         yield tuple(leaf for _, leaf in way)
+
+
+def identity(name: str, schema: Mapping[str, str], scope: Scope) -> Identity:
+    """What the unit calls a person by: the column of that very name, or else an expression.
+
+    schema: the engine's type of each column. Raises InvalidParameter, and UnsafeExpression for what
+    is not row-wise.
+    """
+    found = name if name in schema else _expressed(name, scope)
+    return _column(found, schema[found]) if isinstance(found, str) else found
+
+
+def _column(name: str, sql_type: str) -> Identity:
+    """The column in which people are told apart: whole numbers, text, UUIDs, dates.
+
+    A float is an id only where it is whole and below 2^53, else NULL, and then its row is dropped.
+    Raises InvalidParameter for columns of other types.
+    """
+    base, sql = plain_type(sql_type), identifier(name)
+    if base in {"DOUBLE", "FLOAT", "REAL"}:
+        base, sql = "BIGINT", _whole(f"{sql}::DOUBLE")
+    elif base in {"ENUM", '"NULL"'}:
+        base, sql = "VARCHAR", f"TRY_CAST({sql} AS VARCHAR)"
+    elif base == "VARCHAR":
+        sql = by_code_point(sql)
+    elif base not in INTEGERS | TEXTS | {"DATE", "DECIMAL"}:
+        raise InvalidParameter(
+            "id", name, expected=f"a column of whole numbers, text, UUIDs or dates, not {base}"
+        )
+    leaf = Leaf(sql=sql, column=Column(f"{name} as id", Kind.TEXT), label=name)
+    return Identity(sql=identifier(leaf.name), leaves=(leaf,), type=base)
+
+
+def _expressed(text: str, scope: Scope) -> Identity | str:
+    """The row-wise expression in which people are told apart, or the column that is all of it.
+
+    Numbers are ids as floats are: only where they are whole and below 2^53. Raises UnsafeExpression
+    and InvalidParameter as `Scope.parse` does, and for one of another type, of no column, or of a
+    column with public bounds, beyond which all people would be one.
+    """
+    expression = scope.parse(text, argument="unit")
+    leaves = scope.used(expression.columns)
+    for leaf in leaves:
+        if expression.sql == identifier(leaf.name):
+            return leaf.label
+        if isinstance(scope.facts.get(leaf.label), Bounds):
+            raise InvalidParameter(
+                "unit",
+                text,
+                expected=f"an expression of columns without Bounds: beyond those of {leaf.label!r} "
+                "all people would be one",
+            )
+    sql, made = f"({expression.sql})", "DATE"
+    if expression.kind.numeric:
+        sql, made = _whole(sql), "BIGINT"
+    elif expression.kind is Kind.TEXT:
+        sql, made = by_code_point(sql), "VARCHAR"
+    if not leaves or expression.kind in (Kind.BOOLEAN, Kind.TIMESTAMP):
+        raise InvalidParameter(
+            "unit",
+            text,
+            expected="an expression of columns that gives whole numbers, text or dates",
+        )
+    return Identity(sql=sql, leaves=leaves, type=made)
+
+
+def _whole(number: str) -> str:
+    """A double where it is a whole number that no other one is rounded to, else NULL."""
+    whole = f"{number} = floor({number}) AND abs({number}) < 9007199254740992.0e0"
+    return f"TRY_CAST(CASE WHEN {whole} THEN {number} END AS BIGINT)"
+
+
+def scopes_of(
+    schemas: Mapping[str, Mapping[str, str]],
+    unit: Unit,
+    facts: Mapping[str, Fact],
+    *,
+    public: Collection[str] = (),
+    read_public: PublicTableReader | None = None,
+) -> dict[str, Scope]:
+    """By table what its columns mean; InvalidParameter for facts that fit no column.
+
+    public: the names of tables without people in them; read_public: reads public tables of keys.
+    """
+    every = {name for schema in schemas.values() for name in schema}
+    for name, fact in facts.items():
+        if not isinstance(fact, Bounds | Categories | Dates | Text):
+            raise InvalidParameter(
+                f"columns[{name!r}]",
+                fact,
+                expected="unacorda.Bounds(0, 120), Categories([...]), Dates() or Text()",
+            )
+        if name not in every:
+            raise InvalidParameter(
+                "columns", name, expected=f"a column of the tables: {', '.join(sorted(every))}"
+            )
+    tables = [table for table in schemas if table not in public]
+    return {
+        table: scope_of(
+            table,
+            schema,
+            Row() if table in public else unit.in_table(table, tables),
+            facts,
+            read_public=read_public,
+        )
+        for table, schema in schemas.items()
+    }
+
+
+def scope_of(
+    table: str,
+    schema: Mapping[str, str],
+    unit: Unit,
+    facts: Mapping[str, Fact],
+    *,
+    read_public: PublicTableReader | None = None,
+) -> Scope:
+    """What the columns of one table mean; InvalidParameter where the unit or a fact fits none.
+
+    schema: the engine's type of each column.
+    """
+    scope = Scope(
+        table=table,
+        types={name: plain_type(kind) for name, kind in schema.items()},
+        leaves={
+            name: readings(name, kind, facts.get(name), sql=identifier(name))
+            for name, kind in schema.items()
+        },
+        ids={},
+        derived={},
+        facts={name: fact for name, fact in facts.items() if name in schema},
+        read_public=read_public,
+    )
+    names = unit.id if isinstance(unit, Person) else ()
+    return replace(scope, ids={name: identity(name, schema, scope) for name in names})

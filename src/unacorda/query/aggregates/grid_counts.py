@@ -1,4 +1,4 @@
-r"""Rankings: rows, or people, by their place on a fine public grid, counted in the engine alone.
+"""Rankings: rows, or people, by their place on a fine public grid, counted in the engine alone.
 
 The grid 0, 1, ..., steps is cut into bins that are public too: its two ends by themselves, and
 between them bins of 2^shift points. The engine counts by bin. Where a mechanism must know more of
@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unacorda.query.units import Person, Unit
+from unacorda.query.schema.units import Person, Unit
 
 __all__ = [
     "CHILD_BINS_LOG2",

@@ -27,9 +27,16 @@ from unacorda.privacy import events
 from unacorda.privacy.conversions.gaussian import bounded_range_from_gdp
 from unacorda.privacy.guarantees import GDP, ZCDP, PureDP
 from unacorda.privacy.rounding import root_down, root_up
-from unacorda.query.sensitivity import Sensitivity
+from unacorda.query.noise.sensitivity import Sensitivity
 
-__all__ = ["AdditiveNoise", "Noise", "Share", "additive_noise", "grid_unit", "selection_epsilon"]
+__all__ = [
+    "AdditiveNoise",
+    "Noise",
+    "Share",
+    "additive_noise",
+    "grid_unit",
+    "selection_epsilon",
+]
 
 Share = PureDP | ZCDP | GDP
 """The part of a request that one aggregate may spend."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from unacorda.query.columns import Key
+from unacorda.query.schema.facts import Key
 
 __all__ = ["double", "folded", "identifier", "literal", "twin"]
 

@@ -1,4 +1,4 @@
-r"""A private search for the rung of a ladder that only few people pass.
+"""A private search for the rung of a ladder that only few people pass.
 
 Rungs are asked about from below: do at most `allowed` people pass this one? One person changes each
 of these counts by at most 1, and all of them in one direction, also where her number is replaced by
@@ -25,9 +25,12 @@ from unacorda.mechanisms.adaptive.solvers import Ascending, least_whole
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
 from unacorda.query.aggregates.arguments import CONFIDENCE
-from unacorda.query.noise import Share, selection_epsilon
+from unacorda.query.noise.additive import Share, selection_epsilon
 
-__all__ = ["Search", "search_for"]
+__all__ = [
+    "Search",
+    "search_for",
+]
 
 _MISS = (1 - CONFIDENCE) / 2  # of climbing on where nobody is left, and of stopping too soon
 

@@ -29,12 +29,20 @@ from unacorda.mechanisms.keys.partitions import PartitionSelection
 from unacorda.mechanisms.keys.thresholded import ThresholdedGaussian
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from unacorda.query.engines.sources import Csv
-from unacorda.query.noise import Share
-from unacorda.query.sensitivity import of_people
-from unacorda.query.units import Reach
+from unacorda.query.noise.additive import Share
+from unacorda.query.noise.sensitivity import of_people
+from unacorda.query.schema.sources import Csv
+from unacorda.query.schema.units import Reach
 
-__all__ = ["CHANCES", "GivenKeys", "KeyRule", "PrivateKeys", "hits_of", "key_rule", "private_keys"]
+__all__ = [
+    "CHANCES",
+    "GivenKeys",
+    "KeyRule",
+    "PrivateKeys",
+    "hits_of",
+    "key_rule",
+    "private_keys",
+]
 
 CHANCES: Final = (Fraction(1, 2), Fraction(95, 100), Fraction(999, 1000))
 """For which probabilities a release says from how many people on a key appears with them."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from unacorda.privacy.rounding import root_up
-from unacorda.query.units import Reach
+from unacorda.query.schema.units import Reach
 
 __all__ = [
     "Sensitivity",
