@@ -7,14 +7,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.support.seams import bounding
+from tests.support.planting import plant
+from tests.support.seams import steps_of
 
 
 def groups_not_bound(patch: pytest.MonkeyPatch) -> None:
     """Of a person all groups are kept, whatever the unit says."""
-    right = bounding.steps_of
-    patch.setattr(
-        bounding,
-        "steps_of",
-        lambda unit, *, cells: dataclasses.replace(right(unit, cells=cells), groups=None),
+    plant(
+        patch,
+        steps_of,
+        lambda unit, *, cells: dataclasses.replace(steps_of(unit, cells=cells), groups=None),
     )

@@ -29,7 +29,6 @@ from tests.support.seams import (
     Reach,
     Sensitivity,
     bound_rows,
-    bounding,
     chains,
     compiler,
     cutting,
@@ -45,6 +44,7 @@ from tests.support.seams import (
     quantiles,
     ranks,
     splits,
+    steps_of,
 )
 
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
@@ -58,7 +58,7 @@ def _one_row_too_many(patch: pytest.MonkeyPatch) -> None:
         more = Person(unit.id, max_rows=unit.max_rows + 1, neighbors=unit.neighbors)
         return right(rows, unit=more, salt=salt, **given)
 
-    patch.setattr("unacorda.query.compile.bound_rows", wrong)
+    plant(patch, bound_rows, wrong)
 
 
 def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
@@ -68,25 +68,21 @@ def _bound_by_cell(patch: pytest.MonkeyPatch) -> None:
         each = Person(unit.id, max_groups=1_000, max_rows_per_group=unit.max_rows)
         return right(rows, unit=each, salt=salt, **given)
 
-    patch.setattr("unacorda.query.compile.bound_rows", wrong)
+    plant(patch, bound_rows, wrong)
 
 
 def _groups_not_bound(patch: pytest.MonkeyPatch) -> None:
-    right = bounding.steps_of
-
     def wrong(unit: Person, *, cells: int) -> Any:
-        return dataclasses.replace(right(unit, cells=cells), groups=None)
+        return dataclasses.replace(steps_of(unit, cells=cells), groups=None)
 
-    patch.setattr(bounding, "steps_of", wrong)
+    plant(patch, steps_of, wrong)
 
 
 def _rows_of_a_group_not_bound(patch: pytest.MonkeyPatch) -> None:
-    right = bounding.steps_of
-
     def wrong(unit: Person, *, cells: int) -> Any:
-        return dataclasses.replace(right(unit, cells=cells), each=None)
+        return dataclasses.replace(steps_of(unit, cells=cells), each=None)
 
-    patch.setattr(bounding, "steps_of", wrong)
+    plant(patch, steps_of, wrong)
 
 
 def _every_key_for_every_row(patch: pytest.MonkeyPatch) -> None:
@@ -252,7 +248,7 @@ def test_planted_couplings_of_people_are_found(
         assert was in text
         return text.replace(was, becomes)
 
-    monkeypatch.setattr("unacorda.query.compile.bound_rows", wrong)
+    plant(monkeypatch, bound_rows, wrong)
     before, after = rows_of_others("three rows", AddRemove)
     assert before != after
 
@@ -263,6 +259,6 @@ def test_a_choice_that_is_drawn_anew_is_found(monkeypatch: pytest.MonkeyPatch) -
     def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
         return right(rows, unit=unit, salt=next(salts), **given)
 
-    monkeypatch.setattr("unacorda.query.compile.bound_rows", wrong)
+    plant(monkeypatch, bound_rows, wrong)
     before, after = rows_of_others("three rows", AddRemove)
     assert before != after

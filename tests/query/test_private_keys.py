@@ -302,7 +302,7 @@ def test_keys_that_are_too_many_for_the_bins_are_answered_in_their_order(
     with opened(people, unit=person(max_rows=1), budget=ROOMY) as session:
         query = session.table("t").group_by("key", keys=unacorda.private_keys())
         asked = query.agg(m=unacorda.histogram("x", [k / 50 for k in range(51)]))
-        monkeypatch.setattr("unacorda.query.plan._MOST_BINS", 110)
+        monkeypatch.setattr("unacorda.query.plan.query._MOST_BINS", 110)
         told = "at most 2 of the keys that are found are answered"
         assert told in str(session.explain(asked, budget=ROOMY))
         release = session.evaluate(asked, budget=ROOMY)

@@ -27,7 +27,6 @@ from unacorda.query import (
     aggregates,
     bounding,
     row_search,
-    splitting,
 )
 from unacorda.query import (
     compile as compiler,
@@ -66,6 +65,7 @@ from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
 from unacorda.query.aggregates.grid_counts import Aim, Asked, Lines, Ranking, first_counts
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
 from unacorda.query.aggregates.level_shares import level_shares
+from unacorda.query.aggregates.margins import Margins
 from unacorda.query.aggregates.moments import Mean
 from unacorda.query.aggregates.places import place_among, place_between
 from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
@@ -89,7 +89,6 @@ from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
 from unacorda.query.allocation import allocate, allocate_together, event_of
 from unacorda.query.analysts import AnalystLedger
 from unacorda.query.bounding import bound_rows, salted_hash
-from unacorda.query.codec import encode
 from unacorda.query.compile import Statement, compile_chosen, compile_found, compile_query
 from unacorda.query.counting import admitted, finished
 from unacorda.query.describing.description import Description
@@ -121,7 +120,6 @@ from unacorda.query.expressions.tree import Literal, Name, Node, Operation
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.fit_rows import rows_of
 from unacorda.query.fit_sums import counts_of, noise_of, size_of
-from unacorda.query.margins import Margins
 from unacorda.query.noise.additive import AdditiveNoise, Share, selection_epsilon
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.noise.selection import Draws, draws_for
@@ -138,21 +136,23 @@ from unacorda.query.noise.sensitivity import (
 )
 from unacorda.query.noise.threshold_search import Search, search_for
 from unacorda.query.parameters import stated
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect
-from unacorda.query.readable import NOTHING
+from unacorda.query.plan import partition as splitting
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.public_tables import PublicSelect
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import How, Rows, Table
+from unacorda.query.plan.words import NOTHING
 from unacorda.query.rehearsal import Rehearsal
 from unacorda.query.relations import _parted as rows_of_part
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL, question_of
 from unacorda.query.reserving import salt_from
-from unacorda.query.rows import How, Rows, Table
 from unacorda.query.scans import scans_of
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.quoting import double, folded, identifier, literal
 from unacorda.query.schema.table import Scope, scope_of
-from unacorda.query.schema.units import Person, Reach, Row, Unit
+from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
 from unacorda.query.several_releases import verify_record
 from unacorda.query.spending import answered
@@ -389,6 +389,7 @@ __all__ = [
     "sql_of",
     "standing",
     "stated",
+    "steps_of",
     "timeouts",
     "translate_to_postgres",
     "translate_to_spark",

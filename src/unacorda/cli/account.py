@@ -17,7 +17,7 @@ import typer
 from unacorda.cli import show
 from unacorda.cli.failures import EXIT_CODES, reporting
 from unacorda.errors import InvalidParameter
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.cli.answers import Answer, Asked

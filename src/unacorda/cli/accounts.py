@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import show
 from unacorda.errors import InvalidParameter
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.ledger.entries import Account, Entry

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import show
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.query.explanation import Explanation

@@ -29,7 +29,7 @@ from unacorda.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 __all__ = ["EXIT_CODES", "ExitCode", "exit_code", "report_usage", "reporting", "silence"]
 

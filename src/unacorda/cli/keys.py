@@ -13,7 +13,7 @@ from unacorda.cli.options import assignment, read_text
 from unacorda.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from unacorda.query.plan import Query
+    from unacorda.query.plan.query import Query
     from unacorda.query.schema.facts import Key
     from unacorda.query.sql.types import Select
 
@@ -76,7 +76,7 @@ def keys_by_group(
 
     Raises InvalidParameter for keys of other columns and for keys that do not fit.
     """
-    from unacorda.query.key_tables import typed_keys
+    from unacorda.query.plan.groups import typed_keys
 
     found: dict[str, list[Key]] = {}
     for column, written in texts.items():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unacorda.cli.show import notice
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.query.describing.description import Description

@@ -27,7 +27,7 @@ from unacorda.cli.options import of_file, read_text
 from unacorda.cli.scores import read_scores
 from unacorda.errors import InvalidParameter, LedgerMismatch
 from unacorda.extras import require
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.attacks import ErrorRegion

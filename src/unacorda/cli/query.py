@@ -41,11 +41,11 @@ from unacorda.cli.output import check_target, stored
 from unacorda.cli.question import Question
 from unacorda.cli.suggested import print_suggestions, wished_errors
 from unacorda.errors import InvalidParameter
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.margins import GivenLevelWeights
+    from unacorda.query.aggregates.margins import GivenLevelWeights
     from unacorda.query.release import Release
 
 __all__ = ["HELP", "SUMMARY", "query"]

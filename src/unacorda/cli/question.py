@@ -17,9 +17,9 @@ from unacorda.errors import BudgetExceeded, InvalidParameter
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
+    from unacorda.query.aggregates.margins import GivenLevelWeights
     from unacorda.query.explanation import Explanation
-    from unacorda.query.margins import GivenLevelWeights
-    from unacorda.query.plan import Query
+    from unacorda.query.plan.query import Query
     from unacorda.query.release import Release
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit

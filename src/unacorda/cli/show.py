@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from unacorda.query.readable import NOTHING, clean
+from unacorda.query.plan.words import NOTHING, clean
 
 if TYPE_CHECKING:
     from unacorda.query.release import Release

@@ -13,7 +13,7 @@ from unacorda import checks
 from unacorda.cli import show
 from unacorda.cli.question import Question
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.readable import clean
+from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee

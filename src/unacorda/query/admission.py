@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.compile import Found, Statement, compile_chosen, compile_found, compile_query
-from unacorda.query.plan import Query
-from unacorda.query.public import Public
-from unacorda.query.rows import Lookup, Part, Rows, Table
+from unacorda.query.plan.public_tables import Public
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import Lookup, Part, Rows, Table
 from unacorda.query.schema.units import Unit
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from unacorda.privacy.events import Event, compose
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Reach
 from unacorda.query.stretching import common_factor
 

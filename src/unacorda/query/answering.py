@@ -21,11 +21,11 @@ from unacorda.query.allocation import Allocation, allocate, allocate_together, b
 from unacorda.query.counting import Begun, admitted, finished
 from unacorda.query.exact import Given, answers_of
 from unacorda.query.found_keys import FoundKeys
-from unacorda.query.plan import Query
+from unacorda.query.plan.batch import Place, Together, naming
+from unacorda.query.plan.query import Query
 from unacorda.query.provenance import provenance
 from unacorda.query.release import Release
 from unacorda.query.scans import Scan, scans_of
-from unacorda.query.together import Place, Together, naming
 
 __all__ = ["Priced"]
 

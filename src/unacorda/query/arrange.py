@@ -25,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unacorda.query.aggregates.answers import Answer
+from unacorda.query.aggregates.margins import MARGIN
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.margins import MARGIN
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.release import Release
 from unacorda.query.sql.told import placed
 from unacorda.query.sql.types import Computed, Place, Select

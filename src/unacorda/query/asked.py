@@ -11,15 +11,15 @@ from unacorda.accounting.charges import request_price
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.admission import Admission
-from unacorda.query.margins import GivenLevelWeights
+from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.noise.key_selection import GivenKeys
-from unacorda.query.plan import Query
+from unacorda.query.plan.batch import Together, members_of, read_together
+from unacorda.query.plan.query import Query
 from unacorda.query.rehearsing import assumed_of
 from unacorda.query.select import question, rows
 from unacorda.query.sql.types import Select
 from unacorda.query.supposed import Supposed, check_assumption, numbers_of
 from unacorda.query.targets import split_for
-from unacorda.query.together import Together, members_of, read_together
 from unacorda.query.wishes import wishes_of
 
 __all__ = ["Asked", "read_asked"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.codec import encode
+from unacorda.query.plan.codec import encode
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL
 

@@ -51,48 +51,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unacorda.query.schema.quoting import double
-from unacorda.query.schema.units import Person
+from unacorda.query.schema.units import Person, steps_of
 
 __all__ = [
-    "Steps",
     "bound_rows",
-    "limits_in_words",
     "salt_for",
     "salted_hash",
-    "steps_of",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """The steps that bind a person, each with its number, None where it is left out.
-
-    groups: of her groups; each: of her rows in each group; rows: of all her rows.
-    """
-
-    groups: int | None
-    each: int | None
-    rows: int | None
-
-
-def steps_of(unit: Person, *, cells: int) -> Steps:
-    """The steps that a question with so many cells needs.
-
-    >>> steps_of(Person("id", max_groups=3, max_rows_per_group=2), cells=10)
-    Steps(groups=3, each=2, rows=None)
-    >>> steps_of(Person("id", max_rows=5, max_groups=3), cells=2)
-    Steps(groups=None, each=None, rows=5)
-    """
-    rows, groups, each = unit.max_rows, unit.max_groups, unit.max_rows_per_group
-    if rows is not None:
-        groups = None if groups is not None and groups >= rows else groups
-        each = None if each is not None and each >= rows else each
-    if groups is not None and groups >= cells:
-        groups = None
-    touched = cells if groups is None else groups
-    if rows is not None and each is not None and touched * each <= rows:
-        rows = None
-    return Steps(groups=groups, each=each, rows=rows)
 
 
 def bound_rows(
@@ -146,40 +111,6 @@ def bound_rows(
             else:
                 rows = sample.plain(rows)
     return rows
-
-
-def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
-    """What happens to a person's rows, step by step.
-
-    >>> limits_in_words(Person("id", max_rows=2), cells=4)
-    ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
-many rows go is not known',)
-    """
-    steps, person = steps_of(unit, cells=cells), f"each person ({', '.join(unit.id)})"
-    unknown = "chosen at random{}; how many rows go is not known"
-    lines = []
-    if unit.search is not None:
-        lines.append(
-            f"{unit.max_rows:,} rows of a person: a number that was found privately when the "
-            f"session was opened, for {unit.search.budget}"
-        )
-    if steps.groups is not None:
-        lines.append(
-            f"keep at most {_some(steps.groups, 'group')} of {person}, {unknown.format('')}"
-        )
-    if steps.each is not None:
-        where = "" if cells == 1 else " in each group"
-        lines.append(
-            f"keep at most {_some(steps.each, 'row')} of {person}{where}, {unknown.format('')}"
-        )
-    if steps.rows is not None:
-        everywhere = unknown.format(", over all groups together")
-        lines.append(f"keep at most {_some(steps.rows, 'row')} of {person}, {everywhere}")
-    return tuple(lines)
-
-
-def _some(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from unacorda.query.aggregates.counts import CountPeople
 from unacorda.query.bounding import bound_rows
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.relations import Located, relation
 from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Person, Unit

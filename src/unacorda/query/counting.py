@@ -17,7 +17,7 @@ from unacorda.query.admission import Admission, Admitted
 from unacorda.query.compile import Found
 from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.noise.key_selection import KeyRule
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
 __all__ = ["Begun", "admitted", "begun", "finished", "with_found_keys"]

@@ -16,7 +16,7 @@ from unacorda.query.aggregates.grid_counts import Aim, Asked, Lines, Ranking, Re
 from unacorda.query.aggregates.threshold_counts import Climbers, Ladder
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies
-from unacorda.query.plan import Query, Reads
+from unacorda.query.plan.query import Query, Reads
 
 __all__ = ["Given", "answers_of", "exact_of"]
 

@@ -14,7 +14,7 @@ from unacorda.query.aggregates.answers import Forecast
 from unacorda.query.answering import Priced
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.outlook import Outlook, outlooks_of
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.provenance import rows_in_words
 from unacorda.query.rehearsal import Rehearsal
 from unacorda.query.rehearsing import rehearsed

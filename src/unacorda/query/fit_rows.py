@@ -17,9 +17,9 @@ from unacorda.query.aggregates.vectors import VectorSum
 from unacorda.query.engines.protocol import Held
 from unacorda.query.expressions.types import Expression
 from unacorda.query.fit_sums import Relation
-from unacorda.query.plan import Query
-from unacorda.query.rows import Derive, Explode, Matched, Table, United
-from unacorda.query.rows import Rows as TableRows
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import Derive, Explode, Matched, Table, United
+from unacorda.query.plan.relation import Rows as TableRows
 from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Person
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from unacorda.query.allocation import Allocation
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.noise.sensitivity import of_people
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import MOST_KEYS
 
 __all__ = ["FoundKeys"]

@@ -18,17 +18,26 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.pairs import OfTwo
 from unacorda.query.aggregates.tops import Top
-from unacorda.query.codec import decode
 from unacorda.query.compile import compile_query
 from unacorda.query.engines.public import PublicTables
-from unacorda.query.plan import Query
+from unacorda.query.plan.codec import decode
+from unacorda.query.plan.partition import people_of
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import (
+    MOST_PARTS,
+    Explode,
+    Matched,
+    Part,
+    Rows,
+    Step,
+    Table,
+    United,
+)
 from unacorda.query.replay import question_of
-from unacorda.query.rows import MOST_PARTS, Explode, Matched, Part, Rows, Step, Table, United
 from unacorda.query.schema.facts import Bounds, Fact
 from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.table import plain_type
 from unacorda.query.schema.units import Person, Unit
-from unacorda.query.splitting import people_of
 
 __all__ = ["Held", "asked_of", "lifted", "unclamped"]
 

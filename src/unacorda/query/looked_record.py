@@ -17,7 +17,7 @@ from typing import Any
 from unacorda.errors import InvalidParameter, WrongUnit
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.found import RowsPerPerson
-from unacorda.query.codec import decode, encode
+from unacorda.query.plan.codec import decode, encode
 from unacorda.query.replay import Stated
 from unacorda.query.schema.units import Auto
 from unacorda.query.verified_lines import Check, differs, ok

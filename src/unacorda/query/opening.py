@@ -14,8 +14,8 @@ from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.expressions.types import encodable
-from unacorda.query.public import Looked, Public
-from unacorda.query.rows import Rows, Table
+from unacorda.query.plan.public_tables import Looked, Public
+from unacorda.query.plan.relation import Rows, Table
 from unacorda.query.schema.quoting import folded, twin
 from unacorda.query.schema.table import (
     Scope,

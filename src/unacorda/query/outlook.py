@@ -19,10 +19,10 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.answers import Forecast
 from unacorda.query.allocation import allocate_together
-from unacorda.query.plan import Query
+from unacorda.query.plan.batch import Together
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person
 from unacorda.query.supposed import Assumed
-from unacorda.query.together import Together
 
 __all__ = ["Gauge", "Outlook", "outlooks_of"]
 

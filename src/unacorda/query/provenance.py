@@ -7,12 +7,11 @@ from __future__ import annotations
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.query.allocation import Allocation
-from unacorda.query.bounding import limits_in_words
 from unacorda.query.found_keys import FoundKeys
-from unacorda.query.plan import Query
-from unacorda.query.rows_in_words import lines_of
+from unacorda.query.plan.batch import Place
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.words import limits_in_words, lines_of
 from unacorda.query.schema.units import Person
-from unacorda.query.together import Place
 
 __all__ = ["provenance", "rows_in_words"]
 

@@ -25,7 +25,7 @@ from unacorda.query.counting import with_found_keys
 from unacorda.query.engines.public import PublicTables
 from unacorda.query.exact import Given
 from unacorda.query.lifted import Held, asked_of, lifted, unclamped
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.rehearsal import Rehearsal, Trial
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Reach, Unit

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Sequence
 from unacorda.query.bounding import bound_rows, salt_for, salted_hash
 from unacorda.query.expressions.texts import LONGEST_JOINED
 from unacorda.query.expressions.types import Kind
-from unacorda.query.public import join_key
-from unacorda.query.rows import (
+from unacorda.query.plan.public_tables import join_key
+from unacorda.query.plan.relation import (
     Derive,
     Explode,
     Filter,

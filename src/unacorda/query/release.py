@@ -15,14 +15,14 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Answer
-from unacorda.query.codec import encode
 from unacorda.query.found_keys import FoundKeys
-from unacorda.query.plan import Query
-from unacorda.query.readable import NOTHING, clean
+from unacorda.query.plan.batch import Place
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.words import NOTHING, clean
 from unacorda.query.replay import FORMAT, software
 from unacorda.query.schema.facts import Key
 from unacorda.query.several_releases import verify_record
-from unacorda.query.together import Place
 from unacorda.query.verification import Verification
 
 if TYPE_CHECKING:

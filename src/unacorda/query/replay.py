@@ -26,13 +26,12 @@ from unacorda.errors import InvalidParameter, UnacordaError
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.arguments import weight_of
-from unacorda.query.codec import decode
 from unacorda.query.noise.key_selection import PrivateKeys, private_keys
-from unacorda.query.plan import Query
-from unacorda.query.restated import rows_of
+from unacorda.query.plan.batch import Place, Together, weights_of
+from unacorda.query.plan.codec import decode, rows_of
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Auto, Person, Unit
-from unacorda.query.together import Place, Together, weights_of
 
 __all__ = [
     "FORMAT",

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Search, SearchBegun, Searched
 from unacorda.query.aggregates.found import RowsPerPerson
+from unacorda.query.plan.batch import Together
 from unacorda.query.schema.units import Person
-from unacorda.query.together import Together
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.plan import Query
+    from unacorda.query.plan.query import Query
     from unacorda.query.release import Release
 
 __all__ = ["find_rows", "found_in", "known_rows"]

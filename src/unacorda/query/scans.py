@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 
 __all__ = ["Scan", "scans_of"]
 

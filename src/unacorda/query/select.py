@@ -18,6 +18,7 @@ from unacorda.query.aggregates.distinct import count_distinct
 from unacorda.query.aggregates.extremes import max as greatest
 from unacorda.query.aggregates.extremes import min as least
 from unacorda.query.aggregates.histograms import histogram
+from unacorda.query.aggregates.margins import MARGIN, GivenLevelWeights
 from unacorda.query.aggregates.moments import mean
 from unacorda.query.aggregates.quantiles import quantile
 from unacorda.query.aggregates.several import iqr, quantiles
@@ -26,11 +27,10 @@ from unacorda.query.aggregates.sums import sum as total
 from unacorda.query.aggregates.tops import top
 from unacorda.query.aggregates.variances import stdev, variance
 from unacorda.query.arrange import check_arrangement
-from unacorda.query.key_tables import keys_of_table
-from unacorda.query.margins import MARGIN, GivenLevelWeights
 from unacorda.query.noise.key_selection import GivenKeys
-from unacorda.query.plan import Query, answer_columns
-from unacorda.query.rows import MOST_COPIES
+from unacorda.query.plan.groups import keys_of_table
+from unacorda.query.plan.query import Query, answer_columns
+from unacorda.query.plan.relation import MOST_COPIES
 from unacorda.query.schema.facts import Categories
 from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import Scope

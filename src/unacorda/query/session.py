@@ -22,6 +22,7 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.found import find_bounds
+from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.answering import Priced
 from unacorda.query.arrange import arranged
 from unacorda.query.asked import Asked, read_asked
@@ -36,7 +37,6 @@ from unacorda.query.explanation import Explanation
 from unacorda.query.explanations import Explanations, explanation_of
 from unacorda.query.fit_rows import rows_of
 from unacorda.query.fitting import M, fitted
-from unacorda.query.margins import GivenLevelWeights
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.opening import (
     account_name,
@@ -46,7 +46,8 @@ from unacorda.query.opening import (
     check_tables,
     starts_of,
 )
-from unacorda.query.plan import Query
+from unacorda.query.plan.batch import Several, Together, check_single
+from unacorda.query.plan.query import Query
 from unacorda.query.rehearsing import assumed_of
 from unacorda.query.release import Release
 from unacorda.query.row_search import find_rows
@@ -59,7 +60,6 @@ from unacorda.query.sql.types import Select
 from unacorda.query.subsessions import SubSessions
 from unacorda.query.supposed import Supposed
 from unacorda.query.targets import least_budget
-from unacorda.query.together import Several, Together, check_single
 from unacorda.query.wishes import Wish, budgets_of, targets_of
 
 __all__ = ["Session"]

@@ -15,8 +15,8 @@ from typing import Any
 from unacorda.errors import InvalidParameter
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.codec import decode
 from unacorda.query.looked_record import check_before, check_summary, total
+from unacorda.query.plan.codec import decode
 from unacorda.query.replay import SEVERAL, Stated, parsed, read_stated
 from unacorda.query.verification import Verification, verify
 from unacorda.query.verified_lines import Check, differs, ok

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -17,11 +19,13 @@ from unacorda.query.admission import Admission
 from unacorda.query.analysts import AnalystLedger
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.opening import check_alive, check_limit
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.partition import PartLedger, part_of, parted
+from unacorda.query.plan.relation import Rows
+from unacorda.query.relations import relation
 from unacorda.query.release import Release
-from unacorda.query.rows import Rows
 from unacorda.query.schema.facts import Key, check_keys
 from unacorda.query.schema.units import Unit
-from unacorda.query.splitting import PartLedger, digest_of, part_of, parted
 
 __all__ = ["SubSessions"]
 
@@ -141,3 +145,25 @@ class SubSessions:
         closed = self._closed or any(above.closed for above in self._above)
         copied = not self._ledger.durable and os.getpid() != self._process
         check_alive(closed=closed, copied=copied)
+
+
+def digest_of(
+    found: Mapping[Key, Mapping[str, Rows]], engine: Engine, unit: Unit, max_parts: int
+) -> str:
+    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
+
+    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
+    the software that runs it, and what tells files from others: another of these draws other parts.
+    """
+    first = next(iter(found.values()))
+    told = {
+        "tables": {
+            name: relation(rows, (), scan=engine.scan, salt=0, unit=unit)
+            for name, rows in first.items()
+        },
+        "keys": [encode(key) for key in found],
+        "max_parts": max_parts,
+        "terms": unit.terms,
+        "engine": list(engine.identity),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

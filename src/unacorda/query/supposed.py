@@ -10,8 +10,8 @@ from typing import Any
 
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.answers import Assume
-from unacorda.query.plan import Query
-from unacorda.query.public import Looked
+from unacorda.query.plan.public_tables import Looked
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import Csv, is_table
 
 __all__ = ["Assumed", "Supposed", "are_tables", "check_assumption", "numbers_of", "sources_of"]

@@ -20,10 +20,10 @@ from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Assume, Forecast
 from unacorda.query.allocation import Allocation, allocate_together
 from unacorda.query.noise.additive import Share
-from unacorda.query.plan import Query
+from unacorda.query.plan.batch import Together, naming
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Reach
 from unacorda.query.supposed import Assumed
-from unacorda.query.together import Together, naming
 from unacorda.query.wishes import Target
 
 __all__ = ["least_budget", "split_for"]

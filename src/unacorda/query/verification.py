@@ -22,10 +22,10 @@ from unacorda.ledger.entries import LIMITS, Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.allocation import allocate_together, event_of
-from unacorda.query.plan import Query
+from unacorda.query.plan.batch import Place, Together
+from unacorda.query.plan.query import Query
 from unacorda.query.provenance import provenance
 from unacorda.query.replay import Stated, question_of, read_stated, software, together_of
-from unacorda.query.together import Place, Together
 from unacorda.query.verified_lines import Check, check_errors, check_rows, differs, ok
 
 _LONGEST = 300  # signs of a value in a detail

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unacorda.query.aggregates.consistent import Consistent
+from unacorda.query.aggregates.margins import Margins
 from unacorda.query.allocation import Allocation
-from unacorda.query.margins import Margins
-from unacorda.query.plan import Query, answer_columns
+from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.replay import Stated
 
 __all__ = ["Check", "check_errors", "check_rows", "differs", "ok"]

@@ -12,8 +12,8 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.plan import Query
-from unacorda.query.together import Together, by_name, naming
+from unacorda.query.plan.batch import Together, by_name, naming
+from unacorda.query.plan.query import Query
 
 __all__ = ["Target", "Wish", "budgets_of", "targets_of", "wishes_of"]
 

@@ -21,11 +21,11 @@ from unacorda.query.aggregates.aggregate import Aggregate, Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.counts import Count, CountPeople
 from unacorda.query.aggregates.level_shares import level_shares
+from unacorda.query.aggregates.margins import Margins
 from unacorda.query.aggregates.sums import Sum
 from unacorda.query.aggregates.tree_law import TreeLaw
 from unacorda.query.aggregates.tree_noise import TreeNoise, loudness_of
 from unacorda.query.aggregates.tree_shares import tree_shares
-from unacorda.query.margins import Margins
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import Scope

@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from unacorda.query.margins import Places
+from unacorda.query.aggregates.margins import Places
 
 __all__ = ["level_shares"]
 

@@ -15,8 +15,8 @@ from html import escape
 from typing import Any, Literal
 
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.codec import encode
-from unacorda.query.readable import NOTHING, clean
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.words import NOTHING, clean
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL
 

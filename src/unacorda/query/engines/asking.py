@@ -31,7 +31,7 @@ from unacorda.query.dialects.statements import Table, Translated
 from unacorda.query.dialects.typed import Untranslatable
 from unacorda.query.dialects.unequal import UNEQUAL
 from unacorda.query.engines.protocol import Climbed, Tallies
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
 __all__ = [

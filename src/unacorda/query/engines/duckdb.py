@@ -36,8 +36,8 @@ from unacorda.query.engines.reading import (
     keep_keys,
     tally,
 )
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect, public_sql
+from unacorda.query.plan.public_tables import PublicSelect, public_sql
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.quoting import identifier, literal, twin
 from unacorda.query.schema.sources import (
     CsvFile,

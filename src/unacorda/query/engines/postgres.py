@@ -32,8 +32,8 @@ from unacorda.query.engines.postgres_asking import Asking, Connect, connected, r
 from unacorda.query.engines.postgres_sources import OpenedTable, named, opened
 from unacorda.query.engines.protocol import Held, Keyed, Tallies
 from unacorda.query.engines.reading import guarded
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect, public_sql
+from unacorda.query.plan.public_tables import PublicSelect, public_sql
+from unacorda.query.plan.query import Query
 
 __all__ = ["Postgres"]
 

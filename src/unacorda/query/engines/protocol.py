@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from unacorda.query.admission import Admitted
 from unacorda.query.aggregates.grid_counts import Asked, Lines, Refined
 from unacorda.query.compile import Found, Statement
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect
+from unacorda.query.plan.public_tables import PublicSelect
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
 __all__ = ["Climbed", "Deeper", "Engine", "Held", "Keyed", "Tallies"]

@@ -28,8 +28,8 @@ from unacorda.query.engines.spark_asking import Asking, guarded
 from unacorda.query.engines.spark_quiet import ended, quietly
 from unacorda.query.engines.spark_settings import pin
 from unacorda.query.engines.spark_sources import opened
-from unacorda.query.plan import Query
-from unacorda.query.public import PublicSelect, public_sql
+from unacorda.query.plan.public_tables import PublicSelect, public_sql
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import Csv, Fingerprint
 
 __all__ = ["Spark"]

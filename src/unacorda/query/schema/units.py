@@ -15,7 +15,7 @@ from unacorda.ledger.entries import LIMITS, Term
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import AddRemove, Neighbors, ReplaceOne
 
-__all__ = ["Auto", "Hash", "Person", "Reach", "Row", "Unit", "auto"]
+__all__ = ["Auto", "Hash", "Person", "Reach", "Row", "Steps", "Unit", "auto", "steps_of"]
 
 Hash = Literal["engine", "md5"]
 """With what the rows of a person that are kept are drawn."""
@@ -409,3 +409,35 @@ def _relation(neighbors: object) -> Neighbors:
     raise InvalidParameter(
         "neighbors", neighbors, expected="unacorda.AddRemove or unacorda.ReplaceOne for a table"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The steps that bind a person, each with its number, None where it is left out.
+
+    groups: of her groups; each: of her rows in each group; rows: of all her rows.
+    """
+
+    groups: int | None
+    each: int | None
+    rows: int | None
+
+
+def steps_of(unit: Person, *, cells: int) -> Steps:
+    """The steps that a question with so many cells needs.
+
+    >>> steps_of(Person("id", max_groups=3, max_rows_per_group=2), cells=10)
+    Steps(groups=3, each=2, rows=None)
+    >>> steps_of(Person("id", max_rows=5, max_groups=3), cells=2)
+    Steps(groups=None, each=None, rows=5)
+    """
+    rows, groups, each = unit.max_rows, unit.max_groups, unit.max_rows_per_group
+    if rows is not None:
+        groups = None if groups is not None and groups >= rows else groups
+        each = None if each is not None and each >= rows else each
+    if groups is not None and groups >= cells:
+        groups = None
+    touched = cells if groups is None else groups
+    if rows is not None and each is not None and touched * each <= rows:
+        rows = None
+    return Steps(groups=groups, each=each, rows=rows)

@@ -12,10 +12,10 @@ from typing import Literal as Choice
 from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
+from unacorda.query.aggregates.margins import MARGIN
 from unacorda.query.expressions import places, refusals
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, names, text_of
-from unacorda.query.margins import MARGIN
 from unacorda.query.sql.aggregates import OFFERED, Aggregates
 from unacorda.query.sql.from_clause import from_clause
 from unacorda.query.sql.joins import joined, united

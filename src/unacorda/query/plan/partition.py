@@ -11,7 +11,6 @@ largest spends of so many (`ParallelComposition`).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,17 +20,20 @@ from unacorda.errors import InvalidParameter
 from unacorda.ledger.entries import Part, Reservation, Split
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query import rows as row_steps
-from unacorda.query.codec import encode
-from unacorda.query.engines.protocol import Engine
-from unacorda.query.groups import public_column
-from unacorda.query.joins import common_type
-from unacorda.query.relations import relation
-from unacorda.query.rows import Rows
+from unacorda.query.plan import relation as row_steps
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.groups import public_column
+from unacorda.query.plan.joins import common_type
+from unacorda.query.plan.relation import Rows
 from unacorda.query.schema.facts import Key, check_keys
 from unacorda.query.schema.units import Row, Unit
 
-__all__ = ["PartLedger", "digest_of", "part_of", "parted", "people_of"]
+__all__ = [
+    "PartLedger",
+    "part_of",
+    "parted",
+    "people_of",
+]
 
 _MOST_PARTS = 1_000
 
@@ -144,25 +146,3 @@ class PartLedger:
 def part_of(split: Split, key: Key) -> Part:
     """The part of a key: as text, which is one for every value."""
     return Part(split=split.sequence, key=json.dumps(encode(key)))
-
-
-def digest_of(
-    found: Mapping[Key, Mapping[str, Rows]], engine: Engine, unit: Unit, max_parts: int
-) -> str:
-    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
-
-    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
-    the software that runs it, and what tells files from others: another of these draws other parts.
-    """
-    first = next(iter(found.values()))
-    told = {
-        "tables": {
-            name: relation(rows, (), scan=engine.scan, salt=0, unit=unit)
-            for name, rows in first.items()
-        },
-        "keys": [encode(key) for key in found],
-        "max_parts": max_parts,
-        "terms": unit.terms,
-        "engine": list(engine.identity),
-    }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -21,7 +21,7 @@ from typing import Literal
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.public import Public
+from unacorda.query.plan.public_tables import Public
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import Identity, Leaf, Scope
 

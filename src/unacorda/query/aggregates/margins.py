@@ -1,4 +1,4 @@
-r"""Tables that add up: noise at every level, then the least squares estimate that fits them all.
+"""Tables that add up: noise at every level, then the least squares estimate that fits them all.
 
 A question has cells; a level is a coarser table, each of whose nodes is the sum of some cells.
 Every level is measured with noise of its own, of variance s_l^2. Of all tables of cells the one is

@@ -1,13 +1,13 @@
-"""What is done to rows, in words: as the caller wrote it, and step by step with what it allows."""
+"""What is done to rows, in words."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
-from unacorda.query.bounding import limits_in_words
-from unacorda.query.rows import (
+from unacorda.query.plan.relation import (
     Derive,
     Explode,
     Filter,
@@ -19,9 +19,32 @@ from unacorda.query.rows import (
     Step,
     Table,
 )
-from unacorda.query.schema.units import Person, Unit
+from unacorda.query.schema.units import Person, Unit, steps_of
 
-__all__ = ["lines_of", "shown"]
+__all__ = [
+    "NOTHING",
+    "clean",
+    "limits_in_words",
+    "lines_of",
+    "shown",
+]
+
+NOTHING = "no usable answer"
+"""What is shown of an answer where the noise leaves everything possible."""
+
+
+def clean(text: str) -> str:
+    r"""The text on one line, without signs that steer a terminal: each is shown as its escape.
+
+    >>> clean("a\x1b[31m\tb\nspent nothing")
+    'a\\x1b[31m\\tb\\nspent nothing'
+    """
+    return "".join(
+        sign
+        if unicodedata.category(sign) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+        else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
 
 
 def shown(rows: Rows) -> str:
@@ -163,3 +186,37 @@ def _pair(pair: Pair) -> str:
 
 def _count(rows: int) -> str:
     return "1 row" if rows == 1 else f"{rows:,} rows"
+
+
+def limits_in_words(unit: Person, *, cells: int) -> tuple[str, ...]:
+    """What happens to a person's rows, step by step.
+
+    >>> limits_in_words(Person("id", max_rows=2), cells=4)
+    ('keep at most 2 rows of each person (id), chosen at random, over all groups together; how \
+many rows go is not known',)
+    """
+    steps, person = steps_of(unit, cells=cells), f"each person ({', '.join(unit.id)})"
+    unknown = "chosen at random{}; how many rows go is not known"
+    lines = []
+    if unit.search is not None:
+        lines.append(
+            f"{unit.max_rows:,} rows of a person: a number that was found privately when the "
+            f"session was opened, for {unit.search.budget}"
+        )
+    if steps.groups is not None:
+        lines.append(
+            f"keep at most {_some(steps.groups, 'group')} of {person}, {unknown.format('')}"
+        )
+    if steps.each is not None:
+        where = "" if cells == 1 else " in each group"
+        lines.append(
+            f"keep at most {_some(steps.each, 'row')} of {person}{where}, {unknown.format('')}"
+        )
+    if steps.rows is not None:
+        everywhere = unknown.format(", over all groups together")
+        lines.append(f"keep at most {_some(steps.rows, 'row')} of {person}, {everywhere}")
+    return tuple(lines)
+
+
+def _some(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.plan import Query
+from unacorda.query.plan.query import Query
 
 __all__ = [
     "Place",

@@ -15,13 +15,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.query.expressions.types import Column, Kind
-from unacorda.query.public import Public, join_key
-from unacorda.query.rows import MOST_COPIES, How, Lookup, Matched, Pair, Rows, United
+from unacorda.query.plan.public_tables import Public, join_key
+from unacorda.query.plan.relation import MOST_COPIES, How, Lookup, Matched, Pair, Rows, United
 from unacorda.query.schema.facts import Categories, Fact
 from unacorda.query.schema.quoting import identifier, twin
 from unacorda.query.schema.table import INTEGERS, Identity, Leaf, Scope
 
-__all__ = ["Columns", "On", "common_type", "looked_up", "matched", "united"]
+__all__ = [
+    "Columns",
+    "On",
+    "common_type",
+    "looked_up",
+    "matched",
+    "united",
+]
+
 
 On = str | Sequence[str] | Mapping[str, str] | None
 """Columns to compare: by one name in both tables, or {left: right}."""

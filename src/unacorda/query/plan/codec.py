@@ -1,0 +1,556 @@
+"""Questions as plain JSON values, and back.
+
+Values of a question as plain JSON values and back: field by field, of a closed list of classes.
+
+Nothing is looked up by a name that stands in the text: the type that a place asks for says which
+classes may stand there, and `kind`, the `tag` of a class, only chooses among these. Fields that are
+made from the rest when a question is put together (parsed expressions) are left out.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import datetime as dt
+import enum
+import functools
+import inspect
+import json
+import math
+import numbers
+import re
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from unacorda import checks
+from unacorda.errors import InvalidParameter
+from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
+from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.every import EVERY
+from unacorda.query.expressions.types import Expression, encodable
+from unacorda.query.plan.groups import public_column
+from unacorda.query.plan.joins import looked_up, matched, united
+from unacorda.query.plan.public_tables import Public, ranged
+from unacorda.query.plan.relation import (
+    MOST_COPIES,
+    Derive,
+    Explode,
+    Filter,
+    How,
+    Lookup,
+    Matched,
+    Part,
+    Rows,
+    Step,
+    Table,
+    United,
+)
+from unacorda.query.schema.facts import Fact, Key, check_keys
+from unacorda.query.schema.table import Leaf, Scope, scope_of
+from unacorda.query.schema.units import Person, Row, Unit
+
+__all__ = [
+    "decode",
+    "encode",
+    "rows_of",
+    "stated_rows",
+]
+
+_LONGEST = 100_000  # signs of one text
+_LONGEST_NUMBER = 5_000
+_LARGEST = 2**63
+_AS_THEY_ARE = frozenset({types.NoneType, bool, int, str})
+_PLAIN = _AS_THEY_ARE | {float, Fraction, dt.date}
+_NO = object()  # this type is not what stands there
+
+
+def encode(value: object) -> Any:
+    """The value in what JSON knows; exact numbers are text, dates are told apart from text.
+
+    >>> encode((Fraction(1, 3), dt.date(2024, 1, 31), None))
+    ['1/3', {'date': '2024-01-31'}, None]
+    """
+    if type(value) in _AS_THEY_ARE:  # most of them: keys
+        return value
+    match value:
+        case tuple() | list():
+            return [one if type(one) in _AS_THEY_ARE else encode(one) for one in value]
+        case str() | Fraction():
+            return str(value)
+        case dt.date():
+            return {"date": value.isoformat()}
+        case enum.Enum():
+            return value.value
+        case numbers.Integral():
+            return int(value)
+        case numbers.Real() if math.isfinite(value):
+            return float(value)
+        case Mapping():
+            return {name: encode(one) for name, one in value.items()}
+        case _ if isinstance(value, Guarantee):
+            return json.loads(value.to_json())
+        case _:
+            kind: Any = type(value)
+            if dataclasses.is_dataclass(value) and _kind(kind):
+                fields = {name: encode(getattr(value, name)) for name in _fields(kind)}
+                return {"kind": _kind(kind), **fields}
+    raise TypeError(f"{kind.__name__} has no form in JSON.")
+
+
+def decode(plain: object, hint: Any, *, at: str) -> Any:
+    """The value of this type that `encode` wrote; at: where it stands, for messages.
+
+    Raises InvalidParameter for whatever `encode` would not have written of a value of the type.
+
+    >>> decode(["1/3", "2"], tuple[Fraction, ...], at="edges")
+    (Fraction(1, 3), Fraction(2, 1))
+    """
+    for arm in _arms(hint):
+        found = _read(plain, arm, at)
+        if found is not _NO:
+            return found
+    expected = " or ".join(map(_named, _arms(hint)))
+    raise InvalidParameter(at, _shown(plain), expected=expected)
+
+
+@functools.cache
+def _arms(hint: Any) -> tuple[Any, ...]:
+    if hint is Aggregate:
+        return EVERY
+    if get_origin(hint) in {Union, types.UnionType}:
+        return get_args(hint)
+    return (hint,)
+
+
+def _read(plain: object, hint: Any, at: str) -> Any:
+    """The value if it is of this single type, else _NO."""
+    if hint in _PLAIN:
+        return _read_plain(plain, hint)
+    origin = get_origin(hint)
+    if origin is Literal:
+        fits = any(type(plain) is type(one) and plain == one for one in get_args(hint))
+        return plain if fits else _NO
+    if origin is tuple:
+        return _read_tuple(plain, get_args(hint), at)
+    if origin in {collections.abc.Mapping, dict}:
+        return _read_mapping(plain, get_args(hint)[1], at)
+    if hint in _GUARANTEES:
+        return _read_guarantee(plain, hint)
+    if dataclasses.is_dataclass(hint):
+        return _read_fields(plain, hint, at)
+    return next((one for one in hint if type(plain) is str and one.value == plain), _NO)
+
+
+def _read_plain(plain: object, hint: type) -> Any:
+    match plain:
+        case None:
+            return None if hint is types.NoneType else _NO
+        case bool():
+            return plain if hint is bool else _NO
+        case int() if hint is int and abs(plain) < _LARGEST:
+            return plain
+        case float() if hint is float and math.isfinite(plain):
+            return plain
+        case str() if hint is str and len(plain) <= _LONGEST and encodable(plain):
+            return plain
+        case str() if hint is Fraction:
+            return _fraction(plain)
+        case {"date": str(text), **rest} if hint is dt.date and not rest:
+            return _date(text)
+        case _:
+            return _NO
+
+
+def _read_tuple(plain: object, hints: tuple[Any, ...], at: str) -> Any:
+    if not isinstance(plain, list):
+        return _NO
+    if len(hints) == 2 and hints[1] is Ellipsis:
+        hints = (hints[0],) * len(plain)
+    if len(plain) != len(hints):
+        return _NO
+    part = f"{at}[...]"
+    return tuple(decode(one, hint, at=part) for one, hint in zip(plain, hints, strict=True))
+
+
+def _read_mapping(plain: object, hint: Any, at: str) -> Any:
+    if not isinstance(plain, dict) or not all(map(encodable, plain)):
+        return _NO
+    return {name: decode(one, hint, at=f"{at}[{name!r}]") for name, one in plain.items()}
+
+
+def _read_guarantee(plain: object, hint: type) -> Any:
+    if not isinstance(plain, dict) or plain.get("guarantee") != hint.__name__:
+        return _NO
+    if any(not isinstance(one, str) or len(one) > _LONGEST_NUMBER for one in plain.values()):
+        return _NO
+    try:
+        found = guarantee_from_json(json.dumps(plain))
+        return found if json.loads(found.to_json()) == plain else _NO
+    except ValueError:  # InvalidParameter, or more digits than Python reads
+        return _NO
+
+
+def _read_fields(plain: object, hint: Any, at: str) -> Any:
+    if not isinstance(plain, dict) or plain.get("kind") != _kind(hint):
+        return _NO
+    hints = _fields(hint)
+    if set(plain) != {"kind", *hints}:
+        listed = ", ".join(hints) or "nothing else"
+        raise InvalidParameter(at, _shown(plain), expected=f"the fields kind, {listed}")
+    fields = {name: decode(plain[name], hints[name], at=f"{at}.{name}") for name in hints}
+    return hint(**fields)
+
+
+@functools.cache
+def _fields(kind: type) -> dict[str, Any]:
+    """The fields by which a value is made, with their types; those of expressions are not."""
+    hints = get_type_hints(kind)
+    made = inspect.signature(kind).parameters
+    return {name: hints[name] for name in made if not _mentions(hints[name], Expression)}
+
+
+def _mentions(hint: Any, kind: type) -> bool:
+    return hint is kind or any(_mentions(arm, kind) for arm in get_args(hint))
+
+
+def _kind(kind: type) -> str | None:
+    """The tag of a class, which digests and stored releases hold in place of its name."""
+    tag: str | None = getattr(kind, "tag", None)
+    return tag
+
+
+def _fraction(text: str) -> Any:
+    if len(text) > _LONGEST_NUMBER:
+        return _NO
+    try:
+        found = checks.exact("number", text)
+        return found if str(found) == text else _NO
+    except ValueError:  # as above
+        return _NO
+
+
+def _date(text: str) -> Any:
+    try:
+        found = dt.date.fromisoformat(text)
+    except ValueError:
+        return _NO
+    return found if found.isoformat() == text else _NO
+
+
+def _named(hint: Any) -> str:
+    """A type in words."""
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return "a list"
+    if get_origin(hint) is not None:
+        return "an object"
+    words = {
+        types.NoneType: "null",
+        bool: "true or false",
+        int: "a whole number",
+        float: "a finite number",
+        str: "text",
+        Fraction: "a fraction as text, such as '1/3', in lowest terms",
+        dt.date: '{"date": "YYYY-MM-DD"}',
+    }
+    if hint in words:
+        return words[hint]
+    return f"a {hint.__name__}"
+
+
+def _shown(plain: object) -> object:
+    """What stands there, as far as a message can hold it."""
+    if isinstance(plain, dict):
+        return {name: plain[name] for name in ("kind", "guarantee") if name in plain} or "{...}"
+    return "[...]" if isinstance(plain, list) else plain
+
+
+_GUARANTEES = frozenset(get_args(Guarantee))
+
+
+def stated_rows(rows: Rows, names: Iterable[str]) -> dict[str, Any]:
+    """Rows in plain values: of each table the columns that these identifiers need."""
+    names = frozenset(names)
+    wanted = rows.wanted(names)
+    return {
+        **_source(rows, names),
+        "steps": [_step(step, wanted) for step in rows.steps],
+    }
+
+
+def _source(rows: Rows, names: frozenset[str]) -> dict[str, Any]:
+    used = {leaf.label for leaf in rows.leaves(names)}
+    match rows.source:
+        case Table(name=name, scope=scope):
+            columns = {label: _column(scope, label) for label in scope.types if label in used}
+            return {"table": name, "columns": columns}
+        case Matched() as source:
+            return {
+                "join": {
+                    "how": source.how,
+                    "max_rows": list(source.max_rows),
+                    "on": [[pair.left_label, pair.right_label] for pair in source.pairs],
+                    "names": {new: old for new, old in source.names.items() if new in used},
+                },
+                "of": _sides(rows, names),
+            }
+        case United():
+            return {"union": sorted(used & set(rows.scope.leaves)), "of": _sides(rows, names)}
+
+
+def _sides(rows: Rows, names: frozenset[str]) -> list[dict[str, Any]]:
+    return [
+        {"id": list(side.scope.ids), **stated_rows(side, needed)}
+        for side, needed in rows.of_sides(names)
+    ]
+
+
+def _step(step: Step, wanted: frozenset[str]) -> dict[str, Any]:
+    match step:
+        case Filter(expression=expression):
+            return {"where": expression.text}
+        case Derive(label=label, expression=expression):
+            return {"derive": label, "as": expression.text}
+        case Explode(label=label, expression=expression):
+            return {
+                "explode": expression.text,
+                "into": label,
+                "separator": step.separator,
+                "most": step.most,
+            }
+        case Part():
+            return {
+                "part": step.label,
+                "key": encode(step.key),
+                "keys": encode(step.keys),
+                "max_parts": step.max_parts,
+                "salt": f"{step.salt:032x}",
+            }
+        case Lookup(table=table, public=public):
+            names = {
+                new: old
+                for new, old in step.names.items()
+                if any(leaf.name in wanted for leaf in step.leaves[new])
+            }
+            labels = dict.fromkeys([*names.values(), *(pair.right_label for pair in step.pairs)])
+            return {
+                "lookup": table,
+                "columns": {label: _public_column(public, label) for label in labels},
+                "how": step.how,
+                "on": [[pair.left_label, pair.right_label] for pair in step.pairs],
+                "most": step.most,
+                "names": names,
+            }
+
+
+def _column(scope: Scope, name: str) -> dict[str, Any]:
+    fact = scope.facts.get(name)
+    declared = {} if fact is None else {"fact": encode(fact)}
+    return {"type": scope.types[name], **declared}
+
+
+def _public_column(public: Public, label: str) -> dict[str, Any]:
+    found = _column(public.scope, label)
+    ranges = [
+        [leaf.column.lower, leaf.column.upper]
+        for leaf in public.leaves(label)
+        if leaf.column.kind.numeric
+    ]
+    finite = [one for one in ranges if "fact" not in found and abs(one[0]) < float("inf")]
+    return {**found, "range": finite[0]} if finite else found
+
+
+_MOST_STEPS = 1_000
+_SALT = re.compile("[0-9a-f]{32}")
+_DEEPEST = 20
+_SOURCES: tuple[set[str], ...] = ({"table", "columns"}, {"join", "of"}, {"union", "of"})
+
+
+def rows_of(stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: int = 0) -> Rows:
+    """The rows that `stated_rows` wrote; unit: as their table names it.
+
+    Raises InvalidParameter and UnsafeExpression for what no session would take.
+    """
+    if depth > _DEEPEST or not any(names <= set(stated) for names in _SOURCES):
+        raise InvalidParameter(at, sorted(stated), expected="rows of a table, a join or a union")
+    if "table" in stated:
+        table = decode(stated["table"], str, at=f"{at}.table")
+        types, facts, _ = _columns(stated["columns"], f"{at}.columns")
+        scope = scope_of(table, types, unit, facts)
+        rows = Rows(source=Table(name=table, scope=scope), scope=scope)
+    else:
+        left, right = _sides_restated(stated["of"], unit, at=f"{at}.of", depth=depth)
+        rows = (
+            united(left, right) if "union" in stated else _matched(stated["join"], left, right, at)
+        )
+    steps = stated.get("steps")
+    if not isinstance(steps, list) or len(steps) > _MOST_STEPS:
+        raise InvalidParameter(f"{at}.steps", "[...]", expected=f"a list of up to {_MOST_STEPS:,}")
+    for place, step in enumerate(steps):
+        here = f"{at}.steps[{place}]"
+        if not isinstance(step, dict):
+            raise InvalidParameter(here, "...", expected="an object")
+        rows = _stepped(rows, step, at=here)
+    return rows
+
+
+def _sides_restated(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Rows, Rows]:
+    if not isinstance(stated, list) or len(stated) != 2:
+        raise InvalidParameter(at, "...", expected="a list of two")
+    found = []
+    for place, side in enumerate(stated):
+        here = f"{at}[{place}]"
+        if not isinstance(side, dict) or "id" not in side:
+            raise InvalidParameter(here, "...", expected="an object of rows with their id")
+        names = decode(side["id"], tuple[str, ...], at=f"{here}.id")
+        named: Unit = Row() if isinstance(unit, Row) else Person(names, max_rows=1)
+        if len(names) != len(unit.id if isinstance(unit, Person) else ()):
+            raise InvalidParameter(f"{here}.id", list(names), expected="as many as the unit's")
+        rest = {name: part for name, part in side.items() if name != "id"}
+        found.append(rows_of(rest, named, at=here, depth=depth + 1))
+    return found[0], found[1]
+
+
+def _matched(stated: Any, left: Rows, right: Rows, at: str) -> Rows:
+    at = f"{at}.join"
+    _fields_restated(stated, {"how", "max_rows", "on", "names"}, at)
+    one, two = decode(stated["max_rows"], tuple[int, int], at=f"{at}.max_rows")
+    people = dict(zip(left.scope.ids, right.scope.ids, strict=True))
+    on = dict(decode(stated["on"], tuple[tuple[str, str], ...], at=f"{at}.on"))
+    return matched(
+        left,
+        right,
+        on=people | on,
+        how=decode(stated["how"], How, at=f"{at}.how"),
+        columns=decode(stated["names"], Mapping[str, str], at=f"{at}.names"),
+        max_rows=(one, two),
+    )
+
+
+def _stepped(rows: Rows, step: Mapping[str, Any], *, at: str) -> Rows:
+    match dict(step):
+        case {"where": str(text), **rest} if not rest:
+            return rows.where(text)
+        case {"derive": str(label), "as": str(text), **rest} if not rest:
+            return rows.derive(label, text)
+        case {"explode": str(text), **rest}:
+            _fields_restated(rest, {"into", "separator", "most"}, at)
+            into = decode(rest["into"], str, at=f"{at}.into")
+            same = text == _quoted(into)
+            return rows.explode(
+                into if same else text,
+                separator=decode(rest["separator"], str, at=f"{at}.separator"),
+                most=decode(rest["most"], int, at=f"{at}.most"),
+                into=None if same and into in rows.scope else into,
+            )
+        case {"part": str(label), **rest}:
+            return _part(rows, label, rest, at)
+        case {"lookup": str(table), **rest}:
+            return _looked_up(rows, table, rest, at)
+        case _:
+            pass
+    raise InvalidParameter(at, sorted(step), expected="where, derive, explode or lookup")
+
+
+def _part(rows: Rows, label: str, stated: Mapping[str, Any], at: str) -> Rows:
+    _fields_restated(stated, {"key", "keys", "max_parts", "salt"}, at)
+    salt = decode(stated["salt"], str, at=f"{at}.salt")
+    if not _SALT.fullmatch(salt):
+        raise InvalidParameter(f"{at}.salt", salt, expected="32 hex digits")
+    key = decode(stated["key"], Key, at=f"{at}.key")
+    keys = check_keys(f"{at}.keys", decode(stated["keys"], tuple[Key, ...], at=f"{at}.keys"))
+    if not isinstance(rows.source, Table) or key not in keys:
+        raise InvalidParameter(at, "...", expected="one of its keys, of the rows of a table")
+    step = Part(
+        label=label,
+        column=public_column(rows.scope, label, keys),
+        key=key,
+        keys=keys,
+        max_parts=int(checks.positive_integer(max_parts=stated["max_parts"])),
+        salt=int(salt, 16),
+    )
+    return dataclasses.replace(rows, steps=(*rows.steps, step))
+
+
+def _looked_up(rows: Rows, table: str, stated: Mapping[str, Any], at: str) -> Rows:
+    _fields_restated(stated, {"columns", "how", "on", "most", "names"}, at)
+    types, facts, ranges = _columns(stated["columns"], f"{at}.columns")
+    most = decode(stated["most"], int, at=f"{at}.most")
+    if not 0 <= most <= MOST_COPIES:
+        raise InvalidParameter(f"{at}.most", most, expected=f"a number from 0 to {MOST_COPIES:,}")
+    public = _Stated(scope=scope_of(table, types, Row(), facts), ranges=ranges, count=most)
+    known = dataclasses.replace(rows, public={table: public})
+    return looked_up(
+        known,
+        table,
+        on=dict(decode(stated["on"], tuple[tuple[str, str], ...], at=f"{at}.on")),
+        how=decode(stated["how"], How, at=f"{at}.how"),
+        columns=decode(stated["names"], Mapping[str, str], at=f"{at}.names"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stated:
+    """A public table of which only so much is known as a file states."""
+
+    scope: Scope
+    ranges: Mapping[str, tuple[float, float]]
+    count: int
+
+    def leaves(self, label: str) -> tuple[Leaf, ...]:
+        """The readings of a column, numbers with the range that is stated."""
+        leaves = self.scope.leaves[label]
+        if label not in self.ranges:
+            return leaves
+        low, high = self.ranges[label]
+        return tuple(
+            ranged(leaf, low, high) if leaf.column.kind.numeric else leaf for leaf in leaves
+        )
+
+    def fact(self, label: str) -> Fact | None:
+        """What is stated of a column."""
+        return self.scope.facts.get(label)
+
+    def most(self, keys: Sequence[str]) -> int:
+        """The number that is stated."""
+        del keys
+        return self.count
+
+
+def _columns(
+    stated: Any, at: str
+) -> tuple[dict[str, str], dict[str, Fact], dict[str, tuple[float, float]]]:
+    """By name the types of columns, and what is said of some."""
+    types: dict[str, str] = {}
+    facts: dict[str, Fact] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    if not isinstance(stated, dict):
+        raise InvalidParameter(at, "...", expected="an object of columns")
+    for name, column in stated.items():
+        here = f"{at}[{name!r}]"
+        if not isinstance(column, dict) or set(column) - {"fact", "range"} != {"type"}:
+            raise InvalidParameter(here, "...", expected="type, and fact where there is one")
+        types[name] = decode(column["type"], str, at=f"{here}.type")
+        if "fact" in column:
+            facts[name] = decode(column["fact"], Fact, at=f"{here}.fact")
+        if "range" in column:
+            low, high = decode(column["range"], tuple[float, float], at=f"{here}.range")
+            if not low < high:
+                raise InvalidParameter(f"{here}.range", [low, high], expected="two rising numbers")
+            ranges[name] = low, high
+    return types, facts, ranges
+
+
+def _fields_restated(stated: Any, names: set[str], at: str) -> None:
+    if not isinstance(stated, dict) or set(stated) != names:
+        raise InvalidParameter(at, "...", expected=f"an object of {', '.join(sorted(names))}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
