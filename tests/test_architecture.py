@@ -27,9 +27,6 @@ CIRCLES = (
     privacy.event_codec privacy.events privacy.events.algebra privacy.events.matrices
     privacy.events.noise privacy.events.promises privacy.events.selection
     """,
-    """
-    query.admission query.engines.protocol
-    """,
 )
 """Modules of unacorda that import each other."""
 

@@ -220,7 +220,7 @@ def _people_not_bound(patch: pytest.MonkeyPatch) -> None:
     def wrong(rows: str, *, unit: Person, salt: int, **given: Any) -> str:
         return right(rows, unit=unit.found(1_000), salt=salt, **given)
 
-    patch.setattr("unacorda.query.compile.bound_rows", wrong)
+    patch.setattr("unacorda.query.engines.compile.bound_rows", wrong)
 
 
 def _clamped_too_far_out(patch: pytest.MonkeyPatch) -> None:

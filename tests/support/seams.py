@@ -23,15 +23,9 @@ from unacorda.ledger.sqlite import SqliteStore
 from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.event_codec import from_json as event_from_json
 from unacorda.query import (
-    admission,
     aggregates,
-    bounding,
     row_search,
 )
-from unacorda.query import (
-    compile as compiler,
-)
-from unacorda.query.admission import Admission, Admitted, sql_of
 from unacorda.query.aggregates import (
     chain_draws,
     chains,
@@ -88,26 +82,30 @@ from unacorda.query.aggregates.vectors import VectorSum, vector_sum
 from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
 from unacorda.query.allocation import allocate, allocate_together, event_of
 from unacorda.query.analysts import AnalystLedger
-from unacorda.query.bounding import bound_rows, salted_hash
-from unacorda.query.compile import Statement, compile_chosen, compile_found, compile_query
-from unacorda.query.counting import admitted, finished
 from unacorda.query.describing.description import Description
 from unacorda.query.describing.pictured import Bins
-from unacorda.query.dialects.postgres import quoted
-from unacorda.query.dialects.postgres import translate as translate_to_postgres
-from unacorda.query.dialects.spark import translate as translate_to_spark
-from unacorda.query.dialects.statements import Table as TranslatedTable
-from unacorda.query.dialects.statements import Translated
-from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.engines import postgres_asking, reading, timeouts
+from unacorda.query.engines import bounding, postgres_asking, reading, timeouts
+from unacorda.query.engines import compile as compiler
+from unacorda.query.engines import protocol as admission
 from unacorda.query.engines.asking import check_statement
+from unacorda.query.engines.bounding import bound_rows, salted_hash
+from unacorda.query.engines.compile import Statement, compile_chosen, compile_found, compile_query
+from unacorda.query.engines.dialects.postgres import quoted
+from unacorda.query.engines.dialects.postgres import translate as translate_to_postgres
+from unacorda.query.engines.dialects.spark import translate as translate_to_spark
+from unacorda.query.engines.dialects.statements import Table as TranslatedTable
+from unacorda.query.engines.dialects.statements import Translated
+from unacorda.query.engines.dialects.typed import Untranslatable
 from unacorda.query.engines.duckdb import DuckDB
-from unacorda.query.engines.protocol import Engine, Tallies
+from unacorda.query.engines.exact_counts import Given, exact_of
+from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
+from unacorda.query.engines.key_counts import admitted, finished
+from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
 from unacorda.query.engines.reading import DeeperRows
+from unacorda.query.engines.relations import _parted as rows_of_part
 from unacorda.query.engines.spark_quiet import ended, quietly, unlogged
 from unacorda.query.engines.spark_settings import SETTINGS, WHY
 from unacorda.query.engines.timeouts import interrupted_after
-from unacorda.query.exact import Given, exact_of
 from unacorda.query.explanation import Explanation
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.calls import PARTS, UNITS
@@ -119,7 +117,6 @@ from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.fit_rows import rows_of
-from unacorda.query.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.noise.additive import AdditiveNoise, Share, selection_epsilon
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.noise.selection import Draws, draws_for
@@ -143,7 +140,6 @@ from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import How, Rows, Table
 from unacorda.query.plan.words import NOTHING
 from unacorda.query.rehearsal import Rehearsal
-from unacorda.query.relations import _parted as rows_of_part
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL, question_of
 from unacorda.query.reserving import salt_from

@@ -15,11 +15,11 @@ from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.admission import Admission, Admitted
 from unacorda.query.aggregates.answers import Answer, Exact
 from unacorda.query.allocation import Allocation, allocate, allocate_together, beyond, event_of
-from unacorda.query.counting import Begun, admitted, finished
-from unacorda.query.exact import Given, answers_of
+from unacorda.query.engines.exact_counts import Given, answers_of
+from unacorda.query.engines.key_counts import Begun, admitted, finished
+from unacorda.query.engines.protocol import Admission, Admitted
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.plan.batch import Place, Together, naming
 from unacorda.query.plan.query import Query

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from unacorda.accounting.charges import request_price
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.admission import Admission
 from unacorda.query.aggregates.margins import GivenLevelWeights
+from unacorda.query.engines.protocol import Admission
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.batch import Together, members_of, read_together
 from unacorda.query.plan.query import Query

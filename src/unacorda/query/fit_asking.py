@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from unacorda.privacy.guarantees import GDP
+from unacorda.query.engines.fit_sums import Relation, Wish
 from unacorda.query.fit_rows import Rows
-from unacorda.query.fit_sums import Relation, Wish
 
 __all__ = ["Answers", "Asked", "Asking", "Purse"]
 

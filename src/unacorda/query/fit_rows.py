@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.admission import Admitted
 from unacorda.query.aggregates.arguments import expression_of
 from unacorda.query.aggregates.vectors import VectorSum
-from unacorda.query.engines.protocol import Held
+from unacorda.query.engines.fit_sums import Relation
+from unacorda.query.engines.protocol import Admitted, Held
 from unacorda.query.expressions.types import Expression
-from unacorda.query.fit_sums import Relation
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import Derive, Explode, Matched, Table, United
 from unacorda.query.plan.relation import Rows as TableRows

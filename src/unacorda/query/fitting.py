@@ -27,12 +27,8 @@ from unacorda.ledger.entries import Reservation
 from unacorda.ledger.ledger import Ledger
 from unacorda.mechanisms.additive import Gaussian
 from unacorda.privacy.guarantees import GDP, Guarantee
-from unacorda.query.admission import Admission, Admitted, sql_of
-from unacorda.query.compile import Statement
-from unacorda.query.engines.protocol import Held
-from unacorda.query.fit_asking import Answers, Asking
-from unacorda.query.fit_rows import Rows
-from unacorda.query.fit_sums import (
+from unacorda.query.engines.compile import Statement
+from unacorda.query.engines.fit_sums import (
     Counted,
     Relation,
     Wish,
@@ -41,6 +37,9 @@ from unacorda.query.fit_sums import (
     noise_of,
     size_of,
 )
+from unacorda.query.engines.protocol import Admission, Admitted, Held, sql_of
+from unacorda.query.fit_asking import Answers, Asking
+from unacorda.query.fit_rows import Rows
 from unacorda.query.parameters import stated
 from unacorda.query.reserving import check_engine, reserved, salt_from
 

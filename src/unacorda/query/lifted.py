@@ -18,7 +18,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.pairs import OfTwo
 from unacorda.query.aggregates.tops import Top
-from unacorda.query.compile import compile_query
+from unacorda.query.engines.compile import compile_query
 from unacorda.query.engines.public import PublicTables
 from unacorda.query.plan.codec import decode
 from unacorda.query.plan.partition import people_of

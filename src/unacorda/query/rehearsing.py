@@ -20,10 +20,10 @@ from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume
 from unacorda.query.allocation import Allocation, allocate_together
-from unacorda.query.compile import compile_found, compile_query
-from unacorda.query.counting import with_found_keys
+from unacorda.query.engines.compile import compile_found, compile_query
+from unacorda.query.engines.exact_counts import Given
+from unacorda.query.engines.key_counts import with_found_keys
 from unacorda.query.engines.public import PublicTables
-from unacorda.query.exact import Given
 from unacorda.query.lifted import Held, asked_of, lifted, unclamped
 from unacorda.query.plan.query import Query
 from unacorda.query.rehearsal import Rehearsal, Trial

@@ -14,9 +14,9 @@ from contextlib import ExitStack, closing
 from unacorda.bits import RandomBits
 from unacorda.ledger.entries import Search
 from unacorda.ledger.ledger import Ledger
-from unacorda.query.admission import Admission
 from unacorda.query.answering import Priced
-from unacorda.query.counting import begun
+from unacorda.query.engines.key_counts import begun
+from unacorda.query.engines.protocol import Admission
 from unacorda.query.release import Release
 from unacorda.query.reserving import check_engine, reserved, salt_from
 from unacorda.query.row_search import found_in

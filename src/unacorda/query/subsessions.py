@@ -15,14 +15,13 @@ from unacorda.accounting.filters.additive import Filter
 from unacorda.bits import RandomBits
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.admission import Admission
 from unacorda.query.analysts import AnalystLedger
-from unacorda.query.engines.protocol import Engine
+from unacorda.query.engines.protocol import Admission, Engine
+from unacorda.query.engines.relations import relation
 from unacorda.query.opening import check_alive, check_limit
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.partition import PartLedger, part_of, parted
 from unacorda.query.plan.relation import Rows
-from unacorda.query.relations import relation
 from unacorda.query.release import Release
 from unacorda.query.schema.facts import Key, check_keys
 from unacorda.query.schema.units import Unit

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import UnsupportedConstruct
-from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.aggregates.grid_counts import (
     Asked,
     Lines,
@@ -26,11 +25,11 @@ from unacorda.query.aggregates.grid_counts import (
     listed,
     refined,
 )
-from unacorda.query.compile import Found, KeyTable, Statement, compile_chosen
-from unacorda.query.dialects.statements import Table, Translated
-from unacorda.query.dialects.typed import Untranslatable
-from unacorda.query.dialects.unequal import UNEQUAL
-from unacorda.query.engines.protocol import Climbed, Tallies
+from unacorda.query.engines.compile import Found, KeyTable, Statement, compile_chosen
+from unacorda.query.engines.dialects.statements import Table, Translated
+from unacorda.query.engines.dialects.typed import Untranslatable
+from unacorda.query.engines.dialects.unequal import UNEQUAL
+from unacorda.query.engines.protocol import Admitted, Climbed, Tallies, sql_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 

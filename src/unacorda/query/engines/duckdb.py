@@ -22,11 +22,10 @@ import duckdb
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
-from unacorda.query.admission import Admitted, sql_of
-from unacorda.query.compile import Found, Statement
 from unacorda.query.engines.column_types import PARQUET_OPTIONS, parquet_types, scanned
+from unacorda.query.engines.compile import Found, Statement
 from unacorda.query.engines.frames import columns_of
-from unacorda.query.engines.protocol import Held, Keyed, Tallies
+from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.reading import (
     Cursor,
     HeldRows,

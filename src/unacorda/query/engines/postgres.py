@@ -23,14 +23,13 @@ from unacorda.errors import (
     SourceUnreadable,
 )
 from unacorda.extras import require
-from unacorda.query.admission import Admitted, sql_of
-from unacorda.query.compile import Found, Statement
-from unacorda.query.dialects.postgres import translate
-from unacorda.query.dialects.statements import Table
 from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
+from unacorda.query.engines.compile import Found, Statement
+from unacorda.query.engines.dialects.postgres import translate
+from unacorda.query.engines.dialects.statements import Table
 from unacorda.query.engines.postgres_asking import Asking, Connect, connected, reading
 from unacorda.query.engines.postgres_sources import OpenedTable, named, opened
-from unacorda.query.engines.protocol import Held, Keyed, Tallies
+from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.reading import guarded
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from unacorda.postgres import READING, beginning, pinned
-from unacorda.query.dialects.postgres import quoted, translate
-from unacorda.query.dialects.statements import Table
+from unacorda.query.engines.dialects.postgres import quoted, translate
+from unacorda.query.engines.dialects.statements import Table
 from unacorda.query.engines.postgres_sources import PARTS, OpenedTable, opened
 from unacorda.query.engines.reading import guarded
 from unacorda.query.engines.timeouts import interrupted_after

@@ -17,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.dialects.postgres import quoted
-from unacorda.query.dialects.postgres_texts import text
-from unacorda.query.dialects.statements import Table
+from unacorda.query.engines.dialects.postgres import quoted
+from unacorda.query.engines.dialects.postgres_texts import text
+from unacorda.query.engines.dialects.statements import Table
 
 __all__ = ["PARTS", "Named", "OpenedTable", "named", "opened"]
 

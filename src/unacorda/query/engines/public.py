@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from unacorda.query.compile import Found, KeyTable, Statement
+from unacorda.query.engines.compile import Found, KeyTable, Statement
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.protocol import Keyed, Tallies
 from unacorda.query.engines.reading import guarded

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unacorda.errors import EngineFailed
-from unacorda.query.admission import Admitted, sql_of
 from unacorda.query.aggregates.grid_counts import (
     Asked,
     Lines,
@@ -24,8 +23,8 @@ from unacorda.query.aggregates.grid_counts import (
     listed,
     refined,
 )
-from unacorda.query.compile import KeyTable, Statement
-from unacorda.query.engines.protocol import Tallies
+from unacorda.query.engines.compile import KeyTable, Statement
+from unacorda.query.engines.protocol import Admitted, Tallies, sql_of
 from unacorda.query.engines.timeouts import interrupted_after
 from unacorda.query.schema.facts import Key
 

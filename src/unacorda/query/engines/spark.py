@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 
 from unacorda.errors import EngineFailed, InvalidParameter
 from unacorda.extras import require
-from unacorda.query.admission import Admitted, sql_of
-from unacorda.query.compile import Found, Statement
-from unacorda.query.dialects.spark import translate
-from unacorda.query.dialects.statements import Table
 from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
-from unacorda.query.engines.protocol import Held, Keyed, Tallies
+from unacorda.query.engines.compile import Found, Statement
+from unacorda.query.engines.dialects.spark import translate
+from unacorda.query.engines.dialects.statements import Table
+from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.spark_asking import Asking, guarded
 from unacorda.query.engines.spark_quiet import ended, quietly
 from unacorda.query.engines.spark_settings import pin

@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from unacorda.query.dialects.spark import translate
-from unacorda.query.dialects.statements import Table, Translated
+from unacorda.query.engines.dialects.spark import translate
+from unacorda.query.engines.dialects.statements import Table, Translated
 from unacorda.query.engines.reading import guarded as guarded_alone
 from unacorda.query.engines.spark_quiet import quietly, unlogged
 from unacorda.query.engines.timeouts import interrupted_after

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unacorda.errors import SourceUnreadable
-from unacorda.query.dialects.spark import quoted
+from unacorda.query.engines.dialects.spark import quoted
 
 __all__ = [
     "Column",

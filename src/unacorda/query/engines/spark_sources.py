@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unacorda.errors import InvalidParameter, SourceUnreadable, UnacordaError
-from unacorda.query.dialects.spark import quoted
-from unacorda.query.dialects.statements import Table
+from unacorda.query.engines.dialects.spark import quoted
+from unacorda.query.engines.dialects.statements import Table
 from unacorda.query.engines.duckdb import csv_scan
 from unacorda.query.engines.frames import copied
 from unacorda.query.engines.spark_parquet import (

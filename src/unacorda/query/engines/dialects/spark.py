@@ -8,17 +8,21 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from unacorda.query.dialects import statements
-from unacorda.query.dialects.shapes import distinct_parts, lambda_parts, parts_of_text
-from unacorda.query.dialects.spark_casts import CASTS
-from unacorda.query.dialects.spark_moments import ANONYMOUS, INTERVALS, MOMENTS
-from unacorda.query.dialects.spark_numbers import NUMBERS
-from unacorda.query.dialects.spark_texts import TEXTS, literal
-from unacorda.query.dialects.statements import Dialect, Table, Translated
-from unacorda.query.dialects.typed import Typed, Untranslatable, Writer
-from unacorda.query.dialects.values import PLAIN, Values, Words
+from unacorda.query.engines.dialects import statements
+from unacorda.query.engines.dialects.shapes import distinct_parts, lambda_parts, parts_of_text
+from unacorda.query.engines.dialects.spark_casts import CASTS
+from unacorda.query.engines.dialects.spark_moments import ANONYMOUS, INTERVALS, MOMENTS
+from unacorda.query.engines.dialects.spark_numbers import NUMBERS
+from unacorda.query.engines.dialects.spark_texts import TEXTS, literal
+from unacorda.query.engines.dialects.statements import Dialect, Table, Translated
+from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer
+from unacorda.query.engines.dialects.values import PLAIN, Values, Words
 
-__all__ = ["SPARK", "quoted", "translate"]
+__all__ = [
+    "SPARK",
+    "quoted",
+    "translate",
+]
 
 _SALT_PARTS = 2
 

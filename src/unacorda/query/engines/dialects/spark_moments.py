@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from unacorda.query.dialects.spark_numbers import bound, finite
-from unacorda.query.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.spark_numbers import bound, finite
+from unacorda.query.engines.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing
 
-__all__ = ["ANONYMOUS", "MOMENTS"]
+__all__ = [
+    "ANONYMOUS",
+    "MOMENTS",
+]
 
 _PLAIN_PARTS = {
     **{part: part for part in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY")},

@@ -14,13 +14,15 @@ from collections.abc import Callable
 import duckdb
 from sqlglot import exp
 
-from unacorda.query.dialects.shapes import is_hexadecimal, text_to_boolean
-from unacorda.query.dialects.spark_numbers import bound, finite, floor
-from unacorda.query.dialects.spark_texts import literal
-from unacorda.query.dialects.typed import Typed, Untranslatable, Writer, Writing
-from unacorda.query.dialects.values import TYPES
+from unacorda.query.engines.dialects.shapes import is_hexadecimal, text_to_boolean
+from unacorda.query.engines.dialects.spark_numbers import bound, finite, floor
+from unacorda.query.engines.dialects.spark_texts import literal
+from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.values import TYPES
 
-__all__ = ["CASTS"]
+__all__ = [
+    "CASTS",
+]
 
 _SPACE = r"[ \t\n\x0B\f\r]*"
 _PLAIN_NUMBER = rf"\A{_SPACE}\+?-?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9_]+)?{_SPACE}\z"

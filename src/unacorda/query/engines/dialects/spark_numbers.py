@@ -15,9 +15,22 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from unacorda.query.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing, united
+from unacorda.query.engines.dialects.typed import (
+    Refused,
+    Typed,
+    Untranslatable,
+    Writer,
+    Writing,
+    united,
+)
 
-__all__ = ["NUMBERS", "bound", "finite", "floor", "rounded"]
+__all__ = [
+    "NUMBERS",
+    "bound",
+    "finite",
+    "floor",
+    "rounded",
+]
 
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 _PI = "3.141592653589793D"

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from unacorda.query.dialects.postgres_arithmetic import bound
-from unacorda.query.dialects.postgres_numbers import finite
-from unacorda.query.dialects.postgres_texts import literal, text
-from unacorda.query.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.postgres_arithmetic import bound
+from unacorda.query.engines.dialects.postgres_numbers import finite
+from unacorda.query.engines.dialects.postgres_texts import literal, text
+from unacorda.query.engines.dialects.typed import Refused, Typed, Untranslatable, Writer, Writing
 
-__all__ = ["ANONYMOUS", "INTERVALS", "MOMENTS"]
+__all__ = [
+    "ANONYMOUS",
+    "INTERVALS",
+    "MOMENTS",
+]
 
 _PARTS = ("QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "DOW", "ISODOW", "ISOYEAR")
 _MICROS = {"HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}

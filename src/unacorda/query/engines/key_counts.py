@@ -13,14 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from unacorda.bits import RandomBits
-from unacorda.query.admission import Admission, Admitted
-from unacorda.query.compile import Found
-from unacorda.query.engines.protocol import Keyed, Tallies
+from unacorda.query.engines.compile import Found
+from unacorda.query.engines.protocol import Admission, Admitted, Keyed, Tallies
 from unacorda.query.noise.key_selection import KeyRule
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
-__all__ = ["Begun", "admitted", "begun", "finished", "with_found_keys"]
+__all__ = [
+    "Begun",
+    "admitted",
+    "begun",
+    "finished",
+    "with_found_keys",
+]
 
 Begun = Tallies | Keyed
 """What came of what is asked of the table itself."""

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from unacorda.query.dialects.shapes import call, chained
-from unacorda.query.dialects.typed import Typed, Untranslatable, Writer, Writing
-from unacorda.query.dialects.unicode_tables import SPACES, case_table
+from unacorda.query.engines.dialects.shapes import call, chained
+from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.unicode_tables import SPACES, case_table
 
-__all__ = ["TEXTS", "literal"]
+__all__ = [
+    "TEXTS",
+    "literal",
+]
 
 _ESCAPES = "!#$^~|;:+=@&?<>"
 

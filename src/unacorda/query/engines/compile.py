@@ -16,13 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from unacorda.query.aggregates.counts import CountPeople
-from unacorda.query.bounding import bound_rows
+from unacorda.query.engines.bounding import bound_rows
+from unacorda.query.engines.relations import Located, relation
 from unacorda.query.plan.query import Query
-from unacorda.query.relations import Located, relation
 from unacorda.query.schema.quoting import identifier
 from unacorda.query.schema.units import Person, Unit
 
-__all__ = ["Found", "KeyTable", "Statement", "compile_chosen", "compile_found", "compile_query"]
+__all__ = [
+    "Found",
+    "KeyTable",
+    "Statement",
+    "compile_chosen",
+    "compile_found",
+    "compile_query",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

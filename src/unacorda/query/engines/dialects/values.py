@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from unacorda.query.dialects.typed import (
+from unacorda.query.engines.dialects.typed import (
     Refused,
     Span,
     Typed,
@@ -21,7 +21,14 @@ from unacorda.query.dialects.typed import (
     united,
 )
 
-__all__ = ["PLAIN", "TYPES", "Sources", "Values", "Words", "window"]
+__all__ = [
+    "PLAIN",
+    "TYPES",
+    "Sources",
+    "Values",
+    "Words",
+    "window",
+]
 
 TYPES = {
     "DOUBLE": "DOUBLE",

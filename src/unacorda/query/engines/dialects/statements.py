@@ -15,10 +15,16 @@ from dataclasses import dataclass, replace
 import sqlglot
 from sqlglot import exp
 
-from unacorda.query.dialects.typed import Typed, Untranslatable, given
-from unacorda.query.dialects.values import TYPES, Sources, Values, Words, window
+from unacorda.query.engines.dialects.typed import Typed, Untranslatable, given
+from unacorda.query.engines.dialects.values import TYPES, Sources, Values, Words, window
 
-__all__ = ["LAYER", "Dialect", "Table", "Translated", "translate"]
+__all__ = [
+    "LAYER",
+    "Dialect",
+    "Table",
+    "Translated",
+    "translate",
+]
 
 LAYER = "layer"
 """The name of a SELECT in FROM whose values are to be computed once."""

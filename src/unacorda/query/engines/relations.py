@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from unacorda.query.bounding import bound_rows, salt_for, salted_hash
+from unacorda.query.engines.bounding import bound_rows, salt_for, salted_hash
 from unacorda.query.expressions.texts import LONGEST_JOINED
 from unacorda.query.expressions.types import Kind
 from unacorda.query.plan.public_tables import join_key
@@ -42,7 +42,10 @@ from unacorda.query.schema.quoting import identifier, literal
 from unacorda.query.schema.table import Leaf
 from unacorda.query.schema.units import Hash, Person, Unit
 
-__all__ = ["Located", "relation"]
+__all__ = [
+    "Located",
+    "relation",
+]
 
 Located = Callable[[str], str]
 """From the name of a table to SQL of it."""

@@ -18,7 +18,11 @@ from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies
 from unacorda.query.plan.query import Query, Reads
 
-__all__ = ["Given", "answers_of", "exact_of"]
+__all__ = [
+    "Given",
+    "answers_of",
+    "exact_of",
+]
 
 
 def answers_of(

@@ -18,9 +18,18 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 
-from unacorda.query.dialects.typed import Span, Typed
+from unacorda.query.engines.dialects.typed import Span, Typed
 
-__all__ = ["bound", "difference", "double", "product", "quotient", "remainder", "span_of", "total"]
+__all__ = [
+    "bound",
+    "difference",
+    "double",
+    "product",
+    "quotient",
+    "remainder",
+    "span_of",
+    "total",
+]
 
 _SHORT = 120
 _INFINITY = "'Infinity'::float8"

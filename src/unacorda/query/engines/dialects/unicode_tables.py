@@ -8,7 +8,10 @@ import functools
 
 import duckdb
 
-__all__ = ["SPACES", "case_table"]
+__all__ = [
+    "SPACES",
+    "case_table",
+]
 
 SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 """The space separators of Unicode, which TRIM cuts."""

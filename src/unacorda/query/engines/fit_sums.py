@@ -1,4 +1,4 @@
-r"""Sums that a model is fit by, in one scan over bounded rows: of vectors, their squares, counts.
+"""Sums that a model is fit by, in one scan over bounded rows: of vectors, their squares, counts.
 
 A wish is a number v and a vector a of each row, as expressions over the features x0, x1, ... and
 the target y of its bounded rows. v a is cut to a public length, or the matrix v a a^T to a public
@@ -24,7 +24,7 @@ from typing import Protocol
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP
 from unacorda.privacy.rounding import root_up
-from unacorda.query.dialects.statements import LAYER
+from unacorda.query.engines.dialects.statements import LAYER
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.noise.additive import AdditiveNoise, additive_noise

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-__all__ = ["UNEQUAL"]
+__all__ = [
+    "UNEQUAL",
+]
 
 _LAST_BIT = (
     "its last bit differs between libraries, which ROUND moves and does not remove",

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from unacorda.query.dialects.postgres_arithmetic import (
+from unacorda.query.engines.dialects.postgres_arithmetic import (
     bound,
     difference,
     double,
@@ -25,7 +25,7 @@ from unacorda.query.dialects.postgres_arithmetic import (
     span_of,
     total,
 )
-from unacorda.query.dialects.typed import (
+from unacorda.query.engines.dialects.typed import (
     Refused,
     Span,
     Typed,
@@ -35,7 +35,13 @@ from unacorda.query.dialects.typed import (
     united,
 )
 
-__all__ = ["NUMBERS", "as_double", "finite", "literal_number", "rounded"]
+__all__ = [
+    "NUMBERS",
+    "as_double",
+    "finite",
+    "literal_number",
+    "rounded",
+]
 
 _INFINITY = "'Infinity'::float8"
 _MOST_DIGITS = 15

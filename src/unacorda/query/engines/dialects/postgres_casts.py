@@ -15,13 +15,16 @@ from datetime import datetime
 
 from sqlglot import exp
 
-from unacorda.query.dialects.postgres_arithmetic import bound, double, span_of
-from unacorda.query.dialects.postgres_texts import literal, text
-from unacorda.query.dialects.shapes import is_hexadecimal, is_made_date, text_to_boolean
-from unacorda.query.dialects.typed import Span, Typed, Untranslatable, Writer, Writing
-from unacorda.query.dialects.values import TYPES
+from unacorda.query.engines.dialects.postgres_arithmetic import bound, double, span_of
+from unacorda.query.engines.dialects.postgres_texts import literal, text
+from unacorda.query.engines.dialects.shapes import is_hexadecimal, is_made_date, text_to_boolean
+from unacorda.query.engines.dialects.typed import Span, Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.values import TYPES
 
-__all__ = ["CASTS", "STORED"]
+__all__ = [
+    "CASTS",
+    "STORED",
+]
 
 STORED = {
     "DOUBLE": "float8",

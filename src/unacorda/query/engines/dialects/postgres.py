@@ -9,17 +9,21 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from unacorda.query.dialects import statements
-from unacorda.query.dialects.postgres_casts import CASTS, STORED
-from unacorda.query.dialects.postgres_moments import ANONYMOUS, INTERVALS, MOMENTS
-from unacorda.query.dialects.postgres_numbers import NUMBERS
-from unacorda.query.dialects.postgres_texts import TEXTS, literal, text
-from unacorda.query.dialects.shapes import distinct_parts, lambda_parts, parts_of_text
-from unacorda.query.dialects.statements import Dialect, Table, Translated
-from unacorda.query.dialects.typed import Typed, Untranslatable, Writer, Writing
-from unacorda.query.dialects.values import PLAIN, Values, Words
+from unacorda.query.engines.dialects import statements
+from unacorda.query.engines.dialects.postgres_casts import CASTS, STORED
+from unacorda.query.engines.dialects.postgres_moments import ANONYMOUS, INTERVALS, MOMENTS
+from unacorda.query.engines.dialects.postgres_numbers import NUMBERS
+from unacorda.query.engines.dialects.postgres_texts import TEXTS, literal, text
+from unacorda.query.engines.dialects.shapes import distinct_parts, lambda_parts, parts_of_text
+from unacorda.query.engines.dialects.statements import Dialect, Table, Translated
+from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.values import PLAIN, Values, Words
 
-__all__ = ["POSTGRES", "quoted", "translate"]
+__all__ = [
+    "POSTGRES",
+    "quoted",
+    "translate",
+]
 
 _LONGEST_NAME = 63
 """In bytes."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from unacorda.query.dialects.typed import Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer, Writing
 
 __all__ = [
     "call",
