@@ -34,7 +34,7 @@ DOUBLES = """
 Account Aggregate Aim Answer Asked Asking Atoms Batch Bins Bounds Cells Check Column Counted
 Curve Cut Descent DiscreteGaussian DiscreteLaplace Draws Explanation Exponential Filter Finding
 Found FoundClipping Gaussian Grid Group Held HeldRows Histogram Intervals KeyedRows Ladder
-Laplace Law Leaf Lengths MatrixMechanism Mean OpenedTable Pair Part Place Plan Quantile Question
+Laplace Law Leaf Lengths MatrixMechanism Mean OpenedTable Pair Part Plan Quantile Question
 RandomizedResponse Ratio Reading Row Rows Runs SampledGaussian Scope Search Side Sketch Split
 Splits Spread Staircase Steps Sum Sums Table Total Trial TruncatedLaplace United Variance Wish
 _Counter _Design _Layout _Line _Lines _Local _Part _Plan _Reading _Split _Table _Trial _Way

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.query.test_private_keys import MANY, ROOMY, frame, named, person
-from tests.support.seams import KeyRule, Sum, finished, verify
+from tests.support.seams import KeyRule, Sum, select_keys, verify
 
 import unacorda
 from unacorda.bits import SeededBits
@@ -126,7 +126,7 @@ def test_finished_counts_are_those_of_public_keys() -> None:
         keyed = session._engine.find(asked)
         every = PartitionSelection(epsilon=50, delta=0.5)
         rule = KeyRule(mechanism=every, delta=Fraction(1, 2))
-        query, tallies = finished(asked, keyed, rule=rule, bits=SeededBits(1))
+        query, tallies = select_keys(asked, keyed, rule=rule, bits=SeededBits(1))
         assert query.keys == (("a",), ("b",), ("c",))
         clamp = cast("Sum", private.aggregates["s"]).clamp
         expected = [sum(x for _, k, x in lines if k == key and x < 150) for key in "abc"]

@@ -21,12 +21,12 @@ from tests.support.seams import (
     KeyRule,
     Ledger,
     Splits,
-    answered,
     bound_rows,
     charge,
     check_admitted,
     entry_digest,
     event_of,
+    execute,
     hits_of,
     rows_of_part,
     salt_from,
@@ -83,14 +83,14 @@ def _given_back_after_a_crash(patch: Patch) -> None:
 
     def wrong(*given: Any, **named: Any) -> Any:
         try:
-            return answered(*given, **named)
+            return execute(*given, **named)
         except BaseException:
             ledger, reservation = reserved.pop()
             ledger.void(reservation)
             raise
 
     patch.setattr(Ledger, "reserve", remember)
-    plant(patch, answered, wrong)
+    plant(patch, execute, wrong)
 
 
 def _reserved_for_nothing(patch: Patch) -> None:

@@ -99,13 +99,14 @@ from unacorda.query.engines.dialects.typed import Untranslatable
 from unacorda.query.engines.duckdb import DuckDB
 from unacorda.query.engines.exact_counts import Given, exact_of
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
-from unacorda.query.engines.key_counts import admitted, finished
+from unacorda.query.engines.key_counts import admitted, select_keys
 from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
 from unacorda.query.engines.reading import DeeperRows
 from unacorda.query.engines.relations import _parted as rows_of_part
 from unacorda.query.engines.spark_quiet import ended, quietly, unlogged
 from unacorda.query.engines.spark_settings import SETTINGS, WHY
 from unacorda.query.engines.timeouts import interrupted_after
+from unacorda.query.execution import execute, salt_from
 from unacorda.query.explanation import Explanation
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.calls import PARTS, UNITS
@@ -134,6 +135,7 @@ from unacorda.query.noise.sensitivity import (
 from unacorda.query.noise.threshold_search import Search, search_for
 from unacorda.query.parameters import stated
 from unacorda.query.plan import partition as splitting
+from unacorda.query.plan.batch import scans_of
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query
@@ -142,8 +144,6 @@ from unacorda.query.plan.words import NOTHING
 from unacorda.query.rehearsal import Rehearsal
 from unacorda.query.release import Release
 from unacorda.query.replay import SEVERAL, question_of
-from unacorda.query.reserving import salt_from
-from unacorda.query.scans import scans_of
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.quoting import double, folded, identifier, literal
@@ -151,7 +151,6 @@ from unacorda.query.schema.table import Scope, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
 from unacorda.query.several_releases import verify_record
-from unacorda.query.spending import answered
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.types import Aggregate as SelectAggregate
 from unacorda.query.sql.types import Computed, Condition, Derived, Group, Item, Ordering, Select
@@ -292,7 +291,6 @@ __all__ = [
     "aggregates",
     "allocate",
     "allocate_together",
-    "answered",
     "below_each",
     "bound_rows",
     "bounding",
@@ -325,9 +323,9 @@ __all__ = [
     "event_from_json",
     "event_of",
     "exact_of",
+    "execute",
     "export_account",
     "finding",
-    "finished",
     "first_counts",
     "folded",
     "hits_of",
@@ -378,6 +376,7 @@ __all__ = [
     "scans_of",
     "scope_of",
     "search_for",
+    "select_keys",
     "selection_epsilon",
     "size_of",
     "splits",

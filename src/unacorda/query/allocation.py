@@ -9,16 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from unacorda.accounting.charges import charge, request_price
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event, compose
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
 from unacorda.query.noise.additive import Noise, Share
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
+from unacorda.query.plan.batch import QueryBatch, Scan, naming, scans_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Reach
 from unacorda.query.stretching import common_factor
 
-__all__ = ["Allocation", "allocate", "allocate_together", "beyond", "event_of"]
+__all__ = ["Allocation", "PricedBatch", "allocate", "allocate_together", "beyond", "event_of"]
 
 _WORTH = Fraction(101, 100)  # the least factor for which more is spent than the plain split
 _LARGEST = 1_000_000  # epsilon, rho or mu squared of one question
@@ -242,3 +244,45 @@ def _spendable(request: Guarantee) -> None:
         raise InvalidParameter(
             "budget", request, expected=f"at most {_LARGEST:,}: a larger budget protects nobody"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedBatch:
+    """Questions with their noise and their price. charge: what the account owes for all."""
+
+    together: QueryBatch
+    allocations: tuple[Allocation, ...]
+    request: Guarantee
+    charge: Guarantee
+
+    @staticmethod
+    def of(together: QueryBatch, request: Guarantee, account: Guarantee) -> PricedBatch:
+        """Price questions; InvalidParameter or WrongUnit for a request that cannot be.
+
+        What is about one of several questions names it.
+        """
+        try:
+            allocations = allocate_together(together.queries, request, weights=together.weights)
+        except InvalidParameter:
+            for name, query in zip(together.names, together.queries, strict=True):
+                with naming(name):  # where one of them could not be asked by itself either
+                    allocate(query, request)
+            raise
+        request_price(request, account)  # refuses a budget of another unit
+        try:
+            cost = charge(event_of(allocations), request, account)
+        except InvalidParameter:  # as it is written inside
+            cost = None
+        if cost is None:
+            raise beyond(request)
+        return PricedBatch(together=together, allocations=allocations, request=request, charge=cost)
+
+    @property
+    def event(self) -> Event:
+        """What all answers together cost."""
+        return event_of(self.allocations)
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scans that answer the questions."""
+        return scans_of(self.together.queries)

@@ -11,7 +11,7 @@ from typing import Any
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Forecast
-from unacorda.query.answering import Priced
+from unacorda.query.allocation import PricedBatch
 from unacorda.query.found_keys import FoundKeys
 from unacorda.query.outlook import Outlook, outlooks_of
 from unacorda.query.plan.query import Query
@@ -129,7 +129,9 @@ class Explanation:
         return lines if self.rehearsal is None else [*lines, "", *self.rehearsal.words]
 
 
-def explained(priced: Priced, *, left: Guarantee, assuming: Supposed | None) -> list[Explanation]:
+def explained(
+    priced: PricedBatch, *, left: Guarantee, assuming: Supposed | None
+) -> list[Explanation]:
     """The explanations of questions with this noise and price."""
     queries, found = priced.together.queries, priced.allocations
     tried: list[Rehearsal | None] = [None for _ in queries]

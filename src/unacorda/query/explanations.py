@@ -10,7 +10,7 @@ from typing import Any
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.answering import Priced
+from unacorda.query.allocation import PricedBatch
 from unacorda.query.explanation import Explanation, explained
 from unacorda.query.outlook import Outlook
 from unacorda.query.supposed import Supposed
@@ -109,7 +109,7 @@ class Explanations:
 
 
 def explanation_of(
-    priced: Priced, *, left: Guarantee, assuming: Supposed | None
+    priced: PricedBatch, *, left: Guarantee, assuming: Supposed | None
 ) -> Explanation | Explanations:
     """The explanation of one question, or of several; left: what the account holds."""
     asked = priced.together

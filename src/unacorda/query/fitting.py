@@ -38,10 +38,10 @@ from unacorda.query.engines.fit_sums import (
     size_of,
 )
 from unacorda.query.engines.protocol import Admission, Admitted, Held, sql_of
+from unacorda.query.execution import check_engine, reserve, salt_from
 from unacorda.query.fit_asking import Answers, Asking
 from unacorda.query.fit_rows import Rows
 from unacorda.query.parameters import stated
-from unacorda.query.reserving import check_engine, reserved, salt_from
 
 __all__ = ["Fits", "M", "fitted"]
 
@@ -96,7 +96,7 @@ def fitted(
     copy.copy(model).fit_table(Asking.of(rows, rehearsal, whole=_FREE))
     whole = GDP.from_squared(GDP.within(request).mu_squared)
     event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
-    reservation = reserved(
+    reservation = reserve(
         ledger,
         dataset,
         engine,

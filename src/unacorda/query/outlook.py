@@ -19,7 +19,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, Guarantee
 from unacorda.query.aggregates.answers import Forecast
 from unacorda.query.allocation import allocate_together
-from unacorda.query.plan.batch import Together
+from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Person
 from unacorda.query.supposed import Assumed
@@ -105,7 +105,7 @@ class Outlook:
 
 
 def outlooks_of(
-    together: Together,
+    together: QueryBatch,
     request: Guarantee,
     forecasts: Sequence[Mapping[str, Forecast]],
     assumed: Sequence[Assumed],
@@ -133,7 +133,7 @@ def outlooks_of(
 
 
 def _gauges(
-    together: Together, budget: Guarantee, assumed: Sequence[Assumed]
+    together: QueryBatch, budget: Guarantee, assumed: Sequence[Assumed]
 ) -> list[dict[str, Gauge]]:
     """By question and aggregate; empty for a budget that no noise can keep."""
     try:

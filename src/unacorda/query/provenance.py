@@ -8,7 +8,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.privacy.neighbors import ReplaceOne
 from unacorda.query.allocation import Allocation
 from unacorda.query.found_keys import FoundKeys
-from unacorda.query.plan.batch import Place
+from unacorda.query.plan.batch import BatchPosition
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.words import limits_in_words, lines_of
 from unacorda.query.schema.units import Person
@@ -23,7 +23,7 @@ _READING = (
 
 
 def provenance(
-    query: Query, allocation: Allocation, cost: Guarantee, *, place: Place | None = None
+    query: Query, allocation: Allocation, cost: Guarantee, *, place: BatchPosition | None = None
 ) -> tuple[str, ...]:
     """How a release was made, sentence by sentence: no part of it depends on the data."""
     change = "replaced by another" if query.unit.neighbors is ReplaceOne else "left out"

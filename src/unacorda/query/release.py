@@ -16,7 +16,7 @@ from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Answer
 from unacorda.query.found_keys import FoundKeys
-from unacorda.query.plan.batch import Place
+from unacorda.query.plan.batch import BatchPosition
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.words import NOTHING, clean
@@ -61,7 +61,7 @@ class Release:
     salt: str
     reproducible: bool = False
     computed: Mapping[str, str] = field(default_factory=dict)
-    batch: Place | None = None
+    batch: BatchPosition | None = None
     found: FoundKeys | None = None
 
     @property

@@ -27,7 +27,7 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.arguments import weight_of
 from unacorda.query.noise.key_selection import PrivateKeys, private_keys
-from unacorda.query.plan.batch import Place, Together, weights_of
+from unacorda.query.plan.batch import BatchPosition, QueryBatch, weights_of
 from unacorda.query.plan.codec import decode, rows_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
@@ -126,8 +126,8 @@ def read_stated(text: str) -> Stated:
     )
 
 
-def together_of(stated: Mapping[str, Any]) -> Place:
-    """The questions that `Place.to_dict` wrote, put together, and which of them the release is.
+def together_of(stated: Mapping[str, Any]) -> BatchPosition:
+    """The questions that `BatchPosition.to_dict` wrote, and which of them the release is.
 
     Raises as `question_of` does.
     """
@@ -144,10 +144,10 @@ def together_of(stated: Mapping[str, Any]) -> Place:
         if type(questions[place]) is not dict:
             raise InvalidParameter(f"batch.questions[{place}]", "...", expected="an object")
         found.append(question_of(questions[place]))
-    together = Together(
+    together = QueryBatch(
         names=names, queries=tuple(found), weights=weights_of(weights, names, listed=True)
     )
-    return Place(together=together, number=number)
+    return BatchPosition(together=together, number=number)
 
 
 def question_of(stated: Mapping[str, Any]) -> Query:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Search, SearchBegun, Searched
 from unacorda.query.aggregates.found import RowsPerPerson
-from unacorda.query.plan.batch import Together
+from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.schema.units import Person
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def find_rows(
     *,
     ledger: Ledger,
     dataset: str,
-    ask: Callable[[Together, Guarantee, Search], Sequence[Release]],
+    ask: Callable[[QueryBatch, Guarantee, Search], Sequence[Release]],
 ) -> tuple[Person, dict[str, Release]]:
     """The unit with the rows per person that were found; by table the answers, if found just now.
 
@@ -81,16 +81,16 @@ def found_in(answered: Sequence[Any]) -> str:
     return json.dumps({_ROWS: max(int(one.answers[_ROWS].values[0]) for one in answered)})
 
 
-def _question(wanted: Person, begun: Mapping[str, Query]) -> Together:
+def _question(wanted: Person, begun: Mapping[str, Query]) -> QueryBatch:
     """The search, of all tables: another number for its end, or other tables, are another one."""
     most = wanted.searched.max_rows
     assert most is not None
     asked = {_ROWS: RowsPerPerson(most=most)}
     queries = tuple(query.agg(**asked) for query in begun.values())
     if len(queries) == 1:
-        return Together.alone(queries[0])
+        return QueryBatch.alone(queries[0])
     weights = (Fraction(1),) * len(queries)
-    return Together(names=tuple(begun), queries=queries, weights=weights)
+    return QueryBatch(names=tuple(begun), queries=queries, weights=weights)
 
 
 def _read(wanted: Person, searched: Searched) -> Person:

@@ -23,9 +23,8 @@ from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.found import find_bounds
 from unacorda.query.aggregates.margins import GivenLevelWeights
-from unacorda.query.answering import Priced
+from unacorda.query.allocation import PricedBatch
 from unacorda.query.arrange import arranged
-from unacorda.query.asked import Asked, read_asked
 from unacorda.query.batch import Batch
 from unacorda.query.describing.description import Description
 from unacorda.query.describing.questions import Progress, describe
@@ -33,6 +32,7 @@ from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.engines.public import read_public_table
 from unacorda.query.engines.timeouts import check_timeout
+from unacorda.query.execution import Request, execute, read_request
 from unacorda.query.explanation import Explanation
 from unacorda.query.explanations import Explanations, explanation_of
 from unacorda.query.fit_rows import rows_of
@@ -46,7 +46,7 @@ from unacorda.query.opening import (
     check_tables,
     starts_of,
 )
-from unacorda.query.plan.batch import Several, Together, check_single
+from unacorda.query.plan.batch import QueryBatch, Several, check_single
 from unacorda.query.plan.query import Query
 from unacorda.query.rehearsing import assumed_of
 from unacorda.query.release import Release
@@ -55,7 +55,6 @@ from unacorda.query.schema.facts import Bounds, Fact
 from unacorda.query.schema.table import scopes_of
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.select import question
-from unacorda.query.spending import answered
 from unacorda.query.sql.types import Select
 from unacorda.query.subsessions import SubSessions
 from unacorda.query.supposed import Supposed
@@ -223,7 +222,7 @@ class Session(SubSessions):
         question about several tables a mapping of their names to such. The rest as in `evaluate`.
         """
         asked = self._asked((query, budget, weights, errors, assuming), keys, level_weights)
-        priced = Priced.of(asked.together, asked.budget, self._budget)
+        priced = PricedBatch.of(asked.together, asked.budget, self._budget)
         return explanation_of(priced, left=self.remaining, assuming=assuming)
 
     @overload
@@ -389,7 +388,7 @@ class Session(SubSessions):
         docs/sql.md. Raises as `evaluate` does.
         """
         query, select = self.read_sql(text, keys=keys, level_weights=level_weights)
-        (release,) = self._answered(Together.alone(query), budget)
+        (release,) = self._answered(QueryBatch.alone(query), budget)
         return arranged(release, select)
 
     def read_sql(
@@ -401,16 +400,16 @@ class Session(SubSessions):
     def __repr__(self) -> str:
         return f"Session({', '.join(self._starts)}; protects {self.unit}; left {self.remaining})"
 
-    def _asked(self, given: Any, keys: GivenKeys, level_weights: GivenLevelWeights) -> Asked:
+    def _asked(self, given: Any, keys: GivenKeys, level_weights: GivenLevelWeights) -> Request:
         rest: Any = {"keys": keys, "level_weights": level_weights, "account": self._budget}
-        return read_asked(*given, admission=self._admission, **rest)
+        return read_request(*given, admission=self._admission, **rest)
 
     def _answered(
-        self, together: Together, budget: Guarantee, search: Search | None = None
+        self, together: QueryBatch, budget: Guarantee, search: Search | None = None
     ) -> tuple[Release, ...]:
         """The answers to all questions, or none; search: that they are one."""
-        priced = Priced.of(together, budget, self._budget)
+        priced = PricedBatch.of(together, budget, self._budget)
         self._may_spend()
         ledger, dataset, notes = self._ledger, self._dataset, self._notes
         rest: Any = {"bits": self._bits, "notes": notes, "search": search}
-        return answered(priced, self._admission, ledger, dataset, **rest)
+        return execute(priced, self._admission, ledger, dataset, **rest)

@@ -20,7 +20,7 @@ from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Assume, Forecast
 from unacorda.query.allocation import Allocation, allocate_together
 from unacorda.query.noise.additive import Share
-from unacorda.query.plan.batch import Together, naming
+from unacorda.query.plan.batch import QueryBatch, naming
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.units import Reach
 from unacorda.query.supposed import Assumed
@@ -44,7 +44,7 @@ _UNKNOWN = (
 
 
 def least_budget(
-    together: Together,
+    together: QueryBatch,
     kind: Callable[[Fraction], Guarantee],
     targets: Sequence[Target],
     assumed: Sequence[Assumed],
@@ -75,11 +75,11 @@ def least_budget(
 
 
 def split_for(
-    together: Together,
+    together: QueryBatch,
     targets: Sequence[Target],
     request: Guarantee,
     assumed: Sequence[Assumed],
-) -> tuple[Together, Guarantee]:
+) -> tuple[QueryBatch, Guarantee]:
     """The questions with the weights, and the part of a request, that reach the wished errors.
 
     Where an error is wished of every aggregate, only the least is spent; else the others share
@@ -92,7 +92,7 @@ def split_for(
             "...",
             expected="public keys: with private ones, ask suggest_budget() for the whole question",
         )
-    best: tuple[Together, Guarantee] | None = None
+    best: tuple[QueryBatch, Guarantee] | None = None
     for family, whole, slope in _families(request):
         spent = _least_shares(together, targets, family, slope, assumed)
         needed = _sum_of(spent)
@@ -117,7 +117,7 @@ def split_for(
 
 
 def _needed(
-    alone: Together,
+    alone: QueryBatch,
     targets: Sequence[Target],
     request: Guarantee,
     needed: Fraction,
@@ -155,7 +155,7 @@ def _families(request: Guarantee) -> list[_Family]:
 
 
 def _least_shares(
-    together: Together,
+    together: QueryBatch,
     targets: Sequence[Target],
     family: Callable[[Fraction], Share],
     slope: int,
@@ -198,7 +198,7 @@ def _alone(
     return excess
 
 
-def _rest(together: Together, targets: Sequence[Target]) -> dict[tuple[int, str], Fraction]:
+def _rest(together: QueryBatch, targets: Sequence[Target]) -> dict[tuple[int, str], Fraction]:
     """The weights of the aggregates of which no error is wished, by question and name."""
     return {
         (place, name): together.weights[place] * part
@@ -208,7 +208,7 @@ def _rest(together: Together, targets: Sequence[Target]) -> dict[tuple[int, str]
     }
 
 
-def _weighted(together: Together, spent: Sequence[Mapping[str, Fraction]]) -> Together:
+def _weighted(together: QueryBatch, spent: Sequence[Mapping[str, Fraction]]) -> QueryBatch:
     """The same questions, every aggregate with its share for a weight."""
     queries = [
         query.weighted(shares) for query, shares in zip(together.queries, spent, strict=True)
@@ -218,7 +218,7 @@ def _weighted(together: Together, spent: Sequence[Mapping[str, Fraction]]) -> To
 
 
 def _reached(
-    together: Together,
+    together: QueryBatch,
     request: Guarantee,
     targets: Sequence[Target],
     assumed: Sequence[Assumed],
@@ -318,7 +318,7 @@ def _within(asked: Guarantee, request: Guarantee) -> bool:
 
 
 def _too_little(
-    together: Together,
+    together: QueryBatch,
     targets: Sequence[Target],
     request: Guarantee,
     assumed: Sequence[Assumed],
@@ -338,7 +338,7 @@ def _too_little(
     )
 
 
-def _only(together: Together, targets: Sequence[Target]) -> tuple[Together, list[Target]]:
+def _only(together: QueryBatch, targets: Sequence[Target]) -> tuple[QueryBatch, list[Target]]:
     """What errors are wished of, and nothing else."""
     kept = [place for place, wished in enumerate(targets) if wished]
     queries = [

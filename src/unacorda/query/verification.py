@@ -22,7 +22,7 @@ from unacorda.ledger.entries import LIMITS, Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.allocation import allocate_together, event_of
-from unacorda.query.plan.batch import Place, Together
+from unacorda.query.plan.batch import BatchPosition, QueryBatch
 from unacorda.query.plan.query import Query
 from unacorda.query.provenance import provenance
 from unacorda.query.replay import Stated, question_of, read_stated, software, together_of
@@ -116,7 +116,7 @@ def _again(stated: Stated) -> list[Check]:
     try:
         query = question_of(stated.query)
         checks.append(_question(stated, query))
-        together, place, number = Together.alone(query), None, 0
+        together, place, number = QueryBatch.alone(query), None, 0
         if stated.batch is not None:
             step = "batch"
             place = together_of(stated.batch)
@@ -152,7 +152,7 @@ def _question(stated: Stated, query: Query) -> Check:
     return differs("question", f"put together again it is {query!r}, written in another way")
 
 
-def _batch(stated: Stated, place: Place) -> Check:
+def _batch(stated: Stated, place: BatchPosition) -> Check:
     if place.to_dict() != stated.batch:
         return differs("batch", "put together again it is written in another way")
     if json.dumps(stated.batch["questions"][place.number]) != json.dumps(stated.query):

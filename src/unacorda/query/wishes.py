@@ -12,7 +12,7 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.plan.batch import Together, by_name, naming
+from unacorda.query.plan.batch import QueryBatch, by_name, naming
 from unacorda.query.plan.query import Query
 
 __all__ = ["Target", "Wish", "budgets_of", "targets_of", "wishes_of"]
@@ -78,7 +78,7 @@ def _error(argument: str, wished: Any) -> float:
     return float(error)
 
 
-def wishes_of(errors: object, together: Together, *, listed: bool) -> list[Target]:
+def wishes_of(errors: object, together: QueryBatch, *, listed: bool) -> list[Target]:
     """The wished errors of each question; empty for one of which none is wished.
 
     Raises InvalidParameter as `targets_of` does, naming the question, and where none is wished.

@@ -123,7 +123,7 @@ def pair_event(
     """What a report costs whose two laws differ on two events only, by e^epsilon either way.
 
     least_exp: `exp_down` of epsilon; weight: at least the probability of the two events together,
-    for every two inputs. The others have equal probability under both laws. Priced as k-ary
+    for every two inputs. The others have equal probability under both laws. PricedBatch as k-ary
     randomised response with the largest k that is certainly no more private, and as pure where k
     would be 2, for the binary answer promises more about the reports of others when shuffled;
     docs/proofs/response.md, section 7.

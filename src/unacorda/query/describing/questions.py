@@ -24,7 +24,7 @@ from unacorda.query.aggregates.counts import count, count_people
 from unacorda.query.aggregates.found import WIDEST, find_bounds
 from unacorda.query.aggregates.moments import mean
 from unacorda.query.aggregates.several import quantiles
-from unacorda.query.answering import Priced
+from unacorda.query.allocation import PricedBatch
 from unacorda.query.describing.description import (
     Bar,
     ColumnLook,
@@ -35,7 +35,7 @@ from unacorda.query.describing.description import (
 from unacorda.query.describing.pictured import Bins, shown
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
-from unacorda.query.plan.batch import Together
+from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.plan.query import Query, answer_columns
 from unacorda.query.release import Release
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
@@ -216,7 +216,7 @@ class _Look:
         too_small = None
         for query, share in self._supposed():
             try:
-                Priced.of(Together.alone(query), self.budget * share, self.session.budget)
+                PricedBatch.of(QueryBatch.alone(query), self.budget * share, self.session.budget)
             except InvalidParameter as error:
                 if error.argument != "budget":
                     raise

@@ -20,14 +20,14 @@ from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 
 __all__ = [
-    "Begun",
+    "ScanResult",
     "admitted",
-    "begun",
-    "finished",
+    "run",
+    "select_keys",
     "with_found_keys",
 ]
 
-Begun = Tallies | Keyed
+ScanResult = Tallies | Keyed
 """What came of what is asked of the table itself."""
 
 
@@ -38,25 +38,25 @@ def admitted(admission: Admission, query: Query, *, salt: int) -> Admitted:
     return asked
 
 
-def begun(asked: Admitted) -> Begun:
+def run(asked: Admitted) -> ScanResult:
     """Read the table; the caller closes what comes."""
     if isinstance(asked.sql, Found):
         return asked.engine.find(asked)
     return asked.engine.run(asked)
 
 
-def finished(
-    asked: Admitted, begun: Begun, *, rule: KeyRule | None, bits: RandomBits
+def select_keys(
+    asked: Admitted, result: ScanResult, *, rule: KeyRule | None, bits: RandomBits
 ) -> tuple[Query, Tallies]:
     """The question with all its keys, and the exact integers of its cells.
 
     rule: how private keys are found; this is where they are, so that a charge has been committed.
     """
-    if isinstance(begun, Tallies):
-        return asked.query, begun
+    if isinstance(result, Tallies):
+        return asked.query, result
     assert rule is not None
-    answered, places, parts = with_found_keys(asked.query, begun, rule=rule, bits=bits)
-    return answered, begun.run(asked.chosen(places=places, parts=parts))
+    answered, places, parts = with_found_keys(asked.query, result, rule=rule, bits=bits)
+    return answered, result.run(asked.chosen(places=places, parts=parts))
 
 
 def with_found_keys(

@@ -1,10 +1,20 @@
-"""Questions that are asked together, as a value: which, by what names, with what weights."""
+"""Questions that are asked together, and which of them one scan answers.
+
+Which questions of a batch can be answered from the same bounded rows, in one scan.
+
+Questions with the same table, steps, groups and keys read the same rows, which are bound alike, so
+that their aggregates can stand side by side: one relation is bounded, and every exact integer is
+counted over it. Each aggregate's sensitivity is what it is alone, since a unit's rows in the
+relation keep to the same limits; only which of them are kept may differ. Others are scanned
+apart, and so is a question with private keys, which finds keys of its own.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,16 +25,19 @@ from typing import Any, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
+from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.plan.query import Query
 
 __all__ = [
-    "Place",
+    "BatchPosition",
+    "QueryBatch",
+    "Scan",
     "Several",
-    "Together",
     "by_name",
     "members_of",
     "naming",
     "read_together",
+    "scans_of",
     "weights_of",
 ]
 
@@ -43,7 +56,7 @@ _EXPECTED = f"a list or dict of 1 to {_MOST:,} questions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
+class QueryBatch:
     """The questions of one reservation. names: empty text for one that is asked alone."""
 
     names: tuple[str, ...]
@@ -51,9 +64,9 @@ class Together:
     weights: tuple[Fraction, ...]
 
     @staticmethod
-    def alone(query: Query) -> Together:
+    def alone(query: Query) -> QueryBatch:
         """One question."""
-        return Together(names=("",), queries=(query,), weights=(Fraction(1),))
+        return QueryBatch(names=("",), queries=(query,), weights=(Fraction(1),))
 
     @property
     def parts(self) -> dict[str, float]:
@@ -82,10 +95,10 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BatchPosition:
     """Which of several questions one is. number: from 0."""
 
-    together: Together
+    together: QueryBatch
     number: int
 
     @property
@@ -176,7 +189,7 @@ def weights_of(weights: object, names: Sequence[str], *, listed: bool) -> tuple[
 
 def read_together(
     questions: object, weights: object, read: Callable[[object], tuple[Query, _T]]
-) -> tuple[Together, list[_T]]:
+) -> tuple[QueryBatch, list[_T]]:
     """One question or several, as the caller gave them, and what else `read` makes of each.
 
     Raises what `read` raises, naming the question, and InvalidParameter for weights.
@@ -191,6 +204,53 @@ def read_together(
             asked.append(query)
             beside.append(other)
     if given is None:
-        return Together.alone(asked[0]), beside
+        return QueryBatch.alone(asked[0]), beside
     shares = weights_of(weights, tuple(given), listed=not isinstance(questions, Mapping))
-    return Together(names=tuple(given), queries=tuple(asked), weights=shares), beside
+    return QueryBatch(names=tuple(given), queries=tuple(asked), weights=shares), beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """One statement. query: the aggregates of all its questions; members: their places."""
+
+    query: Query
+    members: tuple[int, ...]
+
+    @staticmethod
+    def name_of(member: int, name: str) -> str:
+        """What an aggregate of one question is called in the scan."""
+        return f"{member} {name}"
+
+
+def scans_of(queries: Sequence[Query]) -> tuple[Scan, ...]:
+    """The fewest scans that answer all questions, in the order of their first ones."""
+    together: list[list[int]] = []
+    for place, query in enumerate(queries):
+        for members in together:
+            if _alike(queries[members[0]], query):
+                members.append(place)
+                break
+        else:
+            together.append([place])
+    return tuple(_scan(queries, members) for members in together)
+
+
+def _alike(one: Query, other: Query) -> bool:
+    return (
+        one.rows == other.rows
+        and one.unit == other.unit
+        and one.groups == other.groups
+        and one.keys == other.keys
+        and one.private is other.private is None
+        and one.margins == other.margins
+    )
+
+
+def _scan(queries: Sequence[Query], members: Sequence[int]) -> Scan:
+    aggregates: dict[str, Aggregate] = {
+        Scan.name_of(place, name): aggregate
+        for place in members
+        for name, aggregate in queries[place].aggregates.items()
+    }
+    query = dataclasses.replace(queries[members[0]], aggregates=aggregates)
+    return Scan(query=query, members=tuple(members))
