@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from unacorda.query.aggregates.vectors import vector_sum
     from unacorda.query.aggregates.weighted import weighted_mean
     from unacorda.query.noise.key_selection import private_keys
-    from unacorda.query.release import Release
+    from unacorda.query.results.release import Release
     from unacorda.query.schema.facts import Bounds, Categories, Dates, Text, dates
     from unacorda.query.schema.sources import Csv
     from unacorda.query.schema.units import Person, Row, auto
@@ -147,7 +147,7 @@ _HOMES = {
     "unacorda.query.schema.facts": ["Bounds", "Categories", "Dates", "Text", "dates"],
     "unacorda.query.schema.sources": ["Csv"],
     "unacorda.query.noise.key_selection": ["private_keys"],
-    "unacorda.query.release": ["Release"],
+    "unacorda.query.results.release": ["Release"],
     "unacorda.query.session": ["Session"],
     "unacorda.query.schema.units": ["Person", "Row", "auto"],
 }

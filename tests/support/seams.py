@@ -24,7 +24,6 @@ from unacorda.ledger.tables import TableTransaction
 from unacorda.privacy.event_codec import from_json as event_from_json
 from unacorda.query import (
     aggregates,
-    row_search,
 )
 from unacorda.query.aggregates import (
     chain_draws,
@@ -107,7 +106,6 @@ from unacorda.query.engines.spark_quiet import ended, quietly, unlogged
 from unacorda.query.engines.spark_settings import SETTINGS, WHY
 from unacorda.query.engines.timeouts import interrupted_after
 from unacorda.query.execution import execute, salt_from
-from unacorda.query.explanation import Explanation
 from unacorda.query.expressions import ranges
 from unacorda.query.expressions.calls import PARTS, UNITS
 from unacorda.query.expressions.parse import parse
@@ -141,20 +139,20 @@ from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import How, Rows, Table
 from unacorda.query.plan.words import NOTHING
-from unacorda.query.rehearsal import Rehearsal
-from unacorda.query.release import Release
-from unacorda.query.replay import SEVERAL, question_of
+from unacorda.query.results import row_search
+from unacorda.query.results.explanation import Explanation
+from unacorda.query.results.record import SEVERAL, Verification, question_of, verify, verify_record
+from unacorda.query.results.release import Release
+from unacorda.query.results.simulation import Rehearsal
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
 from unacorda.query.schema.quoting import double, folded, identifier, literal
 from unacorda.query.schema.table import Scope, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
 from unacorda.query.session import Session
-from unacorda.query.several_releases import verify_record
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.types import Aggregate as SelectAggregate
 from unacorda.query.sql.types import Computed, Condition, Derived, Group, Item, Ordering, Select
-from unacorda.query.verification import Verification, verify
 
 __all__ = [
     "CONFIDENCE",

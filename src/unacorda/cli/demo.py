@@ -18,8 +18,8 @@ from unacorda.cli.failures import EXIT_CODES, reporting
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.explanation import Explanation
-    from unacorda.query.release import Release
+    from unacorda.query.results.explanation import Explanation
+    from unacorda.query.results.release import Release
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
 

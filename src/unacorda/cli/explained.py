@@ -11,7 +11,7 @@ from unacorda.cli import show
 from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
-    from unacorda.query.explanation import Explanation
+    from unacorda.query.results.explanation import Explanation
 
 __all__ = ["plain_explanation", "print_explanation"]
 

@@ -17,7 +17,7 @@ from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
     from unacorda.query.describing.description import Description
-    from unacorda.query.release import Release
+    from unacorda.query.results.release import Release
 
 __all__ = ["check_page", "check_record", "check_target", "stored", "write_release"]
 

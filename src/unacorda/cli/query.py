@@ -46,7 +46,7 @@ from unacorda.query.plan.words import clean
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.margins import GivenLevelWeights
-    from unacorda.query.release import Release
+    from unacorda.query.results.release import Release
 
 __all__ = ["HELP", "SUMMARY", "query"]
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.aggregates.margins import GivenLevelWeights
-    from unacorda.query.explanation import Explanation
     from unacorda.query.plan.query import Query
-    from unacorda.query.release import Release
+    from unacorda.query.results.explanation import Explanation
+    from unacorda.query.results.release import Release
     from unacorda.query.schema.facts import Fact
     from unacorda.query.schema.units import Unit
     from unacorda.query.session import Session
@@ -45,8 +45,8 @@ def known_rows(
     if getattr(unit, "search", None) is None or ledger is None or dataset is None:
         return None
     from unacorda.accounting.charges import request_price
-    from unacorda.query import row_search
     from unacorda.query.opening import check_affordable
+    from unacorda.query.results import row_search
     from unacorda.query.session import Session
 
     wanted: Any = unit
@@ -174,7 +174,7 @@ class Question:
 
     def _keys(self, session: Session) -> dict[str, Any] | str:
         from unacorda.query.noise.key_selection import private_keys
-        from unacorda.query.select import rows
+        from unacorda.query.sql.binder import rows
 
         if self.table is not None:
             if self.private:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unacorda.query.plan.words import NOTHING, clean
 
 if TYPE_CHECKING:
-    from unacorda.query.release import Release
+    from unacorda.query.results.release import Release
 
 __all__ = [
     "Grid",

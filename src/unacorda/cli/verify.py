@@ -18,7 +18,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.plan.words import clean
 
 if TYPE_CHECKING:
-    from unacorda.query.verification import Verification
+    from unacorda.query.results.record import Verification
 
 __all__ = ["HELP", "SUMMARY", "verify"]
 
@@ -93,7 +93,7 @@ def verify(
 
 
 def _verified(text: str, ledger: str | None, dataset: str | None) -> Verification:
-    from unacorda.query.several_releases import verify_record as verified
+    from unacorda.query.results.record import verify_record as verified
 
     if ledger is None:
         return verified(text)
@@ -102,7 +102,7 @@ def _verified(text: str, ledger: str | None, dataset: str | None) -> Verificatio
 
 
 def _print(found: Verification) -> None:
-    from unacorda.query.verification import NOT_SHOWN
+    from unacorda.query.results.record import NOT_SHOWN
 
     rows = tuple((clean(one.name), one.outcome, clean(one.detail)) for one in found.checks)
     show.print_grid(show.Grid(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))

@@ -31,20 +31,18 @@ from unacorda.query.allocation import PricedBatch
 from unacorda.query.engines.exact_counts import Given, answers_of
 from unacorda.query.engines.key_counts import ScanResult, admitted, run, select_keys
 from unacorda.query.engines.protocol import Admission, Admitted, Engine
-from unacorda.query.found_keys import FoundKeys
+from unacorda.query.error_targets import split_for, wishes_of
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.batch import BatchPosition, QueryBatch, Scan, members_of, read_together
 from unacorda.query.plan.query import Query
-from unacorda.query.provenance import provenance
-from unacorda.query.rehearsing import assumed_of
-from unacorda.query.release import Release
-from unacorda.query.row_search import found_in
+from unacorda.query.results.assumptions import Supposed, check_assumption, numbers_of
+from unacorda.query.results.release import Release
+from unacorda.query.results.row_search import found_in
+from unacorda.query.results.simulation import assumed_of
+from unacorda.query.results.words import FoundKeys, provenance
 from unacorda.query.schema.units import Unit
-from unacorda.query.select import question, rows
+from unacorda.query.sql.binder import question, rows
 from unacorda.query.sql.types import Select
-from unacorda.query.supposed import Supposed, check_assumption, numbers_of
-from unacorda.query.targets import split_for
-from unacorda.query.wishes import wishes_of
 
 __all__ = ["Request", "check_engine", "execute", "read_request", "reserve", "salt_from"]
 

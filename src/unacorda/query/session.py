@@ -24,17 +24,14 @@ from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.found import find_bounds
 from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.arrange import arranged
-from unacorda.query.batch import Batch
 from unacorda.query.describing.description import Description
 from unacorda.query.describing.questions import Progress, describe
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Engine
 from unacorda.query.engines.public import read_public_table
 from unacorda.query.engines.timeouts import check_timeout
+from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request
-from unacorda.query.explanation import Explanation
-from unacorda.query.explanations import Explanations, explanation_of
 from unacorda.query.fit_rows import rows_of
 from unacorda.query.fitting import M, fitted
 from unacorda.query.noise.key_selection import GivenKeys
@@ -48,18 +45,19 @@ from unacorda.query.opening import (
 )
 from unacorda.query.plan.batch import QueryBatch, Several, check_single
 from unacorda.query.plan.query import Query
-from unacorda.query.rehearsing import assumed_of
-from unacorda.query.release import Release
-from unacorda.query.row_search import find_rows
+from unacorda.query.results.assumptions import Supposed
+from unacorda.query.results.batch import Batch
+from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
+from unacorda.query.results.release import Release
+from unacorda.query.results.row_search import find_rows
+from unacorda.query.results.simulation import assumed_of
 from unacorda.query.schema.facts import Bounds, Fact
 from unacorda.query.schema.table import scopes_of
 from unacorda.query.schema.units import Person, Unit
-from unacorda.query.select import question
+from unacorda.query.sql.binder import question
+from unacorda.query.sql.postprocess import arranged
 from unacorda.query.sql.types import Select
 from unacorda.query.subsessions import SubSessions
-from unacorda.query.supposed import Supposed
-from unacorda.query.targets import least_budget
-from unacorda.query.wishes import Wish, budgets_of, targets_of
 
 __all__ = ["Session"]
 

@@ -22,7 +22,7 @@ from unacorda.query.opening import check_alive, check_limit
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.partition import PartLedger, part_of, parted
 from unacorda.query.plan.relation import Rows
-from unacorda.query.release import Release
+from unacorda.query.results.release import Release
 from unacorda.query.schema.facts import Key, check_keys
 from unacorda.query.schema.units import Unit
 

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.words import NOTHING, clean
-from unacorda.query.release import Release
-from unacorda.query.replay import SEVERAL
+from unacorda.query.results.record import SEVERAL
+from unacorda.query.results.release import Release
 
 __all__ = ["Bar", "ColumnLook", "Description", "EstimateWithInterval", "Kind"]
 

@@ -37,7 +37,7 @@ from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
 from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.plan.query import Query, answer_columns
-from unacorda.query.release import Release
+from unacorda.query.results.release import Release
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
 from unacorda.query.schema.table import Leaf, Scope
 from unacorda.query.schema.units import Unit

@@ -385,7 +385,7 @@ def rows_of(stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: 
         scope = scope_of(table, types, unit, facts)
         rows = Rows(source=Table(name=table, scope=scope), scope=scope)
     else:
-        left, right = _sides_restated(stated["of"], unit, at=f"{at}.of", depth=depth)
+        left, right = _decode_sides(stated["of"], unit, at=f"{at}.of", depth=depth)
         rows = (
             united(left, right) if "union" in stated else _matched(stated["join"], left, right, at)
         )
@@ -400,7 +400,7 @@ def rows_of(stated: Mapping[str, Any], unit: Unit, *, at: str = "query", depth: 
     return rows
 
 
-def _sides_restated(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Rows, Rows]:
+def _decode_sides(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Rows, Rows]:
     if not isinstance(stated, list) or len(stated) != 2:
         raise InvalidParameter(at, "...", expected="a list of two")
     found = []
@@ -419,7 +419,7 @@ def _sides_restated(stated: Any, unit: Unit, *, at: str, depth: int) -> tuple[Ro
 
 def _matched(stated: Any, left: Rows, right: Rows, at: str) -> Rows:
     at = f"{at}.join"
-    _fields_restated(stated, {"how", "max_rows", "on", "names"}, at)
+    _check_fields(stated, {"how", "max_rows", "on", "names"}, at)
     one, two = decode(stated["max_rows"], tuple[int, int], at=f"{at}.max_rows")
     people = dict(zip(left.scope.ids, right.scope.ids, strict=True))
     on = dict(decode(stated["on"], tuple[tuple[str, str], ...], at=f"{at}.on"))
@@ -440,7 +440,7 @@ def _stepped(rows: Rows, step: Mapping[str, Any], *, at: str) -> Rows:
         case {"derive": str(label), "as": str(text), **rest} if not rest:
             return rows.derive(label, text)
         case {"explode": str(text), **rest}:
-            _fields_restated(rest, {"into", "separator", "most"}, at)
+            _check_fields(rest, {"into", "separator", "most"}, at)
             into = decode(rest["into"], str, at=f"{at}.into")
             same = text == _quoted(into)
             return rows.explode(
@@ -459,7 +459,7 @@ def _stepped(rows: Rows, step: Mapping[str, Any], *, at: str) -> Rows:
 
 
 def _part(rows: Rows, label: str, stated: Mapping[str, Any], at: str) -> Rows:
-    _fields_restated(stated, {"key", "keys", "max_parts", "salt"}, at)
+    _check_fields(stated, {"key", "keys", "max_parts", "salt"}, at)
     salt = decode(stated["salt"], str, at=f"{at}.salt")
     if not _SALT.fullmatch(salt):
         raise InvalidParameter(f"{at}.salt", salt, expected="32 hex digits")
@@ -479,7 +479,7 @@ def _part(rows: Rows, label: str, stated: Mapping[str, Any], at: str) -> Rows:
 
 
 def _looked_up(rows: Rows, table: str, stated: Mapping[str, Any], at: str) -> Rows:
-    _fields_restated(stated, {"columns", "how", "on", "most", "names"}, at)
+    _check_fields(stated, {"columns", "how", "on", "most", "names"}, at)
     types, facts, ranges = _columns(stated["columns"], f"{at}.columns")
     most = decode(stated["most"], int, at=f"{at}.most")
     if not 0 <= most <= MOST_COPIES:
@@ -547,7 +547,7 @@ def _columns(
     return types, facts, ranges
 
 
-def _fields_restated(stated: Any, names: set[str], at: str) -> None:
+def _check_fields(stated: Any, names: set[str], at: str) -> None:
     if not isinstance(stated, dict) or set(stated) != names:
         raise InvalidParameter(at, "...", expected=f"an object of {', '.join(sorted(names))}")
 

@@ -29,11 +29,14 @@ from unacorda.query.aggregates.margins import MARGIN
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.query import Query
-from unacorda.query.release import Release
+from unacorda.query.results.release import Release
 from unacorda.query.sql.told import placed
 from unacorda.query.sql.types import Computed, Place, Select
 
-__all__ = ["arranged", "check_arrangement"]
+__all__ = [
+    "arranged",
+    "check_arrangement",
+]
 
 
 def check_arrangement(select: Select, query: Query, text: str) -> None:

@@ -15,22 +15,22 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.answers import Answer
-from unacorda.query.found_keys import FoundKeys
 from unacorda.query.plan.batch import BatchPosition
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.words import NOTHING, clean
-from unacorda.query.replay import FORMAT, software
+from unacorda.query.results.record import FORMAT, Verification, software, verify_record
+from unacorda.query.results.words import FoundKeys
 from unacorda.query.schema.facts import Key
-from unacorda.query.several_releases import verify_record
-from unacorda.query.verification import Verification
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
 
-__all__ = ["Release"]
+__all__ = [
+    "Release",
+]
 
 _SHOWN_ROWS = 60
 
@@ -154,7 +154,7 @@ class Release:
         """Compute question, event and price again from what `to_json` wrote, without the data.
 
         Also what `Batch.to_json` and `Description.to_json` wrote. Gives one line a check, and
-        whether all hold: see `unacorda.query.verification`.
+        whether all hold: see `unacorda.query.results.record`.
         """
         return verify_record(text, ledger=ledger, dataset=dataset)
 

@@ -12,10 +12,12 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy.events import Event
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
-from unacorda.query.release import Release
-from unacorda.query.replay import SEVERAL
+from unacorda.query.results.record import SEVERAL
+from unacorda.query.results.release import Release
 
-__all__ = ["Batch"]
+__all__ = [
+    "Batch",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
     from unacorda.privacy.guarantees import Guarantee
     from unacorda.query.plan.query import Query
-    from unacorda.query.release import Release
+    from unacorda.query.results.release import Release
 
-__all__ = ["find_rows", "found_in", "known_rows"]
+__all__ = [
+    "find_rows",
+    "found_in",
+    "known_rows",
+]
 
 _WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.2

@@ -14,7 +14,14 @@ from unacorda.query.plan.public_tables import Looked
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import Csv, is_table
 
-__all__ = ["Assumed", "Supposed", "are_tables", "check_assumption", "numbers_of", "sources_of"]
+__all__ = [
+    "Assumed",
+    "Supposed",
+    "are_tables",
+    "check_assumption",
+    "numbers_of",
+    "sources_of",
+]
 
 Supposed = Assume | Csv | str | os.PathLike[str] | Mapping[str, Any] | Any
 """Numbers, or a public table with columns of the same names, or one for each table by name."""

@@ -26,7 +26,6 @@ from unacorda.query.aggregates.shares import count_if
 from unacorda.query.aggregates.sums import sum as total
 from unacorda.query.aggregates.tops import top
 from unacorda.query.aggregates.variances import stdev, variance
-from unacorda.query.arrange import check_arrangement
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.groups import keys_of_table
 from unacorda.query.plan.query import Query, answer_columns
@@ -36,11 +35,15 @@ from unacorda.query.schema.sources import is_table
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.parse import parse_select
+from unacorda.query.sql.postprocess import check_arrangement
 from unacorda.query.sql.told import placed
 from unacorda.query.sql.types import Aggregate as Asked
 from unacorda.query.sql.types import Condition, Derived, Group, Item, Joined, Select, Step, United
 
-__all__ = ["question", "rows"]
+__all__ = [
+    "question",
+    "rows",
+]
 
 _PERSON = "person"
 

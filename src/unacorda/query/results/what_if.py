@@ -21,10 +21,14 @@ from unacorda.query.aggregates.answers import Forecast
 from unacorda.query.allocation import allocate_together
 from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.plan.query import Query
+from unacorda.query.results.assumptions import Assumed
 from unacorda.query.schema.units import Person
-from unacorda.query.supposed import Assumed
 
-__all__ = ["Gauge", "Outlook", "outlooks_of"]
+__all__ = [
+    "Gauge",
+    "Outlook",
+    "outlooks_of",
+]
 
 _PARTS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
 _ROWS = 1_000  # of a cell, for errors that depend on them

@@ -1,0 +1,3 @@
+"""What leaves: releases, batches, explanations, records."""
+
+# SPDX-License-Identifier: Apache-2.0
