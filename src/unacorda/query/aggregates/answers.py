@@ -18,7 +18,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.threshold_counts import Climbers
 
-__all__ = ["ENDINGS", "Answer", "Assume", "Exact", "Forecast", "widened"]
+__all__ = ["ENDINGS", "Answer", "Assume", "Assumed", "Exact", "Forecast", "widened"]
 
 Floats = NDArray[np.float64]
 
@@ -215,3 +215,7 @@ def widened(
     lower = np.where(beyond, np.minimum(ends[0], np.maximum(at - half_widths, low)), ends[0])
     upper = np.where(beyond, np.maximum(ends[1], np.minimum(at + half_widths, high)), ends[1])
     return lower, upper
+
+
+Assumed = Mapping[str, Assume | None]
+"""What is supposed of the numbers that each aggregate's error depends on, by its name."""

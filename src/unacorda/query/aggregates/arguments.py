@@ -14,10 +14,7 @@ from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import Scope
 
-__all__ = ["CONFIDENCE", "bounds_of", "expression_of", "given_bounds", "weight_of"]
-
-CONFIDENCE = Fraction(95, 100)
-"""Of every interval in a release."""
+__all__ = ["bounds_of", "expression_of", "given_bounds", "weight_of"]
 
 
 def weight_of(weight: Number) -> Fraction:

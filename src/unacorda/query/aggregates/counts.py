@@ -15,8 +15,8 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.aggregates.arguments import expression_of, weight_of
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_counts, of_people
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Person, Reach, Unit

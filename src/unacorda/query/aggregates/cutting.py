@@ -17,13 +17,12 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.arguments import CONFIDENCE
 from unacorda.query.aggregates.chains import Chain
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.cuts import PLACES_LOG2, cut_points, mechanism_of
 from unacorda.query.aggregates.grid_counts import Aim
 from unacorda.query.aggregates.splits import Plan, Split, moves_of, plan_for
-from unacorda.query.noise.additive import Share
+from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import of_ranks
 from unacorda.query.schema.units import Reach

@@ -31,11 +31,7 @@ from unacorda.errors import InvalidParameter
 from unacorda.privacy import events
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import (
-    CONFIDENCE,
-    expression_of,
-    weight_of,
-)
+from unacorda.query.aggregates.arguments import expression_of, weight_of
 from unacorda.query.aggregates.chains import Chain
 from unacorda.query.aggregates.counted import Counted
 from unacorda.query.aggregates.counts import released
@@ -44,7 +40,7 @@ from unacorda.query.aggregates.graded import given
 from unacorda.query.aggregates.grid_counts import Aim, Asked, Ranking
 from unacorda.query.aggregates.places import place_between
 from unacorda.query.aggregates.several import Cut
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import Scope

@@ -32,16 +32,10 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast, widened
-from unacorda.query.aggregates.arguments import (
-    CONFIDENCE,
-    bounds_of,
-    expression_of,
-    given_bounds,
-    weight_of,
-)
+from unacorda.query.aggregates.arguments import bounds_of, expression_of, given_bounds, weight_of
 from unacorda.query.aggregates.regions import noise_quantile
 from unacorda.query.aggregates.sums import Clamp, clamp_of, clamping_note
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_splits
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Reach, Unit

@@ -16,17 +16,17 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import (
-    CONFIDENCE,
-    bounds_of,
-    expression_of,
-    given_bounds,
-    weight_of,
-)
+from unacorda.query.aggregates.arguments import bounds_of, expression_of, given_bounds, weight_of
 from unacorda.query.aggregates.counts import released
 from unacorda.query.aggregates.totals import Total
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise, grid_unit
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Share,
+    additive_noise,
+    grid_unit,
+)
 from unacorda.query.noise.sensitivity import Sensitivity, of_sums
 from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import Scope

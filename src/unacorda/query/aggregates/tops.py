@@ -25,10 +25,10 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
+from unacorda.query.aggregates.arguments import expression_of, weight_of
 from unacorda.query.aggregates.grid_counts import Ranking
 from unacorda.query.aggregates.places import place_among
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
 from unacorda.query.schema.quoting import literal

@@ -35,10 +35,9 @@ from unacorda.bits import RandomBits
 from unacorda.privacy import events
 from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import CONFIDENCE
 from unacorda.query.aggregates.threshold_counts import Ladder, per_person
 from unacorda.query.expressions.types import Expression, Kind
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_totals
 from unacorda.query.noise.threshold_search import Search, search_for
 from unacorda.query.schema.quoting import double

@@ -23,8 +23,8 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import CONFIDENCE, expression_of, weight_of
-from unacorda.query.noise.additive import AdditiveNoise, Share, additive_noise
+from unacorda.query.aggregates.arguments import expression_of, weight_of
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import Sensitivity, of_balls
 from unacorda.query.schema.quoting import double
 from unacorda.query.schema.table import Scope

@@ -30,6 +30,7 @@ from unacorda.privacy.rounding import root_down, root_up
 from unacorda.query.noise.sensitivity import Sensitivity
 
 __all__ = [
+    "CONFIDENCE",
     "AdditiveNoise",
     "Noise",
     "Share",
@@ -37,6 +38,9 @@ __all__ = [
     "grid_unit",
     "selection_epsilon",
 ]
+
+CONFIDENCE = Fraction(95, 100)
+"""Of every interval in a release."""
 
 Share = PureDP | ZCDP | GDP
 """The part of a request that one aggregate may spend."""

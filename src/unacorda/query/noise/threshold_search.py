@@ -24,8 +24,7 @@ from unacorda.bits import RandomBits
 from unacorda.mechanisms.adaptive.solvers import Ascending, least_whole
 from unacorda.privacy import events
 from unacorda.privacy.guarantees import PureDP
-from unacorda.query.aggregates.arguments import CONFIDENCE
-from unacorda.query.noise.additive import Share, selection_epsilon
+from unacorda.query.noise.additive import CONFIDENCE, Share, selection_epsilon
 
 __all__ = [
     "Search",

@@ -15,7 +15,6 @@ from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import Csv, is_table
 
 __all__ = [
-    "Assumed",
     "Supposed",
     "are_tables",
     "check_assumption",
@@ -25,9 +24,6 @@ __all__ = [
 
 Supposed = Assume | Csv | str | os.PathLike[str] | Mapping[str, Any] | Any
 """Numbers, or a public table with columns of the same names, or one for each table by name."""
-
-Assumed = Mapping[str, Assume | None]
-"""What is supposed of the numbers that each aggregate's error depends on, by its name."""
 
 
 def are_tables(assuming: Supposed | None) -> bool:

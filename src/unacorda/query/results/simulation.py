@@ -29,7 +29,7 @@ from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, PureDP
 from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.answers import Answer, Assume
+from unacorda.query.aggregates.answers import Answer, Assume, Assumed
 from unacorda.query.aggregates.pairs import OfTwo
 from unacorda.query.aggregates.tops import Top
 from unacorda.query.allocation import Allocation, allocate_together
@@ -50,7 +50,7 @@ from unacorda.query.plan.relation import (
     Table,
     United,
 )
-from unacorda.query.results.assumptions import Assumed, Supposed, are_tables, numbers_of, sources_of
+from unacorda.query.results.assumptions import Supposed, are_tables, numbers_of, sources_of
 from unacorda.query.results.record import question_of
 from unacorda.query.schema.facts import Bounds, Fact, Key
 from unacorda.query.schema.quoting import identifier
