@@ -39,7 +39,7 @@ def test_importing_it_loads_nothing_outside_the_standard_library() -> None:
 
 
 def test_reading_a_record_loads_no_engine() -> None:
-    code = "import sys, unacorda.query.replay; print('duckdb' in sys.modules)"
+    code = "import sys, unacorda.query.results.record; print('duckdb' in sys.modules)"
     assert run(code) == "False\n"
 
 

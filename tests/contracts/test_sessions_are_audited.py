@@ -111,7 +111,7 @@ def _people_in_all_parts(patch: pytest.MonkeyPatch) -> None:
     def wrong(*given: Any, max_parts: int, **named: Any) -> Any:
         return right(*given, max_parts=6, **named)
 
-    patch.setattr("unacorda.query.subsessions.parted", wrong)
+    patch.setattr("unacorda.query.session.parted", wrong)
 
 
 def _hardly_any_noise(patch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,6 @@ from unacorda.query.aggregates import grid_counts as ranking
 from unacorda.query.aggregates import tree_noise as tree_noise_module
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume, Exact
-from unacorda.query.aggregates.arguments import CONFIDENCE
 from unacorda.query.aggregates.associations import Correlation, Covariance, correlation, covariance
 from unacorda.query.aggregates.chains import Chain, chain_moves
 from unacorda.query.aggregates.coins import accepts, below_each
@@ -80,9 +79,6 @@ from unacorda.query.aggregates.variances import Variance
 from unacorda.query.aggregates.vectors import VectorSum, vector_sum
 from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
 from unacorda.query.allocation import allocate, allocate_together, event_of
-from unacorda.query.analysts import AnalystLedger
-from unacorda.query.describing.description import Description
-from unacorda.query.describing.pictured import Bins
 from unacorda.query.engines import bounding, postgres_asking, reading, timeouts
 from unacorda.query.engines import compile as compiler
 from unacorda.query.engines import protocol as admission
@@ -115,8 +111,8 @@ from unacorda.query.expressions.refusals import FUNCTIONS
 from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation
 from unacorda.query.expressions.types import Column, Expression, Kind
-from unacorda.query.fit_rows import rows_of
-from unacorda.query.noise.additive import AdditiveNoise, Share, selection_epsilon
+from unacorda.query.fit import rows_of, stated
+from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, selection_epsilon
 from unacorda.query.noise.key_selection import KeyRule, hits_of, key_rule
 from unacorda.query.noise.selection import Draws, draws_for
 from unacorda.query.noise.sensitivity import (
@@ -131,25 +127,25 @@ from unacorda.query.noise.sensitivity import (
     of_vectors,
 )
 from unacorda.query.noise.threshold_search import Search, search_for
-from unacorda.query.parameters import stated
 from unacorda.query.plan import partition as splitting
 from unacorda.query.plan.batch import scans_of
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.public_tables import PublicSelect
 from unacorda.query.plan.query import Query
 from unacorda.query.plan.relation import How, Rows, Table
-from unacorda.query.plan.words import NOTHING
 from unacorda.query.results import row_search
+from unacorda.query.results.description import Bins, Description
 from unacorda.query.results.explanation import Explanation
 from unacorda.query.results.record import SEVERAL, Verification, question_of, verify, verify_record
 from unacorda.query.results.release import Release
 from unacorda.query.results.simulation import Rehearsal
 from unacorda.query.schema import units
 from unacorda.query.schema.facts import Fact
+from unacorda.query.schema.formatting import NOTHING
 from unacorda.query.schema.quoting import double, folded, identifier, literal
 from unacorda.query.schema.table import Scope, scope_of
 from unacorda.query.schema.units import Person, Reach, Row, Unit, steps_of
-from unacorda.query.session import Session
+from unacorda.query.session import AnalystLedger, Session
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.types import Aggregate as SelectAggregate
 from unacorda.query.sql.types import Computed, Condition, Derived, Group, Item, Ordering, Select

@@ -17,7 +17,7 @@ import typer
 from unacorda.cli import show
 from unacorda.cli.failures import EXIT_CODES, reporting
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.cli.answers import Answer, Asked
@@ -150,7 +150,7 @@ def account(
             notes = _notes(event, asked, relation)
         _refuse_if_nothing(event, found)
         for note in notes:
-            show.notice(clean(note))
+            show.notice(escape(note))
         if as_json:
             fields = _plain(event, found, notes, relation, explain=explain)
             show.line(json.dumps(fields, indent=2, allow_nan=False))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import show
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.entries import Account, Entry
@@ -104,7 +104,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 def print_account(account: dict[str, Any]) -> None:
     """Print what `shown` gave: budget and sums, sub-accounts, and a line for each question."""
-    show.heading(clean(account["dataset"]))
+    show.heading(escape(account["dataset"]))
     facts = {
         "budget": account["budget"],
         "spent": account["spent"],
@@ -114,7 +114,7 @@ def print_account(account: dict[str, Any]) -> None:
     }
     for name, text in facts.items():
         if text is not None:
-            show.line(clean(f"{name + ':':10}{text}"))
+            show.line(escape(f"{name + ':':10}{text}"))
     if account["verified"] is not None:
         show.line(f"verified: {account['verified']} entries chain and add up")
     again = account.get("repriced")
@@ -125,12 +125,12 @@ def print_account(account: dict[str, Any]) -> None:
         show.line(f"odometer: epsilon {reading} {at}, however it was chosen")
     for name, part in account["sub_accounts"].items():
         limit, spent, left = (_short(part[key]) for key in ("budget", "spent", "remaining"))
-        show.line(clean(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
+        show.line(escape(f"sub-account {name}: budget {limit}; spent {spent}; left {left}"))
     for split in account["splits"]:
         name = split["name"] or f"of entry {split['entry']}"
-        show.line(clean(f"split {name}: the {split['max_parts']} largest parts are owed"))
+        show.line(escape(f"split {name}: the {split['max_parts']} largest parts are owed"))
         for key, spent in split["spent"].items():
-            show.line(clean(f"  part {key}: spent {_short(spent)} of {_short(split['limit'])}"))
+            show.line(escape(f"  part {key}: spent {_short(spent)} of {_short(split['limit'])}"))
     questions = [entry for entry in account["entries"] if entry["state"] == "reserved"]
     if not questions:
         show.line("No questions yet.")
@@ -141,7 +141,7 @@ def print_account(account: dict[str, Any]) -> None:
             str(entry["sequence"]),
             _minute(entry["time"]),
             "yes" if entry["answered"] else "called off" if entry["called_off"] else "no",
-            *(clean(text) for text in _words(entry)),
+            *(escape(text) for text in _words(entry)),
         )
         for entry in questions
     ]

@@ -30,11 +30,11 @@ from unacorda.cli.ledgers import account_of, is_new, opened
 from unacorda.cli.options import AUTO, SEARCH_SHARE, Price, facts_of, unit_of
 from unacorda.cli.output import check_page, check_record, stored
 from unacorda.cli.question import known_rows
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
-    from unacorda.query.describing.description import Description
+    from unacorda.query.results.description import Description
 
 __all__ = ["HELP", "SUMMARY", "describe"]
 
@@ -136,7 +136,7 @@ def describe(
         account = account_of(ledger, {"--dataset": dataset}, budget)
         hint = file.look()
         if hint is not None:
-            show.notice(clean(hint))
+            show.notice(escape(hint))
         if html is not None:
             check_page(html, overwrite=overwrite)
         if output is not None:
@@ -157,7 +157,7 @@ def describe(
         if as_json:
             show.line(found.to_json())
         elif not kept:
-            show.line("\n".join(map(clean, str(found).splitlines())))
+            show.line("\n".join(map(escape, str(found).splitlines())))
         if not recorded or (html is not None and not kept):
             raise typer.Exit(ExitCode.FAILED)
 

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from unacorda.cli import show
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.explanation import Explanation
@@ -34,7 +34,7 @@ def print_explanation(explanation: Explanation, *, has_account: bool, as_json: b
         return
     for text in str(explanation).splitlines():
         if has_account or not text.startswith(_LEFT):
-            show.line(show.wrapped(clean(text)))
+            show.line(show.wrapped(escape(text)))
     show.line()
     read = "Nothing" if explanation.rehearsal is None else "Nothing but the public table"
     show.line(f"{read} was read and nothing was spent.")

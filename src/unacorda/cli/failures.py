@@ -29,7 +29,7 @@ from unacorda.errors import (
     UnsupportedEvent,
     WrongUnit,
 )
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 __all__ = ["EXIT_CODES", "ExitCode", "exit_code", "report_usage", "reporting", "silence"]
 
@@ -127,7 +127,10 @@ def report_usage(error: typer.BadParameter) -> int:
         ]
         text = f"Missing: {' and '.join(names)}." if names else text
     text = text.rstrip(".")
-    notice(clean(f"{text}{'' if text.endswith('?') else '.'} See {verb} --help."), kind="error")
+    notice(
+        escape(f"{text}{'' if text.endswith('?') else '.'} See {verb} --help."),
+        kind="error",
+    )
     return int(ExitCode.USAGE)
 
 
@@ -155,9 +158,9 @@ def silence() -> None:
 def _message(error: Exception) -> str:
     drawing = error.drawing if isinstance(error, InvalidParameter) else ""
     text = _told(error, str(error).removesuffix(drawing))
-    text = clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    text = escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
     # Its own lines break; whatever else holds a line break, such as a name, shows an escape.
-    return "\n".join([text, *map(clean, drawing.splitlines()[1:])])
+    return "\n".join([text, *map(escape, drawing.splitlines()[1:])])
 
 
 def _told(error: Exception, said: str) -> str:
@@ -209,4 +212,4 @@ def _warnings_in_words() -> Iterator[None]:
 
 
 def _note(message: Warning | str, *_rest: object) -> None:
-    notice(clean(str(message)))
+    notice(escape(str(message)))

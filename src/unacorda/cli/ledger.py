@@ -24,7 +24,7 @@ from unacorda.cli.ledgers import account_of, is_new, opened
 from unacorda.cli.mends import no_account
 from unacorda.cli.options import assignment, budget_of, read_text, unit_of
 from unacorda.errors import InvalidParameter, LedgerMismatch
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.ledger.ledger import Ledger
@@ -198,7 +198,7 @@ def verify_ledger(
             show.line(json.dumps({"accounts": found}, indent=2))
             return
         for one in found:
-            show.line(clean(f"{one['dataset']}: {one['entries']} entries chain and add up"))
+            show.line(escape(f"{one['dataset']}: {one['entries']} entries chain and add up"))
             show.line(f"  last digest: {one['digest'] or 'none yet'}")
 
 

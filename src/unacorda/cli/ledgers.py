@@ -109,7 +109,7 @@ class Below:
         book: where its account is; None where there is none yet.
         """
         from unacorda.accounting.charges import request_price
-        from unacorda.query.opening import check_affordable
+        from unacorda.query.session import check_affordable
 
         left = self.limit
         if book is not None and not self.is_new(book, dataset):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from unacorda.cli.show import notice
 from unacorda.errors import InvalidParameter
 from unacorda.extras import require
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
-    from unacorda.query.describing.description import Description
+    from unacorda.query.results.description import Description
     from unacorda.query.results.release import Release
 
 __all__ = ["check_page", "check_record", "check_target", "stored", "write_release"]
@@ -47,7 +47,7 @@ def check_page(path: Path, *, overwrite: bool) -> None:
 
 def stored(answer: Release | Description, path: Path) -> bool:
     """Whether the answer, a look as a page or a record, is in the file; if not, that is said."""
-    from unacorda.query.describing.description import Description
+    from unacorda.query.results.description import Description
 
     try:
         if isinstance(answer, Description):
@@ -57,10 +57,10 @@ def stored(answer: Release | Description, path: Path) -> bool:
             write_release(answer, path)
     except Exception as error:  # noqa: BLE001  # whatever it is, the answer must not be lost
         why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        notice(clean(f"{str(path)!r} could not be written: {why}."), kind="error")
+        notice(escape(f"{str(path)!r} could not be written: {why}."), kind="error")
         return False
     cost = answer.costs if isinstance(answer, Description) else str(answer.charge)
-    notice(clean(f"written to {str(path)!r}; spent {cost}; left {answer.remaining}"))
+    notice(escape(f"written to {str(path)!r}; spent {cost}; left {answer.remaining}"))
     return True
 
 

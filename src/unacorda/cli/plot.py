@@ -27,7 +27,7 @@ from unacorda.cli.options import of_file, read_text
 from unacorda.cli.scores import read_scores
 from unacorda.errors import InvalidParameter, LedgerMismatch
 from unacorda.extras import require
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.attacks import ErrorRegion
@@ -198,7 +198,7 @@ def plot(
         if as_json:
             show.line(json.dumps({"output": str(output), **drawn.numbers}, indent=2))
         else:
-            show.line(f"Drawn: {clean(str(output))}")
+            show.line(f"Drawn: {escape(str(output))}")
 
 
 def _check(kind: str, what: str | None, given: _Given, output: Path) -> None:

@@ -41,7 +41,7 @@ from unacorda.cli.output import check_target, stored
 from unacorda.cli.question import Question
 from unacorda.cli.suggested import print_suggestions, wished_errors
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -263,7 +263,7 @@ def query(
         below = below_of(sub_account, limit, analyst)
         hint = question.file.look()
         if hint is not None:
-            show.notice(clean(hint))
+            show.notice(escape(hint))
         if wished is not None:
             print_suggestions(question, wished, delta=delta, as_json=as_json)
             return
@@ -324,7 +324,7 @@ def _explain(
             print_explanation(question.explain(session), has_account=True, as_json=as_json)
         return
     if budget is None:
-        show.notice(clean(no_account(dataset, known)))
+        show.notice(escape(no_account(dataset, known)))
     _note_search(wanted, question)
     with question.session(budget=budget or question.request) as session:
         explanation = question.explain(session)
@@ -341,7 +341,7 @@ def _note_search(wanted: Question, question: Question) -> None:
         return
     search = wanted.request * SEARCH_SHARE
     show.notice(
-        clean(
+        escape(
             f"finding how many rows of a person to keep comes first and costs {search}. This is "
             f"explained for {rows}, the most that can be found: with fewer, errors are smaller."
         )
@@ -395,6 +395,6 @@ def _print_release(release: Release, *, account: str | None) -> None:
     if any(low is not None for answer in release.answers.values() for low in answer.lower):
         show.line(show.wrapped(_MARGINS))
     if release.found is not None:
-        show.line(show.wrapped(clean(f"{release.found.sentence}.")))
+        show.line(show.wrapped(escape(f"{release.found.sentence}.")))
     left = "" if account is None else f"; {release.remaining} is left in account {account!r}"
-    show.line(clean(f"Spent {release.charge}{left}."))
+    show.line(escape(f"Spent {release.charge}{left}."))

@@ -45,9 +45,8 @@ def known_rows(
     if getattr(unit, "search", None) is None or ledger is None or dataset is None:
         return None
     from unacorda.accounting.charges import request_price
-    from unacorda.query.opening import check_affordable
     from unacorda.query.results import row_search
-    from unacorda.query.session import Session
+    from unacorda.query.session import Session, check_affordable
 
     wanted: Any = unit
     tables = {file.name: file.source()}
@@ -155,7 +154,7 @@ class Question:
         """
         from unacorda.accounting.charges import request_price
         from unacorda.accounting.filters import Filter
-        from unacorda.query.opening import check_affordable
+        from unacorda.query.session import check_affordable
 
         if self.searches:
             self.unsearched.rehearse(budget=budget, account=account)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from unacorda.query.plan.words import NOTHING, clean
+from unacorda.query.schema.formatting import NOTHING, escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.release import Release
@@ -114,10 +114,10 @@ def release_grid(release: Release) -> Grid:
             else NOTHING
             for answer in release.answers.values()
         ]
-        rows.append(tuple(map(clean, cells)))
+        rows.append(tuple(map(escape, cells)))
     left = len(release.groups)
     repeated = left + len(labels)
-    return Grid(heads=tuple(map(clean, heads)), rows=tuple(rows), left=left, repeated=repeated)
+    return Grid(heads=tuple(map(escape, heads)), rows=tuple(rows), left=left, repeated=repeated)
 
 
 def estimate(value: float, lower: float | None, upper: float | None) -> str:

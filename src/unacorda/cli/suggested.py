@@ -13,7 +13,7 @@ from unacorda import checks
 from unacorda.cli import show
 from unacorda.cli.question import Question
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.privacy.guarantees import Guarantee
@@ -79,7 +79,7 @@ def print_suggestions(
     for option, budget in found.items():
         numbers = _numbers(option, budget, delta)
         written = " ".join(f"--{name} {value}" for name, value in numbers.items())
-        show.line(clean(f"  {written}"))
+        show.line(escape(f"  {written}"))
     show.line()
     read = "Nothing" if question.assuming is None else "Nothing but the public table"
     show.line(f"{read} was read and nothing was spent.")

@@ -15,7 +15,7 @@ from unacorda.cli.failures import EXIT_CODES, ExitCode, reporting
 from unacorda.cli.ledgers import opened
 from unacorda.cli.options import of_file, read_text
 from unacorda.errors import InvalidParameter
-from unacorda.query.plan.words import clean
+from unacorda.query.schema.formatting import escape
 
 if TYPE_CHECKING:
     from unacorda.query.results.record import Verification
@@ -104,7 +104,7 @@ def _verified(text: str, ledger: str | None, dataset: str | None) -> Verificatio
 def _print(found: Verification) -> None:
     from unacorda.query.results.record import NOT_SHOWN
 
-    rows = tuple((clean(one.name), one.outcome, clean(one.detail)) for one in found.checks)
+    rows = tuple((escape(one.name), one.outcome, escape(one.detail)) for one in found.checks)
     show.print_grid(show.Grid(heads=("check", "outcome", ""), rows=rows, left=3, repeated=2))
     show.line()
     show.line("Nothing differs." if found.holds else "It is not what it says.")

@@ -1,6 +1,4 @@
-"""Budgets and splits that reach standard errors.
-
-Budgets from wished errors: the least that reaches them, and the split of one that does.
+"""Budgets from standard errors: the least that reaches them, and the split of one that does.
 
 Standard errors are those that `explain` foretells: of the noise alone, or under assumptions. Every
 budget that leaves here was tried: the noise it buys has been made, and errs by no more than wished.

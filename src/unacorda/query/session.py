@@ -1,65 +1,414 @@
-"""The session: tables, a unit and a budget. `evaluate` is the one door to the data.
+"""Sessions: tables, a unit and a budget. `evaluate` is the one door to the data.
 
-The order is the guarantee: the plan is checked, its price computed, the charge reserved, durably;
-only then does the engine run; the charge is committed, noise is added, the release leaves.
+What is opened is checked first; sub-sessions are for analysts with limits of their own, and for
+parts of the people. The order in which a question is answered stands in `execution`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, overload
+from types import MappingProxyType
+from typing import Any, NoReturn, Self, overload
 
+from unacorda import checks
 from unacorda.accounting.charges import request_price
+from unacorda.accounting.filters.additive import Filter
+from unacorda.addresses import shown
 from unacorda.bits import RandomBits, source_of
 from unacorda.checks import Number
-from unacorda.errors import InvalidParameter
-from unacorda.ledger.entries import Search
+from unacorda.errors import BudgetExceeded, InvalidParameter, LedgerMismatch
+from unacorda.ledger.entries import Reservation, Search, Split
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.aggregates.found import find_bounds
 from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.describing.description import Description
-from unacorda.query.describing.questions import Progress, describe
+from unacorda.query.describe import Progress, describe
 from unacorda.query.engines.opening import open_engine
-from unacorda.query.engines.protocol import Engine
+from unacorda.query.engines.protocol import Admission, Engine
 from unacorda.query.engines.public import read_public_table
+from unacorda.query.engines.relations import relation
 from unacorda.query.engines.timeouts import check_timeout
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request
-from unacorda.query.fit_rows import rows_of
-from unacorda.query.fitting import M, fitted
+from unacorda.query.expressions.types import encodable
+from unacorda.query.fit import M, fitted, rows_of
 from unacorda.query.noise.key_selection import GivenKeys
-from unacorda.query.opening import (
-    account_name,
-    check_affordable,
-    check_notes,
-    check_options,
-    check_tables,
-    starts_of,
-)
 from unacorda.query.plan.batch import QueryBatch, Several, check_single
+from unacorda.query.plan.codec import encode
+from unacorda.query.plan.partition import PartLedger, part_of, parted
+from unacorda.query.plan.public_tables import Looked, Public
 from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import Rows, Table
 from unacorda.query.results.assumptions import Supposed
 from unacorda.query.results.batch import Batch
+from unacorda.query.results.description import Description
 from unacorda.query.results.explanation import Explanation, Explanations, explanation_of
 from unacorda.query.results.release import Release
 from unacorda.query.results.row_search import find_rows
 from unacorda.query.results.simulation import assumed_of
-from unacorda.query.schema.facts import Bounds, Fact
-from unacorda.query.schema.table import scopes_of
-from unacorda.query.schema.units import Person, Unit
+from unacorda.query.schema.facts import Bounds, Fact, Key, check_keys
+from unacorda.query.schema.quoting import folded, twin
+from unacorda.query.schema.table import Scope, scopes_of
+from unacorda.query.schema.units import Person, Row, Unit
 from unacorda.query.sql.binder import question
 from unacorda.query.sql.postprocess import arranged
 from unacorda.query.sql.types import Select
-from unacorda.query.subsessions import SubSessions
 
-__all__ = ["Session"]
+__all__ = [
+    "AnalystLedger",
+    "Session",
+    "SubSessions",
+    "account_name",
+    "check_affordable",
+    "check_alive",
+    "check_limit",
+    "check_notes",
+    "check_options",
+    "check_tables",
+    "public_of",
+    "starts_of",
+]
+
+
+def check_tables(tables: Mapping[str, Any], public: Mapping[str, Any] | None) -> None:
+    """Raise InvalidParameter unless these are named sources, of which none has two names."""
+    expected = "a mapping of table names to sources, such as {'visits': 'visits.csv'}"
+    if not _is_mapping(tables) or len(tables) == 0:
+        raise InvalidParameter("tables", tables, expected=expected)
+    for name in tables:
+        if not checks.is_text(name) or "\x00" in name:
+            raise InvalidParameter("tables", name, expected=expected)
+    _check_names("tables", tables)
+    if public is None:
+        return
+    if not _is_mapping(public) or not all(checks.is_text(n) and "\x00" not in n for n in public):
+        expected = "a mapping of names to tables without people, such as {'zips': 'zips.csv'}"
+        raise InvalidParameter("public", public, expected=expected)
+    _check_names("public", public)
+    private = set(map(folded, tables))
+    for name in public:
+        if folded(name) in private:
+            expected = "another name than a private table has (capitals do not tell names apart)"
+            raise InvalidParameter("public", name, expected=expected)
+
+
+def _check_names(argument: str, tables: Mapping[str, Any]) -> None:
+    again = twin(tables)
+    if again is not None:
+        expected = "names of tables that differ by more than capitals"
+        raise InvalidParameter(argument, again, expected=expected)
+
+
+def check_options(
+    unit: object, budget: object, columns: object, ledger: object, bits: object
+) -> None:
+    """Raise InvalidParameter for options of another type."""
+    if not isinstance(unit, Person | Row):
+        raise InvalidParameter(
+            "unit", unit, expected="unacorda.Person('id column', max_rows=...) or unacorda.Row()"
+        )
+    if budget is not None:
+        check_limit(budget)
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidParameter(
+            "columns",
+            columns,
+            expected="facts by column name, such as {'age': unacorda.Bounds(0, 120)}",
+        )
+    if not (ledger is None or isinstance(ledger, str) or hasattr(ledger, "open_account")):
+        expected = 'None, "sqlite:///budget.db" or "postgresql://user@host/database"'
+        raise InvalidParameter("ledger", shown(ledger), expected=expected)
+    source_of(bits)
+
+
+def check_limit(budget: object) -> None:
+    """Raise InvalidParameter for what limits nothing."""
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter(
+            "budget",
+            budget,
+            expected="a guarantee such as unacorda.PureDP(1) or unacorda.ZCDP(0.5)",
+        )
+
+
+def check_notes(**notes: str | None) -> None:
+    """Raise InvalidParameter for notes that no ledger can keep."""
+    for argument, note in notes.items():
+        if note is not None and not (checks.is_text(note) and encodable(note)):
+            raise InvalidParameter(argument, note, expected="text, or None")
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def check_alive(*, closed: bool, copied: bool) -> None:
+    """Raise unless a session may spend. copied: in a fork, with a budget that lives in memory."""
+    if closed:
+        raise InvalidParameter("session", "closed", expected="one that is open: open a new one")
+    if copied:
+        raise LedgerMismatch(
+            "This process is a copy of the one that opened the session, and the budget lives "
+            "in memory: both would spend it. Use ledger='sqlite:///budget.db'."
+        )
+
+
+def check_affordable(price: Guarantee, left: Guarantee, account: str) -> None:
+    """Raise BudgetExceeded where what is left does not pay a price of the same kind."""
+    if any(a > b for a, b in zip(price.additive, left.additive, strict=True)):
+        raise BudgetExceeded(asked=price, left=left, account=account)
+
+
+def account_name(dataset: str | None, *, durable: bool) -> str:
+    """The account's name in the ledger; InvalidParameter where there must be one and is none."""
+    if dataset is None and durable:
+        raise InvalidParameter(
+            "dataset", None, expected="the account's name in the ledger, such as 'visits-2024'"
+        )
+    if dataset is not None and not (
+        checks.is_text(dataset) and dataset.strip() and encodable(dataset)
+    ):
+        raise InvalidParameter("dataset", dataset, expected="a name that is not empty")
+    return "session" if dataset is None else dataset
+
+
+def public_of(
+    engine: Engine, scopes: Mapping[str, Scope], sources: Mapping[str, object]
+) -> dict[str, Public]:
+    """The public tables, by name."""
+    return {
+        name: Looked(
+            scope=scopes[name], source=source, relation=engine.scan(name), look=engine.look
+        )
+        for name, source in sources.items()
+    }
+
+
+def starts_of(
+    engine: Engine, scopes: Mapping[str, Scope], public: Mapping[str, object]
+) -> dict[str, Rows]:
+    """By name the rows of every private table, with all public tables beside them.
+
+    public: their sources, by name.
+    """
+    beside = public_of(engine, scopes, public)
+    return {
+        name: Rows(source=Table(name=name, scope=scope), scope=scope, public=beside)
+        for name, scope in scopes.items()
+        if name not in beside
+    }
+
+
+class AnalystLedger:
+    """The sub-account of one analyst, debited together with the account of the data set."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self.whole, self._name = ledger, name
+
+    @classmethod
+    def opened(
+        cls, ledger: object, dataset: str, name: str, budget: Guarantee | None
+    ) -> tuple[AnalystLedger, Guarantee]:
+        """The sub-account of this name, new or known to the ledger, and its limit.
+
+        Raises InvalidParameter for a new one without a budget, and below a part or another
+        analyst; LedgerMismatch and WrongUnit as `Ledger.open_sub_account`.
+        """
+        if not isinstance(ledger, Ledger):
+            raise InvalidParameter(
+                "name",
+                name,
+                expected="a session that is no part and no analyst's: begin with "
+                "session.for_analyst(...), which can be split",
+            )
+        if budget is None:
+            known = ledger.sub_accounts(dataset)
+            if name not in known:
+                raise InvalidParameter(
+                    "budget", budget, expected=f"the limit of {name!r}, who has none yet"
+                )
+            budget = known[name]
+        ledger.open_sub_account(dataset, name, budget)
+        return cls(ledger, name), budget
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is spent outlives the process."""
+        return self.whole.durable
+
+    def open_split(self, dataset: str, **asked: Any) -> Split:
+        """A split that the analyst owes for; as `Ledger.open_split`."""
+        return self.whole.open_split(dataset, sub_account=self._name, **asked)
+
+    def reserve(self, dataset: str, **asked: Any) -> Reservation:
+        """Debit the data set and the analyst in one transaction; as `Ledger.reserve`."""
+        return self.whole.reserve(dataset, sub_account=self._name, **asked)
+
+    def commit(self, reservation: Reservation) -> None:
+        """Note that the reserved question was computed."""
+        self.whole.commit(reservation)
+
+    def void(self, reservation: Reservation) -> None:
+        """Give a charge back whose question never reached the data; as `Ledger.void`."""
+        self.whole.void(reservation)
+
+    def spent(self, dataset: str) -> Guarantee:
+        """What the analyst has spent."""
+        return self.whole.spent(dataset, self._name)
+
+    def remaining(self, dataset: str) -> Guarantee:
+        """What is left of the analyst's own limit; the data set may have less."""
+        return self.whole.remaining(dataset, self._name)
+
+    def close(self) -> None:
+        """Nothing: the ledger stays open."""
+
+
+class SubSessions:
+    """What a session can be divided into, and until when it is open.
+
+    Each part is a session over the same engine: it closes with the one it came from, and what it
+    spends is debited there too.
+    """
+
+    unit: Unit
+    searches: Mapping[str, Release] = MappingProxyType({})
+    """By table the answers by which `max_rows` was found, of the session that found it alone."""
+    _bits: RandomBits
+    _budget: Guarantee
+    _dataset: str
+    _engine: Engine
+    _ledger: Ledger  # or one that stands for an analyst or a part of it
+    _notes: Mapping[str, str | None]
+    _owns_ledger: bool
+    _starts: Mapping[str, Rows]
+    _above: tuple[SubSessions, ...] = ()  # those it came from
+    _closed: bool
+    _process: int
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(engine=self._engine, starts=self._starts, unit=self.unit)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Release the engine and a ledger that this session opened. Nothing spent comes back."""
+        self._closed = True
+        if not self._above:
+            self._engine.close()
+        if self._owns_ledger:
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session holds a budget: it cannot be pickled or copied.")
+
+    def split(
+        self,
+        column: str,
+        *,
+        keys: Iterable[Key],
+        budget: Guarantee,
+        max_parts: int = 1,
+        name: str | None = None,
+    ) -> dict[Key, Self]:
+        """Sub-sessions by key over parts of the people, to be asked in any order and split again.
+
+        Every person is bound, once for all questions, to at most `max_parts` of the parts that she
+        has rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
+        together are debited as they grow. name: of a split that the ledger shall know again: any
+        session that gives it goes on with the same parts and with what they have spent, for the
+        same data alone (a file that changed is refused; what a frame holds nobody can tell).
+        Without a name each split is a new one, with a debt of its own. See docs/tables.md.
+        Raises InvalidParameter, WrongUnit, and LedgerMismatch for a name that is another split's.
+        """
+        self._may_spend()
+        check_limit(budget)
+        Filter(self._budget).admits(budget)  # refuses one of another unit
+        asked: dict[str, Any] = {"keys": check_keys("keys", keys), "max_parts": max_parts}
+        unsalted = parted(self._starts, self.unit, column, **asked, salt=0)
+        self._engine.check_sources()
+        split = self._ledger.open_split(
+            self._dataset,
+            limit=budget,
+            max_parts=max_parts,
+            digest=digest_of(unsalted, self._engine, self.unit, max_parts),
+            salt=self._bits.words(2).tobytes(),
+            name=name,
+        )
+        found = parted(self._starts, self.unit, column, **asked, salt=int(split.salt, 16))
+        whole: Ledger = getattr(self._ledger, "whole", self._ledger)
+        unit = self.unit.in_part
+        return {
+            key: self._child(
+                PartLedger(whole, part_of(split, key)), budget, unit=unit, _starts=starts
+            )
+            for key, starts in found.items()
+        }
+
+    def for_analyst(self, name: str, budget: Guarantee | None = None) -> Self:
+        """A sub-session whose spending is debited here too, and ends at a limit of its own.
+
+        name: of an analyst or a project, noted with every entry. budget: the limit, kept by the
+        ledger for good: later left out or equal. Nothing is set aside: together the limits may be
+        more than there is. Raises InvalidParameter, LedgerMismatch, WrongUnit.
+        """
+        self._may_spend()
+        if budget is not None:
+            check_limit(budget)
+        ledger, limit = AnalystLedger.opened(self._ledger, self._dataset, name, budget)
+        return self._child(ledger, limit, _notes={**self._notes, "analyst": name})
+
+    def _child(self, ledger: Any, budget: Guarantee, **changes: Any) -> Self:
+        child, above = object.__new__(type(self)), (*self._above, self)
+        rest = {"_owns_ledger": False, "_above": above, "searches": {}}
+        vars(child).update(vars(self), **rest, **changes)
+        child._ledger, child._budget = ledger, budget
+        return child
+
+    def _may_spend(self) -> None:
+        closed = self._closed or any(above.closed for above in self._above)
+        copied = not self._ledger.durable and os.getpid() != self._process
+        check_alive(closed=closed, copied=copied)
+
+
+def digest_of(
+    found: Mapping[Key, Mapping[str, Rows]], engine: Engine, unit: Unit, max_parts: int
+) -> str:
+    """SHA-256 of all that says who is in which part, but for the salt and the data themselves.
+
+    found: the parts with the salt 0. The SQL that draws, how columns and ids are read included,
+    the software that runs it, and what tells files from others: another of these draws other parts.
+    """
+    first = next(iter(found.values()))
+    told = {
+        "tables": {
+            name: relation(rows, (), scan=engine.scan, salt=0, unit=unit)
+            for name, rows in first.items()
+        },
+        "keys": [encode(key) for key in found],
+        "max_parts": max_parts,
+        "terms": unit.terms,
+        "engine": list(engine.identity),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 class Session(SubSessions):

@@ -1,7 +1,5 @@
 """What an engine runs, which questions are let in, and what leaves it.
 
-The one way to an engine: questions that were begun in a session, and no others.
-
 An engine runs `Admitted` alone, which `Admission.admit` alone makes. What is charged for a question
 is right for the tables, the unit, the neighboring relation and the part of the people that it was
 begun with, and for no others: where any of them is another session's, it is refused, before

@@ -1,7 +1,5 @@
 """Questions that are asked together, and which of them one scan answers.
 
-Which questions of a batch can be answered from the same bounded rows, in one scan.
-
 Questions with the same table, steps, groups and keys read the same rows, which are bound alike, so
 that their aggregates can stand side by side: one relation is bounded, and every exact integer is
 counted over it. Each aggregate's sensitivity is what it is alone, since a unit's rows in the

@@ -1,6 +1,4 @@
-"""Questions as plain JSON values, and back.
-
-Values of a question as plain JSON values and back: field by field, of a closed list of classes.
+"""Questions as plain JSON values and back: field by field, of a closed list of classes.
 
 Nothing is looked up by a name that stands in the text: the type that a place asks for says which
 classes may stand there, and `kind`, the `tag` of a class, only chooses among these. Fields that are

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 
 from unacorda.query.plan.relation import (
@@ -22,29 +21,10 @@ from unacorda.query.plan.relation import (
 from unacorda.query.schema.units import Person, Unit, steps_of
 
 __all__ = [
-    "NOTHING",
-    "clean",
     "limits_in_words",
     "lines_of",
     "shown",
 ]
-
-NOTHING = "no usable answer"
-"""What is shown of an answer where the noise leaves everything possible."""
-
-
-def clean(text: str) -> str:
-    r"""The text on one line, without signs that steer a terminal: each is shown as its escape.
-
-    >>> clean("a\x1b[31m\tb\nspent nothing")
-    'a\\x1b[31m\\tb\\nspent nothing'
-    """
-    return "".join(
-        sign
-        if unicodedata.category(sign) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
-        else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )
 
 
 def shown(rows: Rows) -> str:

@@ -1,12 +1,8 @@
 """Records of releases, read from anybody's files and checked without the data.
 
-A release as a file states it, and the question that it answers put together again, without data.
-
 What is read here was written by anybody: every name, type and size is checked before use, nothing
 is looked up by a name from the file, and whatever does not fit is InvalidParameter, naming the
 place.
-
-Whether a release is what it says: its question, event and price computed again, line by line.
 
 What this shows: that the question in the file has the digest in the file, that this question under
 the stated request is given noise with just the stated event, and that this event costs just the

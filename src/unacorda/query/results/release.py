@@ -18,10 +18,10 @@ from unacorda.query.aggregates.answers import Answer
 from unacorda.query.plan.batch import BatchPosition
 from unacorda.query.plan.codec import encode
 from unacorda.query.plan.query import Query
-from unacorda.query.plan.words import NOTHING, clean
 from unacorda.query.results.record import FORMAT, Verification, software, verify_record
 from unacorda.query.results.words import FoundKeys
 from unacorda.query.schema.facts import Key
+from unacorda.query.schema.formatting import NOTHING, escape
 
 if TYPE_CHECKING:
     import pandas
@@ -168,7 +168,7 @@ class Release:
     def shown(self) -> str:
         """The table alone, as text: values as `clamped` gives them."""
         table = self._table(errors=False)
-        heads = list(map(clean, table))
+        heads = list(map(escape, table))
         rows = [[_shown(v) for v in row] for row in zip(*table.values(), strict=True)]
         cut = len(rows) - _SHOWN_ROWS
         rows = rows[:_SHOWN_ROWS]
@@ -236,4 +236,4 @@ def _shown(value: Any) -> str:
         return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
     if isinstance(value, bool) or value is None:
         return "NULL" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else clean(str(value))
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))

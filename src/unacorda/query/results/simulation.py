@@ -1,11 +1,7 @@
 """A question tried out on public tables: what its limits would cut, beside its noise.
 
-A question as it would be asked of public tables, and what is left of it without its limits.
-
 The limits are those on a person's rows, in all and on either side of a join, the parts of a text
 that are taken, the parts of the people that one may be in, and the bounds of numbers.
-
-A question tried out on public tables: what its limits would cut, beside its noise.
 
 The plan runs twice on tables that everybody may know, such as last year's published ones or
 synthetic ones: as it is asked, and with limits and bounds so wide that they cut nothing of those

@@ -1,7 +1,5 @@
 """What the columns of a table mean, and what tells its people apart.
 
-What a column name means: the readings of a source column, and the columns derived from them.
-
 The schema is public or it is text. A column of a typed source has one reading, its own. A column
 of a text source (CSV, object columns of frames) has the type that `columns=` declares; without a
 declaration it has as many readings as its use may need: text, number, date, boolean, instant. A

@@ -1,4 +1,6 @@
-"""What a first look at a table found: released numbers by column, as text and as a page.
+"""What a first look at a table found: as values, as text, and as a page with pictures.
+
+What a first look at a table found: released numbers by column, as text and as a page.
 
 The page stands alone: no script, no font, no picture from elsewhere.
 """
@@ -8,19 +10,93 @@ The page stands alone: no script, no font, no picture from elsewhere.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import html
+import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Literal
 
 from unacorda.privacy.guarantees import Guarantee
 from unacorda.query.plan.codec import encode
-from unacorda.query.plan.words import NOTHING, clean
 from unacorda.query.results.record import SEVERAL
 from unacorda.query.results.release import Release
+from unacorda.query.schema.formatting import NOTHING, escape
 
-__all__ = ["Bar", "ColumnLook", "Description", "EstimateWithInterval", "Kind"]
+__all__ = [
+    "Bar",
+    "Bins",
+    "ColumnLook",
+    "Description",
+    "EstimateWithInterval",
+    "Kind",
+    "shown",
+]
+
+_MOST = 20
+_WHOLE = 200  # up to so many whole numbers bars hold as many of them each
+_EPOCH = dt.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bins:
+    """Equal parts of a public range. first: where they begin; width: of each; labels: in order."""
+
+    first: float
+    width: float
+    labels: tuple[str, ...]
+
+    @staticmethod
+    def of(low: float, high: float, *, whole: bool, date: bool) -> Bins:
+        """At most 20 parts; of few whole numbers, or days, each holds as many of them.
+
+        >>> Bins.of(1, 12, whole=True, date=False).labels[-2:]
+        ('11', '12')
+        >>> Bins.of(1, 31, whole=True, date=False).labels[:2]
+        ('1 to 2', '3 to 4')
+        >>> Bins.of(0, 40, whole=False, date=False).labels[:2]
+        ('0 to 2', '2 to 4')
+        """
+        first, last = math.ceil(low), math.floor(high)
+        count = last - first + 1
+        if (whole or date) and 1 <= count <= _WHOLE:
+            width = -(-count // _MOST)
+            starts = range(first, last + 1, width)
+            ends = [min(start + width - 1, last) for start in starts]
+            return Bins(
+                first=first,
+                width=width,
+                labels=tuple(_between(a, b, date=date) for a, b in zip(starts, ends, strict=True)),
+            )
+        edges = [low + (high - low) * place / _MOST for place in range(_MOST + 1)]
+        labels = tuple(_between(a, b, date=date) for a, b in itertools.pairwise(edges))
+        return Bins(first=low, width=(high - low) / _MOST, labels=labels)
+
+    def place(self, value: str) -> str:
+        """SQL of the number of a value's bin, NULL for NULL; the outer bins are open."""
+        # Divided, so that whole numbers at the edges are where they belong.
+        place = f"FLOOR(({value} - ({float(self.first)!r})) / {float(self.width)!r})"
+        clamped = f"CAST(LEAST(GREATEST({place}, 0), {len(self.labels) - 1}) AS INTEGER)"
+        # GREATEST and LEAST pass over NULL: alone they would put it into the lowest bin.
+        return f"CASE WHEN ({value}) IS NOT NULL THEN {clamped} END"
+
+
+def shown(value: float, *, date: bool, width: float = 0.0) -> str:
+    """A number, or a day, to a thousandth of the range it lies in."""
+    if date:
+        return str(_EPOCH + dt.timedelta(days=round(value)))
+    if not width:
+        return f"{value:,.6g}"
+    digits = max(0, 3 - math.floor(math.log10(width)))
+    return f"{value:,.{digits}f}" if digits < 10 else f"{value:.4g}"
+
+
+def _between(low: float, high: float, *, date: bool) -> str:
+    ends = dict.fromkeys(shown(end, date=date) for end in (low, high))
+    return " to ".join(ends)
+
 
 Kind = Literal["number", "date", "boolean", "category", "text", "other"]
 """As what a column is described."""
@@ -175,7 +251,7 @@ class Description:
 def _text(description: Description) -> str:
     """The whole look."""
     head = (
-        f"{clean(description.table)}: about {_rounded(description.people)} people, "
+        f"{escape(description.table)}: about {_rounded(description.people)} people, "
         f"{_rounded(description.rows)} rows (protects {description.unit})"
     )
     parts = [head, f"spent {description.costs}; left {description.remaining}"]
@@ -187,7 +263,7 @@ def _text(description: Description) -> str:
 def _lines_of_column(column: ColumnLook) -> list[str]:
     """One column, line by line."""
     known = {"declared": "declared", "type": "by its type", "vote": "by a private vote"}
-    lines = [f"{clean(column.name)}: {column.kind}, {known[column.source]}"]
+    lines = [f"{escape(column.name)}: {column.kind}, {known[column.source]}"]
     if column.present is not None:
         lines.append(f"  people with a value  {_rounded(column.present)}")
     if column.range is not None:
@@ -243,7 +319,7 @@ def _sparks(counts: Sequence[float]) -> str:
 
 def _bars(bars: Sequence[Bar]) -> list[str]:
     top = max([*(bar.count.value for bar in bars), 1.0])
-    labels = [clean(bar.label) for bar in bars]
+    labels = [escape(bar.label) for bar in bars]
     width = max(map(len, labels))
     return [
         f"  {label.ljust(width)}  {_rounded(bar.count).rjust(16)}  "
@@ -271,15 +347,15 @@ def _page(description: Description) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{escape(title)}</h1>{warning}{_table(facts)}"
-        f'<p class="soft">{escape(_READING)}</p>{sections}</body></html>\n'
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{html.escape(title)}</h1>{warning}{_table(facts)}"
+        f'<p class="soft">{html.escape(_READING)}</p>{sections}</body></html>\n'
     )
 
 
 def _table(facts: Sequence[tuple[str, str]]) -> str:
     lines = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
         for name, value in facts
     )
     return f"<table>{lines}</table>"
@@ -303,9 +379,9 @@ def _section(column: ColumnLook) -> str:
         picture = _histogram(column)
     elif column.bars:
         picture = _chart(column)
-    note = f'<p class="soft">{escape(column.note)}</p>' if column.note else ""
+    note = f'<p class="soft">{html.escape(column.note)}</p>' if column.note else ""
     return (
-        f'<section><h2>{escape(column.name)} <span class="soft">{column.kind}, '
+        f'<section><h2>{html.escape(column.name)} <span class="soft">{column.kind}, '
         f"{known[column.source]}</span></h2>{_table(facts)}{picture}{note}</section>"
     )
 
@@ -335,9 +411,10 @@ def _histogram(column: ColumnLook) -> str:
                 f'<line class="whisker" x1="{middle:.1f}" x2="{middle:.1f}" '
                 f'y1="{y1:.1f}" y2="{y2:.1f}"/>'
             )
+    low, high = map(html.escape, column.range)
     ends = (
-        f'<text x="0" y="{_HEIGHT + 16}">{escape(column.range[0])}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{escape(column.range[1])}</text>'
+        f'<text x="0" y="{_HEIGHT + 16}">{low}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{high}</text>'
     )
     axis = f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
     return _svg(f"{column.name}: people by value", _HEIGHT + 22, [*parts, axis, ends])
@@ -351,10 +428,10 @@ def _chart(column: ColumnLook) -> str:
         y, wide = place * _LINE, room * max(bar.count.value, 0.0) / top
         name = bar.label if len(bar.label) <= 26 else f"{bar.label[:25]}…"
         parts.append(
-            f'<text x="{_NAMES - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{_NAMES - 8}" y="{y + 15}" text-anchor="end">{html.escape(name)}</text>'
             f'<rect class="bar" x="{_NAMES}" y="{y + 3}" width="{wide:.1f}" height="{_LINE - 6}">'
             f"<title>{_tooltip(bar)}</title></rect>"
-            f'<text x="{_NAMES + room + 6}" y="{y + 15}">{escape(_rounded(bar.count))}</text>'
+            f'<text x="{_NAMES + room + 6}" y="{y + 15}">{html.escape(_rounded(bar.count))}</text>'
         )
         if bar.count.low is not None and bar.count.high is not None:
             x1, x2 = (
@@ -369,11 +446,11 @@ def _chart(column: ColumnLook) -> str:
 
 
 def _tooltip(bar: Bar) -> str:
-    return escape(f"{bar.label}: {_rounded(bar.count)}")
+    return html.escape(f"{bar.label}: {_rounded(bar.count)}")
 
 
 def _svg(title: str, height: int, parts: Sequence[str]) -> str:
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img" '
-        f'aria-label="{escape(title, quote=True)}">{"".join(parts)}</svg>'
+        f'aria-label="{html.escape(title, quote=True)}">{"".join(parts)}</svg>'
     )

@@ -1,4 +1,4 @@
-r"""The questions of a first look, one after another, all within one budget.
+"""The questions of a first look, one after another, all within one budget.
 
 What a column holds is public where it is declared or the table's own types say it. A column of
 untyped text (CSV) is put to a private vote first: how many people have a value that converts to a
@@ -25,24 +25,28 @@ from unacorda.query.aggregates.found import WIDEST, find_bounds
 from unacorda.query.aggregates.moments import mean
 from unacorda.query.aggregates.several import quantiles
 from unacorda.query.allocation import PricedBatch
-from unacorda.query.describing.description import (
-    Bar,
-    ColumnLook,
-    Description,
-    EstimateWithInterval,
-    Kind,
-)
-from unacorda.query.describing.pictured import Bins, shown
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys
 from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.plan.query import Query, answer_columns
+from unacorda.query.results.description import (
+    Bar,
+    Bins,
+    ColumnLook,
+    Description,
+    EstimateWithInterval,
+    Kind,
+    shown,
+)
 from unacorda.query.results.release import Release
 from unacorda.query.schema.facts import Bounds, Categories, Dates, Fact, Key, Text
 from unacorda.query.schema.table import Leaf, Scope
 from unacorda.query.schema.units import Unit
 
-__all__ = ["Progress", "describe"]
+__all__ = [
+    "Progress",
+    "describe",
+]
 
 Progress = Callable[[int, int], None]
 """Called with (questions asked, questions in all): both functions of released numbers."""

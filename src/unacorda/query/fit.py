@@ -1,0 +1,569 @@
+"""Models fitted to a table: reserved once, asked in scans, each with its own noise.
+
+A model asks for noisy sums, one scan after the other, the next after it has seen the last. What
+all of them may cost is reserved before the engine runs, and nothing is given back: a fit that dies
+stays spent. Before that the whole fit is rehearsed on made-up answers, so that whatever cannot be
+asked is refused for nothing.
+
+The digest of a fit holds the model in words that are the same in every process: of a model with
+parameters, as scikit-learn has them, these; of a dataclass its fields; of another object what it
+holds. So no address in memory is among them; what cannot be told so is named by its class alone.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+import enum
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from unacorda.accounting.charges import charge, request_price
+from unacorda.bits import RandomBits
+from unacorda.errors import InvalidParameter, UnsafeExpression
+from unacorda.ledger.entries import Reservation
+from unacorda.ledger.ledger import Ledger
+from unacorda.mechanisms.additive import Gaussian
+from unacorda.privacy.guarantees import GDP, Guarantee
+from unacorda.query.aggregates.arguments import expression_of
+from unacorda.query.aggregates.vectors import VectorSum
+from unacorda.query.engines.compile import Statement
+from unacorda.query.engines.fit_sums import (
+    Counted,
+    Relation,
+    Wish,
+    count_noise,
+    counts_of,
+    noise_of,
+    size_of,
+)
+from unacorda.query.engines.protocol import Admission, Admitted, Held, sql_of
+from unacorda.query.execution import check_engine, reserve, salt_from
+from unacorda.query.expressions.types import Expression
+from unacorda.query.plan.query import Query
+from unacorda.query.plan.relation import Derive, Explode, Matched, Table, United
+from unacorda.query.plan.relation import Rows as TableRows
+from unacorda.query.schema.quoting import identifier
+from unacorda.query.schema.units import Person
+
+__all__ = [
+    "Answers",
+    "Asked",
+    "Asking",
+    "Fits",
+    "M",
+    "Purse",
+    "Rows",
+    "fitted",
+    "rows_of",
+    "stated",
+]
+
+_DEEPEST = 20
+
+
+def stated(value: object, *, deepest: int = _DEEPEST) -> Any:
+    """A value as JSON holds it; equal ones alike, also in another process.
+
+    >>> from fractions import Fraction
+    >>> stated({"share": Fraction(1, 3), "ends": (0, 2.5)})
+    {'dict': {'share': {'Fraction': '1/3'}, 'ends': [0, 2.5]}}
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, enum.Enum):
+        return {_name(type(value)): value.name}
+    if isinstance(value, Fraction | Decimal | dt.date | dt.timedelta | bytes | complex):
+        return {type(value).__name__: str(value)}
+    if deepest == 0:
+        return {"unstated": _name(type(value))}
+
+    def inner(part: object) -> Any:
+        return stated(part, deepest=deepest - 1)
+
+    if isinstance(value, np.ndarray | np.generic):
+        return {f"numpy {value.dtype}": inner(value.tolist())}
+    if isinstance(value, list | tuple):
+        return [inner(part) for part in value]
+    if isinstance(value, set | frozenset):
+        return {"set": sorted((inner(part) for part in value), key=repr)}
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): inner(part) for key, part in value.items()}}
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return {"named": _name(value)}
+    return {_name(type(value)): {name: inner(part) for name, part in _held(value).items()}}
+
+
+def _held(value: object) -> Mapping[str, object]:
+    """What an object is made of."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return dict(value.get_params(deep=False))
+    if dataclasses.is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    return dict(getattr(value, "__dict__", {}))
+
+
+def _name(named: Any) -> str:
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a question, each with features and a target, and perhaps a weight.
+
+    found: the expressions of the features, and at last that of the target; weight: that of the
+    weight.
+    """
+
+    query: Query
+    features: tuple[str, ...]
+    found: tuple[Expression, ...]
+    weight: Expression | None
+
+    def relation(self) -> Relation:
+        """The bounded rows that have all their numbers; the weight may be missing."""
+        *features, target = [self._held_in(one) for one in self.found]
+        weight = None if self.weight is None else self._held_in(self.weight)
+        return Relation.bounded(features, target, weight=weight)
+
+    def held(self, asked: Admitted) -> Held:
+        """The bounded rows in an engine; EngineFailed. To bound people takes long, rows nothing."""
+        keep = isinstance(self.query.limited, Person) and asked.engine.room > 0
+        return asked.engine.hold(asked, keep=keep)
+
+    def _held_in(self, expression: Expression) -> str:
+        """The column of the bounded rows that holds an expression."""
+        return f"v{self.query.inputs.index(expression.sql)}"
+
+
+def rows_of(
+    query: Query, *, features: Sequence[str], target: str, weight: str | None = None
+) -> Rows:
+    """The rows of a question that has no aggregates yet.
+
+    Raises InvalidParameter for what is no number of its table, and for a weight whose public range
+    says that it is more than 1.
+    """
+    if not query.begun:
+        raise InvalidParameter(
+            "table", query, expected="a table's name, or a question without groups and aggregates"
+        )
+    if isinstance(features, str) or not list(features):
+        raise InvalidParameter("features", features, expected="a list of columns or expressions")
+    found = [_number(one, query, argument="features") for one in features]
+    found.append(_number(target, query, argument="target"))
+    weighed = None if weight is None else _weight(weight, query)
+    numbers = VectorSum(
+        columns=(*features, target, *([] if weight is None else [weight])),
+        norm=Fraction(1),
+        expressions=(*found, *([] if weighed is None else [weighed])),
+    )
+    asked = dataclasses.replace(query, aggregates={}).agg(numbers=numbers)
+    return Rows(query=asked, features=tuple(features), found=tuple(found), weight=weighed)
+
+
+def _weight(weight: str, query: Query) -> Expression:
+    """A weight, of which what is outside [0, 1] counts as its ends."""
+    found = _number(weight, query, argument="weight")
+    if 1 < found.upper < math.inf:
+        raise InvalidParameter(
+            "weight",
+            weight,
+            expected=f"numbers within [0, 1], as more counts as 1: by the bounds of its columns it "
+            f"is up to {found.upper:g}. Divide by that, or write 'least({weight}, 1)'",
+        )
+    return found
+
+
+def _number(column: str, query: Query, *, argument: str) -> Expression:
+    """A column or an expression that is a number, or a condition, which is 1 or 0."""
+    fault: InvalidParameter | None = None
+    try:
+        found = expression_of(column, query.scope)
+    except UnsafeExpression:
+        raise
+    except InvalidParameter as error:
+        fault = error
+    if fault is not None:
+        raise InvalidParameter(argument, column, expected=fault.expected)
+    texts = sorted(set(_converted(query.rows, found.columns)))
+    if texts:
+        named = texts[0]
+        raise InvalidParameter(
+            argument,
+            column,
+            expected=f"numbers: {named!r} holds text, for all that is public. Of numbers that are "
+            f"written as text, as in CSV, declare columns={{{named!r}: unacorda.Bounds(0, 100)}}, "
+            f"or write TRY_CAST({identifier(named)} AS DOUBLE)",
+        )
+    return found
+
+
+def _converted(rows: TableRows, names: Iterable[str]) -> Iterator[str]:
+    """The columns of text, as their tables have them, that these are made of as something else."""
+    needed = set(names)
+    for step in reversed(rows.steps):
+        if isinstance(step, Derive | Explode) and step.name in needed:
+            needed |= step.expression.columns
+    yield from (leaf.label for leaf in rows.scope.used(needed) if leaf.converts)
+    match rows.source:
+        case Matched(left=left, right=right, columns=columns):
+            used = [columns[name] for name in needed if name in columns]
+            yield from _converted(left, [name for name, of_right in used if not of_right])
+            yield from _converted(right, [name for name, of_right in used if of_right])
+        case United(left=left, right=right, columns=both):
+            pairs = [both[name] for name in needed if name in both]
+            yield from _converted(left, [one for one, _ in pairs])
+            yield from _converted(right, [other for _, other in pairs])
+        case Table():
+            pass
+
+
+Answers = list[tuple[list[float], float]]
+"""Noisy numbers, and the deviation of the noise of each."""
+
+
+@dataclass(slots=True)
+class Purse:
+    """What is left of the Gaussian DP that each of some units may lose."""
+
+    left: GDP
+
+    def pay(self, budget: GDP) -> None:
+        """Take it out of what is left; AssertionError where it is more."""
+        if budget.mu_squared > self.left.mu_squared:
+            raise AssertionError("more is asked for than was reserved")
+        self.left = GDP.from_squared(self.left.mu_squared - budget.mu_squared)
+
+
+class Asked(Protocol):
+    """What answers a model, once an answer has been paid."""
+
+    def answers(
+        self,
+        relation: Relation,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> Answers:
+        """The noisy number of rows, where it is asked for, then noisy sums: in one scan."""
+        ...
+
+    def kept(self, relation: Relation) -> Relation:
+        """The same rows, computed once where there is room for them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a model asks. Nothing of it but noisy numbers and public facts."""
+
+    rows: Rows
+    relation: Relation
+    asked: Asked
+    purse: Purse
+
+    @classmethod
+    def of(cls, rows: Rows, asked: Asked, *, whole: GDP) -> Asking:
+        """All of the rows, for the whole of a budget."""
+        relation = rows.relation()
+        return cls(rows=rows, relation=relation, asked=asked, purse=Purse(whole))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features, as the caller named them."""
+        return self.rows.features
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Public ranges of the features, infinite where nothing is known."""
+        return [(one.lower, one.upper) for one in self.rows.found[:-1]]
+
+    @property
+    def target_bounds(self) -> tuple[float, float]:
+        """That of the target."""
+        return self.rows.found[-1].lower, self.rows.found[-1].upper
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights of their own, within [0, 1]."""
+        return self.rows.weight is not None
+
+    @property
+    def repeated(self) -> int:
+        """How many rows one unit has at most."""
+        return self.rows.query.reach.rows
+
+    @property
+    def replaced(self) -> bool:
+        """Whether neighbors differ by a unit that is replaced; else it is added or removed."""
+        return self.rows.query.reach.replaced
+
+    @property
+    def protects(self) -> str:
+        """Whom the noise hides, in words."""
+        change = "replaced" if self.rows.query.reach.replaced else "added or removed"
+        return f"{self.rows.query.limited} {change}"
+
+    def count(self, budget: GDP) -> tuple[float, float]:
+        """How many rows have all numbers, features and target, and the deviation of the noise."""
+        ((values, noise),) = self._answered([], [], budget)
+        return values[0], noise
+
+    def sums(self, columns: Sequence[Mapping[str, str]], wishes: Sequence[Wish]) -> Answers:
+        """Noisy sums in one scan, each with the deviation of the noise of its numbers.
+
+        columns: expressions by name, over the features x0, x1, ..., the target y, the weight where
+        there is one, and the names of the mappings before.
+        """
+        return self._answered(columns, wishes, None)
+
+    def keep(self, columns: Sequence[Mapping[str, str]], names: Sequence[str]) -> Asking:
+        """The same rows with other columns, which alone are asked about from here on.
+
+        columns: as of `sums`; names: which of them, and of those before, there will be.
+        """
+        relation = self.relation
+        for mapping in columns:
+            relation = relation.beside(mapping)
+        kept = self.asked.kept(relation.only(names))
+        return dataclasses.replace(self, relation=kept)
+
+    def _answered(
+        self,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> Answers:
+        for budget in [wish.budget for wish in wishes] + ([] if counted is None else [counted]):
+            self.purse.pay(budget)
+        return self.asked.answers(self.relation, columns, wishes, counted)
+
+
+_MADE_UP = 1e12
+"""How many rows a rehearsal finds."""
+
+_FREE = GDP(10**12)
+"""What it may cost: more than anybody asks for."""
+
+
+class Fits(Protocol):
+    """A model that can be fit to a table.
+
+    budget: what a fit may cost, any guarantee that normal noise keeps.
+    """
+
+    @property
+    def budget(self) -> Guarantee:
+        """What a fit may cost."""
+        ...
+
+    def fit_table(self, table: Any) -> object:
+        """Fit to what is asked of `Asking`, twice: first of a rehearsal, with made-up answers."""
+        ...
+
+
+M = TypeVar("M", bound=Fits)
+
+
+def fitted(
+    model: M,
+    rows: Rows,
+    admission: Admission,
+    ledger: Ledger,
+    dataset: str,
+    *,
+    account: Guarantee,
+    bits: RandomBits,
+    notes: Mapping[str, str | None],
+) -> M:
+    """Fit a model; raises as `Session.fit` does.
+
+    admission: of the session that is asked; notes: who asks, and what for.
+    """
+    request = _asks(model)
+    engine = admission.engine
+    check_engine(engine)
+    salt = salt_from(bits)
+    request_price(request, account)  # refuses a budget of another unit
+    admitted = admission.admit(rows.query, salt=salt)
+    rehearsal = _Rehearsal(rows=rows, asked=admitted)
+    copy.copy(model).fit_table(Asking.of(rows, rehearsal, whole=_FREE))
+    whole = GDP.from_squared(GDP.within(request).mu_squared)
+    event = Gaussian.for_guarantee(whole, l2_sensitivity=1).event
+    reservation = reserve(
+        ledger,
+        dataset,
+        engine,
+        charge=charge(event, request, account),
+        event=event,
+        request=request,
+        digest=_digest(model, rows),
+        unit=rows.query.unit,
+        salt=salt,
+        bits=bits,
+        notes=notes,
+    )
+    scans = _Scans(
+        rows=rows,
+        asked=admitted,
+        bits=bits,
+        ledger=ledger,
+        reservation=reservation,
+    )
+    with closing(scans):
+        model.fit_table(Asking.of(rows, scans, whole=whole))
+    return model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rehearsal:
+    """Answers that are made up, of questions that the engine could be asked. Reads no data."""
+
+    rows: Rows
+    asked: Admitted
+
+    def answers(
+        self,
+        relation: Relation,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> Answers:
+        """Very many rows, and sums of nothing."""
+        self._check(counts_of(relation, columns, wishes, number=counted is not None))
+        answers: Answers = [] if counted is None else [([_MADE_UP], 0.0)]
+        for wish in wishes:
+            noise = noise_of(wish, self.rows.query.reach).standard_deviation
+            answers.append(([0.0] * size_of(wish), noise))
+        return answers
+
+    def kept(self, relation: Relation) -> Relation:
+        """As it is: nothing is computed."""
+        return relation
+
+    def _check(self, asked: Counted) -> None:
+        statement = sql_of(self.asked, self.asked.engine, Statement)
+        for select, _ in asked.selects:
+            bounded = dataclasses.replace(statement, counts=select)
+            self.asked.engine.check(self.rows.query, bounded)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Scans:
+    """Answers from the engine.
+
+    Rows are kept where they have room, by the number of rows that was released: never by their
+    number.
+    """
+
+    rows: Rows
+    asked: Admitted
+    bits: RandomBits
+    ledger: Ledger
+    reservation: Reservation
+    _held: Held | None = None
+    _kept: list[str] = field(default_factory=lambda: ["bounded"])
+    _number: float = math.inf
+    _committed: bool = False
+
+    def answers(
+        self,
+        relation: Relation,
+        columns: Sequence[Mapping[str, str]],
+        wishes: Sequence[Wish],
+        counted: GDP | None,
+    ) -> Answers:
+        """The exact sums of a scan with noise."""
+        reach = self.rows.query.reach
+        noises = [noise_of(wish, reach) for wish in wishes]
+        asked = counts_of(relation, columns, wishes, number=counted is not None)
+        parts = asked.parts(self._read(asked), wishes)
+        answers: Answers = []
+        if counted is not None:
+            noise = count_noise(counted, reach)
+            (number,) = noise.release(parts.pop(0), bits=self.bits)
+            self._number = float(number)
+            answers.append(([self._number], noise.standard_deviation))
+        for part, noise in zip(parts, noises, strict=True):
+            noisy = noise.release(part, bits=self.bits)
+            answers.append(([float(one) for one in noisy], noise.standard_deviation))
+        return answers
+
+    def kept(self, relation: Relation) -> Relation:
+        """The same rows, computed once where there is room, in place of those kept before."""
+        if self._number * len(relation.columns) > self.asked.engine.room:
+            return relation
+        name = f"rows{len(self._kept)}"
+        self._there.keep(name, relation.text)
+        self._there.forget(self._kept[-1])
+        self._kept.append(name)
+        self.asked.engine.check_sources()
+        return relation.kept(name)
+
+    def _read(self, asked: Counted) -> list[int]:
+        """All integers; the first scan commits the charge."""
+        found: list[int] = []
+        for select, measures in asked.selects:
+            exact = self._there.run(select, measures=measures).sums
+            self.asked.engine.check_sources()
+            if not self._committed:
+                self.ledger.commit(self.reservation)
+                self._committed = True
+            found += [column[0] if column else 0 for column in exact]
+        return found
+
+    def close(self) -> None:
+        """Forget all rows."""
+        if self._held is not None:
+            self._held.close()
+
+    @property
+    def _there(self) -> Held:
+        if self._held is None:
+            self._held = self.rows.held(self.asked)
+        return self._held
+
+
+def _asks(model: Any) -> Guarantee:
+    """What a fit may cost; InvalidParameter for what cannot be fit to a table."""
+    if not callable(getattr(model, "fit_table", None)) or isinstance(model, type):
+        raise InvalidParameter("model", model, expected=_instead(model))
+    budget = getattr(model, "budget", None)
+    if not isinstance(budget, Guarantee):
+        raise InvalidParameter("budget", budget, expected="a guarantee such as unacorda.GDP(1)")
+    return budget
+
+
+def _instead(model: object) -> str:
+    """What to fit in place of a model that cannot be fit to a table, and why."""
+    if hasattr(model, "estimator") or isinstance(getattr(model, "steps", None), list):
+        return (
+            "the model inside alone: pipelines, searches and selections look at rows one by one, "
+            "which do not leave the engine. Leave feature_bounds out, or fit to arrays"
+        )
+    return (
+        "a model of unacorda.inference that is fit by sums: LinearRegression, RidgeRegression, "
+        "LogisticRegression, PoissonRegression, QuantileRegression or MEstimator"
+    )
+
+
+def _digest(model: object, rows: Rows) -> str:
+    """Of what is fit to what: a function of the question alone."""
+    weighted = rows.weight is not None
+    asked = {"model": stated(model), "rows": rows.query.to_dict(), "weighted": weighted}
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
