@@ -411,10 +411,10 @@ def _histogram(column: ColumnLook) -> str:
                 f'<line class="whisker" x1="{middle:.1f}" x2="{middle:.1f}" '
                 f'y1="{y1:.1f}" y2="{y2:.1f}"/>'
             )
-    low, high = map(html.escape, column.range)
+    first, last = map(html.escape, column.range)
     ends = (
-        f'<text x="0" y="{_HEIGHT + 16}">{low}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{high}</text>'
+        f'<text x="0" y="{_HEIGHT + 16}">{first}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 16}" text-anchor="end">{last}</text>'
     )
     axis = f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
     return _svg(f"{column.name}: people by value", _HEIGHT + 22, [*parts, axis, ends])
