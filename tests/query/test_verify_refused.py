@@ -37,7 +37,7 @@ from unacorda.errors import InvalidParameter
         ('{"format": 1, "format": 2}', "text"),
         (f'{{"format": {"9" * 5_000}}}', "text"),
         ('{"format": "unacorda release 2"}', "format"),
-        ('{"format": "unacorda release 1"}', "rows"),
+        ('{"format": "unacorda release 1"}', "query"),
         (None, "text"),
         (b"{}", "text"),
     ],
@@ -52,9 +52,6 @@ def test_text_that_is_no_release_is_refused(text: Any, argument: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "argument"),
     [
-        (("rows",), {"n": 1}, "rows"),
-        (("rows",), [[1]], "rows"),
-        (("rows", 0, "n"), [[[]]], "rows"),
         (("digest",), "x" * 64, "digest"),
         (("salt",), 5, "salt"),
         (("event",), json.loads('{"a":' * 400 + "1" + "}" * 400), "event"),
@@ -63,7 +60,6 @@ def test_text_that_is_no_release_is_refused(text: Any, argument: str) -> None:
         (("exact", "charge", "rho"), "1e999999999", "exact.charge"),
         (("exact", "charge", "rho"), "3/10 ", "exact.charge"),
         (("software",), {"numpy": 2}, "software['numpy']"),
-        (("provenance",), "text", "provenance"),
         (("reproducible",), "no", "reproducible"),
     ],
 )

@@ -9,15 +9,10 @@ the stated request is given noise with just the stated event, and that this even
 stated charge; with a ledger, that the charge was debited for this question with this salt before it
 was answered. What it cannot show stands in `NOT_SHOWN`.
 
-What the record of a first look says beside its releases, held against them.
-
-A session that found by itself how many rows of a person to keep paid for that before the look; the
-answers by which it did so stand in the record too, and every question of the look names the search
-that it rests on.
-
-A record of several releases: a batch, or a first look; each is computed again by itself.
-
-Releases that were asked together have one charge, and one salt by which that is seen.
+Of a record of several releases, a batch or a first look, each is computed again by itself. Releases
+that were asked together have one charge, and one salt by which that is seen. A session that found
+by itself how many rows of a person to keep paid for that before a look; the answers by which it did
+so stand in the record too.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -26,14 +21,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import itertools
 import json
-import math
 import platform
 import re
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -47,15 +39,11 @@ from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
 from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.arguments import weight_of
-from unacorda.query.aggregates.consistent import Consistent
-from unacorda.query.aggregates.found import RowsPerPerson
-from unacorda.query.aggregates.margins import Margins
-from unacorda.query.allocation import Allocation, allocate_together, event_of
+from unacorda.query.allocation import allocate_together, event_of
 from unacorda.query.noise.key_selection import PrivateKeys, private_keys
 from unacorda.query.plan.batch import BatchPosition, QueryBatch, weights_of
-from unacorda.query.plan.codec import decode, encode, rows_of
-from unacorda.query.plan.query import Query, answer_columns
-from unacorda.query.results.words import provenance
+from unacorda.query.plan.codec import decode, rows_of
+from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.units import Auto, Person, Unit
 
@@ -63,16 +51,12 @@ __all__ = [
     "FORMAT",
     "SEVERAL",
     "Check",
-    "Stated",
-    "check_before",
-    "check_errors",
-    "check_rows",
-    "check_summary",
+    "ReleaseRecord",
     "differs",
     "ok",
     "parsed",
     "question_of",
-    "read_stated",
+    "read_record",
     "software",
     "together_of",
     "total",
@@ -96,28 +80,22 @@ _SALT = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class ReleaseRecord:
     """What a file says of a release; only its form has been checked.
 
-    rows: the released table; query: the question as `Query.to_dict` wrote it; digest: its hash;
-    salt: 32 hex digits; event: as its JSON text is read; request, charge: exact guarantees;
-    words: the same as they are printed; computed: columns made of others; software: versions by
-    name; provenance: the sentences; batch: the questions that were asked together, None for one
-    that was asked alone.
+    query: the question as `Query.to_dict` wrote it; digest: its hash; salt: 32 hex digits; event:
+    as its JSON text is read; request, charge: exact guarantees; software: versions by name; batch:
+    the questions that were asked together, None for one that was asked alone.
     """
 
-    rows: tuple[Mapping[str, Any], ...]
     query: Mapping[str, Any]
     digest: str
     salt: str
     event: Mapping[str, Any]
     request: Guarantee
     charge: Guarantee
-    words: Mapping[str, str]
     reproducible: bool
-    computed: Mapping[str, str]
     software: Mapping[str, str]
-    provenance: tuple[str, ...]
     batch: Mapping[str, Any] | None
 
 
@@ -132,7 +110,7 @@ def software() -> dict[str, str]:
     return found
 
 
-def read_stated(text: str) -> Stated:
+def read_record(text: str) -> ReleaseRecord:
     """What the JSON text of a release states; InvalidParameter where it is none.
 
     At most 2^28 signs are read, and no name may stand twice in an object.
@@ -144,19 +122,15 @@ def read_stated(text: str) -> Stated:
             _short(fields.get("format")),
             expected=f"{FORMAT!r}: a file as Release.to_json() and unacorda query --output write",
         )
-    return Stated(
-        rows=_rows(fields),
+    return ReleaseRecord(
         query=_of(fields, "query", dict),
         digest=_matching(fields, "digest", _DIGEST),
         salt=_matching(fields, "salt", _SALT),
         event=_event(fields),
         request=decode(_of(fields, "exact", dict).get("request"), Guarantee, at="exact.request"),
         charge=decode(_of(fields, "exact", dict).get("charge"), Guarantee, at="exact.charge"),
-        words={name: _of(fields, name, str) for name in ("request", "spent", "remaining")},
         reproducible=_of(fields, "reproducible", bool),
-        computed=decode(fields.get("computed"), Mapping[str, str], at="computed"),
         software=decode(fields.get("software"), Mapping[str, str], at="software"),
-        provenance=decode(fields.get("provenance"), tuple[str, ...], at="provenance"),
         batch=None if fields.get("batch") is None else _of(fields, "batch", dict),
     )
 
@@ -289,14 +263,6 @@ def _of(fields: Mapping[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-def _rows(fields: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    rows = _of(fields, "rows", list)
-    for row in rows:
-        if type(row) is not dict or any(isinstance(part, dict | list) for part in row.values()):
-            raise InvalidParameter("rows", "[...]", expected="a list of objects of single values")
-    return tuple(rows)
-
-
 def _event(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The event as it stands, of moderate depth; it is compared, and never taken for an event."""
     event: dict[str, Any] = _of(fields, "event", dict)
@@ -342,162 +308,14 @@ def differs(name: str, detail: str) -> Check:
     return Check(name=name, outcome="differs", detail=detail)
 
 
-def check_rows(stated: Stated, query: Query) -> Check:
-    """That the rows answer this question: the columns of its aggregates, for its keys alone."""
-    columns = [list(row) for row in stated.rows]
-    if any(names != columns[0] for names in columns):
-        return differs("rows", "they differ in their columns")
-    groups = len(query.released_groups)
-    if columns and len(columns[0]) < groups:
-        return differs("rows", "they have not the columns of its groups")
-    keys = _keys(stated, query)
-    if query.private is not None and query.margins is not None:
-        lines = len(_over_found(query, keys).released_keys)
-        strangers = [_key(key) for key in keys if not _at_a_level(query, key)]
-    else:
-        known = {_key(key) for key in query.released_keys}
-        private = {_key(_some(query, key, private=True)) for key in keys}
-        lines = len(known) * query.lines * (1 if query.private is None else len(private))
-        public = [_key(_some(query, key, private=False)) for key in keys]
-        strangers = [key for key in public if key not in known]
-    strangers += [key for key, times in Counter(map(_key, keys)).items() if times > query.lines]
-    if strangers:
-        return differs("rows", f"no key of the question, or one too often: {strangers[0]}")
-    answers = columns[0][groups:] if columns else []
-    own = [answer_columns(name, a.parts) for name, a in query.aggregates.items()]
-    own += [answer_columns(name) for name in stated.computed]
-    strange = [name for name in answers if not any(name in names for names in own)]
-    missing = [n for n, a in query.aggregates.items() for p in a.parts if f"{n}{p}" not in answers]
-    if strange or (missing and columns):
-        return differs("rows", f"no answers of the question, or not all: {strange or missing}")
-    if len(stated.rows) > lines:  # sums over keys that are not there
-        said = f"{len(stated.rows):,} rows of more, every aggregate"
-    else:
-        said = f"{len(stated.rows):,} of {lines:,} rows, every aggregate"
-    if len(stated.rows) != lines:
-        said += "; the others were left out after the answer, by HAVING, LIMIT or by hand"
-        return Check(name="rows", outcome="noted", detail=said)
-    return ok("rows", said)
-
-
-def _keys(stated: Stated, query: Query) -> list[list[Any]]:
-    """What each line is about."""
-    groups = len(query.released_groups)
-    return [list(row.values())[:groups] for row in stated.rows]
-
-
-def _over_found(query: Query, keys: Sequence[Sequence[Any]]) -> Query:
-    """The question over those keys of its finest level whose public parts are its own."""
-    finest = ", ".join(group.label for group in query.groups)
-    public = {_key(key) for key in query.keys}
-    found = [tuple(key[1:]) for key in keys if key[0] == finest]
-    return query.with_keys(
-        tuple(key for key in found if _key(_some(query, key, private=False)) in public)
-    )
-
-
-def _at_a_level(query: Query, key: Sequence[object]) -> bool:
-    """Whether a line with margins has the columns of its level, the public parts of which exist."""
-    if key[0] not in query.levels:
-        return False
-    labels = [group.label for group in query.groups]
-    levels = Margins(kind=query.margins or "rollup", keys=(), width=len(labels)).levels
-    level = levels[query.levels.index(str(key[0]))]
-    if any(part is not None for at, part in enumerate(key[1:]) if at not in level):
-        return False
-    public = [at for at, group in enumerate(query.groups) if not group.private]
-    shown = [place for place, at in enumerate(public) if at in level]
-    known = {_key([parts[place] for place in shown]) for parts in query.keys}
-    return _key([key[1 + public[place]] for place in shown]) in known
-
-
-def _some(query: Query, key: Sequence[object], *, private: bool) -> list[object]:
-    """The parts of a key that are private, or the others."""
-    if query.private is None:
-        return [] if private else list(key)
-    return [part for part, group in zip(key, query.groups, strict=True) if group.private is private]
-
-
-def check_errors(stated: Stated, query: Query, allocation: Allocation) -> Check:
-    """That standard errors which the noise alone determines are those of this noise."""
-    checked, unknown = [], []
-    keys = _keys(stated, query)
-    for name, aggregate in query.aggregates.items():
-        noise: Any = allocation.noises[name]  # made by this very aggregate
-        if isinstance(aggregate, Consistent):
-            errors = _by_line(query, name, stated, keys, noise)
-            if errors is None:
-                unknown.append(name)
-                continue
-        else:
-            error = aggregate.forecast(noise, allocation.reach, None).standard_error
-            if error is None or aggregate.parts != ("",):
-                continue
-            errors = [error] * len(keys)
-        checked.append(name)
-        for row, key, error in zip(stated.rows, keys, errors, strict=True):
-            if row.get(f"{name}_se") != error:
-                where = f" of {_key(key)}" if key else ""
-                said = f"{name}_se{where} is not {error!r}, the standard error of its noise"
-                return differs("errors", said)
-    listed = ", ".join(checked) or "none is fixed by the noise alone"
-    if unknown:
-        said = (
-            f"standard errors of the noise: {listed}; those of {', '.join(unknown)} follow from "
-            "all keys that were found, of which lines were left out or altered"
-        )
-        return Check(name="errors", outcome="noted", detail=said)
-    return ok("errors", f"standard errors of the noise: {listed}")
-
-
-def _by_line(
-    query: Query, name: str, stated: Stated, keys: Sequence[Sequence[Any]], noise: Any
-) -> list[float] | None:
-    """Standard errors of tables that add up; None where some of the found keys are not there."""
-    if any(len(key) < len(query.released_groups) for key in keys):
-        return None
-    if query.private is not None:
-        query = _over_found(query, keys)
-        finest = query.levels[-1]
-        values = [row.get(name) for row in stated.rows]
-        parts = [value for value, key in zip(values, keys, strict=True) if key[0] == finest]
-        totals = [value for value, key in zip(values, keys, strict=True) if key[0] == "all"]
-        if len(keys) != len(query.released_keys) or not _add_up(parts, totals):
-            return None
-    aggregate = query.aggregates[name]
-    assert isinstance(aggregate, Consistent)
-    if not query.keys:
-        return []
-    errors = aggregate.standard_errors(noise)
-    known = dict(zip(map(_key, query.released_keys), errors, strict=True))
-    found = [known.get(_key(key)) for key in keys]
-    return None if None in found else [error for error in found if error is not None]
-
-
-def _add_up(parts: Sequence[object], totals: Sequence[object]) -> bool:
-    """Whether the finest numbers are all there: without one of them they miss the total."""
-    numbers = [part for part in parts if isinstance(part, int | float)]
-    if len(numbers) < len(parts) or not parts:
-        return not parts and not totals
-    whole = math.fsum(numbers)
-    size = math.fsum(map(abs, numbers))
-    return all(
-        isinstance(total, int | float) and abs(total - whole) <= 1e-9 * size + 1e-9
-        for total in totals
-    )
-
-
-def _key(parts: object) -> str:
-    return json.dumps(parts, default=str)
-
-
 _LONGEST = 300  # signs of a value in a detail
 
 __all__ = ["NOT_SHOWN", "Verification", "verify"]
 
 NOT_SHOWN = (
     "that the engine ran this question, and that it ran on the data that are spoken of",
-    "that the noise was drawn fairly, once and from no seed, and that no value was changed since",
+    "that the noise was drawn fairly, once and from no seed",
+    "that no released value, error or sentence was changed since",
     "that whoever holds the ledger did not write it anew: keep its last digest elsewhere",
 )
 """What no file can show, for people."""
@@ -547,14 +365,14 @@ def verify(text: str, *, ledger: Ledger | None = None, dataset: str | None = Non
     >>> [check.name for check in verify(altered).checks if check.outcome == "differs"]
     ['digest']
     """
-    stated = read_stated(text)
+    stated = read_record(text)
     checks = [*_software(stated), *_again(stated)]
     if ledger is not None:
         checks += _in_ledger(stated, ledger, dataset)
     return Verification(checks=tuple(checks))
 
 
-def _software(stated: Stated) -> Iterator[Check]:
+def _software(stated: ReleaseRecord) -> Iterator[Check]:
     """Other versions are no fault; they are where to look first if something else differs."""
     here = software()
     changed = [
@@ -572,50 +390,43 @@ def _software(stated: Stated) -> Iterator[Check]:
         yield Check(name="noise", outcome="noted", detail=said)
 
 
-def _again(stated: Stated) -> list[Check]:
+def _again(stated: ReleaseRecord) -> list[Check]:
     """Question, event and price computed again; what cannot be made differs, and ends the rest."""
     checks: list[Check] = []
     step = "question"
     try:
         query = question_of(stated.query)
         checks.append(_question_as_written(stated, query))
-        together, place, number = QueryBatch.alone(query), None, 0
+        together, place = QueryBatch.alone(query), None
         if stated.batch is not None:
             step = "batch"
             place = together_of(stated.batch)
-            together, number = place.together, place.number
+            together = place.together
             checks.append(_batch(stated, place))
-            query = together.queries[number]
         step = "digest"
         asked = "that question" if place is None else "these questions"
         checks.append(_same(step, stated.digest, together.digest(), f"the SHA-256 of {asked}"))
         step = "event"
         allocations = allocate_together(together.queries, stated.request, weights=together.weights)
-        allocation, event = allocations[number], event_of(allocations)
+        event = event_of(allocations)
         said = f"the noise that {stated.request} buys for {asked}"
         checks.append(_same(step, stated.event, json.loads(event.to_json()), said))
         step = "charge"
         cost = charge(event, stated.request, stated.charge)
         checks.append(_same(step, stated.charge, cost, f"{cost}, the price of that event"))
-        step = "words"
-        checks.append(_words(stated, provenance(query, allocation, cost, place=place), cost))
-        step = "rows"
-        checks.append(check_rows(stated, query))
-        step = "errors"
-        checks.append(check_errors(stated, query, allocation))
     except UnacordaError as error:
         checks.append(differs(step, f"it cannot be made again: {error}"))
     return checks
 
 
-def _question_as_written(stated: Stated, query: Query) -> Check:
+def _question_as_written(stated: ReleaseRecord, query: Query) -> Check:
     # The order of steps and aggregates is part of the question.
     if json.dumps(query.to_dict()) == json.dumps(stated.query):
         return ok("question", repr(query))
     return differs("question", f"put together again it is {query!r}, written in another way")
 
 
-def _batch(stated: Stated, place: BatchPosition) -> Check:
+def _batch(stated: ReleaseRecord, place: BatchPosition) -> Check:
     if place.to_dict() != stated.batch:
         return differs("batch", "put together again it is written in another way")
     if json.dumps(stated.batch["questions"][place.number]) != json.dumps(stated.query):
@@ -624,22 +435,7 @@ def _batch(stated: Stated, place: BatchPosition) -> Check:
     return ok("batch", f"question {place.name!r} of {count:,}, of which one price was paid")
 
 
-def _words(stated: Stated, sentences: tuple[str, ...], cost: Guarantee) -> Check:
-    words = {"request": repr(stated.request), "spent": repr(cost)}
-    for name, text in words.items():
-        if stated.words[name] != text:
-            return differs("words", f"{name}: stated {stated.words[name]!r}, but it is {text!r}")
-    if stated.provenance != sentences:
-        pairs = itertools.zip_longest(stated.provenance, sentences, fillvalue="nothing")
-        said, right = next((one, other) for one, other in pairs if one != other)
-        return differs(
-            "words",
-            f"provenance: stated {_shortened(said)}, but it is {_shortened(right)}",
-        )
-    return ok("words", "budgets and sentences say the same")
-
-
-def _in_ledger(stated: Stated, ledger: Ledger, dataset: str | None) -> list[Check]:
+def _in_ledger(stated: ReleaseRecord, ledger: Ledger, dataset: str | None) -> list[Check]:
     names = ledger.datasets() if dataset is None else (dataset,)
     for name in names:
         try:
@@ -653,7 +449,9 @@ def _in_ledger(stated: Stated, ledger: Ledger, dataset: str | None) -> list[Chec
     return [differs("entry", f"there is none with this salt in {where}")]
 
 
-def _entry(stated: Stated, entry: Entry, entries: Sequence[Entry], account: Account) -> Check:
+def _entry(
+    stated: ReleaseRecord, entry: Entry, entries: Sequence[Entry], account: Account
+) -> Check:
     """That the entry debits this charge for this question, and that it was answered."""
     place = f"entry {entry.sequence} of account {entry.dataset!r}"
     debited = guarantee_from_json(entry.charge)
@@ -737,136 +535,6 @@ def total(charges: Sequence[Guarantee]) -> Guarantee | None:
     return None
 
 
-def check_before(
-    fields: Mapping[str, Any], releases: Sequence[Stated], searches: Mapping[str, Stated]
-) -> Iterator[Check]:
-    """That what was charged before the look is what its questions say that it was.
-
-    fields: of the record; searches: the answers that are said to have found the rows of a person.
-    """
-    exact = fields.get("exact")
-    stated = exact.get("before") if isinstance(exact, dict) else None
-    told = fields.get("before")
-    wanted = _searches_of(releases)
-    if stated is None and told is None and not searches:
-        if wanted:
-            said = (
-                "how many rows of a person are kept was found privately, by a session whose "
-                "charges for that do not stand here"
-            )
-            yield Check(name="before", outcome="noted", detail=said)
-        return
-    before: Guarantee = decode(stated, Guarantee, at="exact.before")
-    made = next(iter(searches.values())).charge if searches else None  # one charge for all
-    if before != made or repr(before) != told:
-        what = "none is there" if not searches else f"those that are there cost {made}"
-        yield differs("before", f"{told} is stated for searches, but {what}")
-        return
-    fault = next(_faults(releases, searches, wanted), None)
-    count = f"{len(searches):,} search{'es' if len(searches) > 1 else ''}"
-    yield differs("before", fault) if fault else ok("before", f"{before}, in {count}")
-
-
-def check_summary(fields: Mapping[str, Any], releases: Mapping[str, Stated]) -> Check:
-    """That the numbers of a look are those of its releases, and its words theirs."""
-    numbers = releases.get("numbers")
-    columns = fields.get("columns")
-    if numbers is None or len(numbers.rows) != 1 or not isinstance(columns, list):
-        return differs("summary", "the question with its numbers is missing, or its columns")
-    (row,) = numbers.rows
-    told = [("people", fields.get("people"), "people"), ("rows", fields.get("rows"), "rows")]
-    for place, column in enumerate(columns):
-        if not isinstance(column, dict):
-            raise InvalidParameter("columns", "[...]", expected="a list of objects")
-        for part, name in (("present", f"present{place}"), ("mean", f"mean{place}")):
-            if column.get(part) is not None:
-                told.append((f"{part} of {column.get('name')!r}", column[part], name))
-    for what, said, name in told:
-        if said != _told(row, name):
-            return differs("summary", f"{what} is not what was released")
-    for column in columns:
-        fault = _bars(column, releases.get(f"picture of {column.get('name')}"))
-        if fault:
-            return differs("summary", fault)
-    every = list(releases.values())
-    right = {
-        "table": numbers.query.get("table"),
-        "reproducible": any(one.reproducible for one in every),
-        "remaining": every[-1].words["remaining"],
-    }
-    for name, value in right.items():
-        if fields.get(name) != value:
-            return differs("summary", f"{name}: stated {fields.get(name)!r}, but it is {value!r}")
-    return ok("summary", "people, rows, means and bars are those that were released")
-
-
-def _searches_of(releases: Iterable[Stated]) -> list[tuple[Any, Any]]:
-    """The different searches that questions rest on, each with the rows that it found."""
-    found: list[tuple[Any, Any]] = []
-    for one in releases:
-        unit = one.query.get("unit")
-        rows = unit.get("max_rows") if isinstance(unit, dict) else None
-        pair = (one.query.get("search"), rows)
-        if pair[0] is not None and pair not in found:
-            found.append(pair)
-    return found
-
-
-def _faults(
-    releases: Sequence[Stated], searches: Mapping[str, Stated], wanted: Sequence[tuple[Any, Any]]
-) -> Iterator[str]:
-    if len(wanted) != 1 or any("search" not in one.query for one in releases):
-        yield "the questions of the look do not all rest on one search"
-        return
-    ((plain, kept),) = wanted
-    search = decode(plain, Auto, at="query.search")
-    asked = encode({"rows": RowsPerPerson(most=search.most)})
-    several = len(searches) > 1
-    batches = {json.dumps(one.batch and {**one.batch, "place": 0}) for one in searches.values()}
-    if len(batches) != 1 or len({one.salt for one in searches.values()}) != 1:
-        yield "the searches were not asked together"
-    numbers = [1]
-    for name, one in searches.items():
-        rest = [one.query.get(field) for field in ("steps", "groups", "keys")]
-        if (one.batch is not None) != several:
-            yield f"the search of {name!r} was asked {'alone' if several else 'with others'}"
-        elif one.query.get("table") != name or one.query.get("aggregates") != asked:
-            yield f"the search of {name!r} asks for something else"
-        elif rest != [[], [], [[]]] or len(one.rows) != 1:
-            yield f"the search of {name!r} is not about all rows of a person"
-        elif one.request != search.budget:
-            yield f"the search of {name!r} was offered {one.request}, and not {search.budget}"
-        else:
-            (row,) = one.rows
-            number = row.get("rows")
-            numbers.append(number if type(number) is int else 0)
-    if not any(one.query.get("table") in searches for one in releases):
-        yield "no search was made of the table"
-    if kept != max(numbers):
-        yield f"the searches found {max(numbers)!r} rows of a person, but {kept!r} are kept"
-
-
-def _bars(column: Mapping[str, Any], picture: Stated | None) -> str | None:
-    """What is wrong with the bars of a column."""
-    bars = column.get("bars")
-    if not isinstance(bars, list) or not all(isinstance(bar, dict) for bar in bars):
-        raise InvalidParameter("bars", "[...]", expected="a list of objects")
-    asked = [] if picture is None else list(picture.query.get("aggregates", []))
-    known = [_told(row, name) for row in (picture.rows if picture else ()) for name in asked]
-    if any(bar.get("count") not in known for bar in bars):
-        return f"a bar of {column.get('name')!r} is not what was released"
-    missing = column.get("missing")
-    if missing is not None and missing not in known:
-        return f"the missing values of {column.get('name')!r} are not what was released"
-    return None
-
-
-def _told(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A number of a released line with its interval, as a look tells it."""
-    ends = {"value": name, "low": f"{name}_low", "high": f"{name}_high"}
-    return {end: row.get(column) for end, column in ends.items()}
-
-
 _MOST = 10_000
 
 
@@ -895,19 +563,20 @@ def verify_record(
     fields = parsed(text)
     if fields.get("format") != SEVERAL:
         return verify(text, ledger=ledger, dataset=dataset)
-    given, before = fields.get("releases"), fields.get("searches", {})
+    given, searches = fields.get("releases"), fields.get("searches", {})
     if not isinstance(given, dict) or not 1 <= len(given) <= _MOST:
         raise InvalidParameter("releases", "...", expected=f"an object of 1 to {_MOST:,} releases")
-    if not isinstance(before, dict) or len(before) > _MOST:
+    if not isinstance(searches, dict) or len(searches) > _MOST:
         raise InvalidParameter("searches", "...", expected=f"an object of up to {_MOST:,} releases")
     reading = _Reading(ledger=ledger, dataset=dataset)
-    searches = {name: reading.one(f"search in {name}", one) for name, one in before.items()}
-    charges = len(reading.charges)
-    releases = {name: reading.one(name, one) for name, one in given.items()}
-    checks = [*reading.checks, _spent(fields, reading.charges[charges:])]
-    if "columns" in fields or "before" in fields or before:
-        checks += check_before(fields, list(releases.values()), searches)
-        checks.append(check_summary(fields, releases))
+    for name, one in searches.items():
+        reading.one(f"search in {name}", one)
+    before = len(reading.charges)
+    for name, one in given.items():
+        reading.one(name, one)
+    checks = [*reading.checks, _spent(fields, "spent", reading.charges[before:])]
+    if searches or fields.get("before") is not None:
+        checks.append(_spent(fields, "before", reading.charges[:before]))
     return Verification(checks=tuple(checks))
 
 
@@ -920,14 +589,14 @@ class _Reading:
 
     ledger: Ledger | None
     dataset: str | None
-    known: dict[str, list[Stated]] = field(default_factory=dict)
+    known: dict[str, list[ReleaseRecord]] = field(default_factory=dict)
     charges: list[Guarantee] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
-    def one(self, name: str, plain: object) -> Stated:
-        """What one of them states."""
+    def one(self, name: str, plain: object) -> None:
+        """Check one of them."""
         text = json.dumps(plain)
-        stated = read_stated(text)
+        stated = read_record(text)
         self.checks.extend(_lines_of(name, verify(text, ledger=self.ledger, dataset=self.dataset)))
         alike = self.known.setdefault(stated.salt, [])
         if not all(_together(stated, other) for other in alike):
@@ -936,10 +605,9 @@ class _Reading:
         if not alike:
             self.charges.append(stated.charge)
         alike.append(stated)
-        return stated
 
 
-def _together(one: Stated, other: Stated) -> bool:
+def _together(one: ReleaseRecord, other: ReleaseRecord) -> bool:
     """Whether two releases may have one charge: as two places of one batch, alike otherwise."""
     if one.batch is None or other.batch is None:
         return False
@@ -961,13 +629,13 @@ def _lines_of(name: str, found: Verification) -> list[Check]:
     ]
 
 
-def _spent(fields: Mapping[str, Any], charges: Sequence[Guarantee]) -> Check:
-    """That the charges, each question's or batch's once, are what was spent in all."""
+def _spent(fields: Mapping[str, Any], name: str, charges: Sequence[Guarantee]) -> Check:
+    """That the charges, each question's or batch's once, are what a record states under a name."""
     exact = fields.get("exact")
-    stated = exact.get("spent") if isinstance(exact, dict) else None
-    spent: Guarantee = decode(stated, Guarantee, at="exact.spent")
+    stated = exact.get(name) if isinstance(exact, dict) else None
+    spent: Guarantee = decode(stated, Guarantee, at=f"exact.{name}")
     whole = total(charges) if charges else None
-    if spent != whole or repr(spent) != fields.get("spent"):
-        made = "of several kinds, which do not add up" if whole is None else whole
-        return differs("spent", f"{spent} is stated, but the charges are {made}")
-    return ok("spent", f"{spent}, in {len(charges):,} charges")
+    if spent != whole or repr(spent) != fields.get(name):
+        made = "of several kinds, which do not add up" if charges and whole is None else whole
+        return differs(name, f"{spent} is stated, but the charges are {made}")
+    return ok(name, f"{spent}, in {len(charges):,} charges")
