@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
     from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
     from unacorda.query.aggregates.answers import Assume
-    from unacorda.query.aggregates.associations import correlation, covariance
-    from unacorda.query.aggregates.counts import count, count_people
-    from unacorda.query.aggregates.distinct import count_distinct
+    from unacorda.query.aggregates.automatic import find_bounds
     from unacorda.query.aggregates.extremes import max, min  # noqa: A004  # the public words
-    from unacorda.query.aggregates.found import find_bounds
     from unacorda.query.aggregates.histograms import histogram
-    from unacorda.query.aggregates.moments import mean
+    from unacorda.query.aggregates.linear import (
+        count,
+        count_distinct,
+        count_people,
+        sum,  # noqa: A004  # the public word is unacorda.sum
+        vector_sum,
+    )
+    from unacorda.query.aggregates.means import count_if, mean, proportion, weighted_mean
+    from unacorda.query.aggregates.multi_quantiles import iqr, quantiles
     from unacorda.query.aggregates.quantiles import median, quantile
     from unacorda.query.aggregates.ratios import ratio
-    from unacorda.query.aggregates.several import iqr, quantiles
-    from unacorda.query.aggregates.shares import count_if, proportion
-    from unacorda.query.aggregates.sums import sum  # noqa: A004  # the public word is unacorda.sum
-    from unacorda.query.aggregates.tops import top
-    from unacorda.query.aggregates.variances import stdev, variance
-    from unacorda.query.aggregates.vectors import vector_sum
-    from unacorda.query.aggregates.weighted import weighted_mean
+    from unacorda.query.aggregates.top_k import top
+    from unacorda.query.aggregates.variances import correlation, covariance, stdev, variance
     from unacorda.query.noise.key_selection import private_keys
     from unacorda.query.results.release import Release
     from unacorda.query.schema.facts import Bounds, Categories, Dates, Text, dates
@@ -128,22 +128,22 @@ _HOMES = {
     "unacorda.privacy.guarantees": ["GDP", "ZCDP", "ApproxDP", "PureDP", "RenyiDP"],
     "unacorda.privacy.neighbors": ["AddRemove", "ReplaceOne", "ZeroOut"],
     "unacorda.query.aggregates.answers": ["Assume"],
-    "unacorda.query.aggregates.associations": ["correlation", "covariance"],
-    "unacorda.query.aggregates.counts": ["count", "count_people"],
-    "unacorda.query.aggregates.distinct": ["count_distinct"],
+    "unacorda.query.aggregates.variances": ["correlation", "covariance", "stdev", "variance"],
+    "unacorda.query.aggregates.linear": [
+        "count",
+        "count_distinct",
+        "count_people",
+        "sum",
+        "vector_sum",
+    ],
     "unacorda.query.aggregates.extremes": ["max", "min"],
-    "unacorda.query.aggregates.found": ["find_bounds"],
+    "unacorda.query.aggregates.automatic": ["find_bounds"],
     "unacorda.query.aggregates.histograms": ["histogram"],
-    "unacorda.query.aggregates.moments": ["mean"],
+    "unacorda.query.aggregates.means": ["count_if", "mean", "proportion", "weighted_mean"],
     "unacorda.query.aggregates.quantiles": ["median", "quantile"],
     "unacorda.query.aggregates.ratios": ["ratio"],
-    "unacorda.query.aggregates.several": ["iqr", "quantiles"],
-    "unacorda.query.aggregates.shares": ["count_if", "proportion"],
-    "unacorda.query.aggregates.variances": ["stdev", "variance"],
-    "unacorda.query.aggregates.sums": ["sum"],
-    "unacorda.query.aggregates.tops": ["top"],
-    "unacorda.query.aggregates.vectors": ["vector_sum"],
-    "unacorda.query.aggregates.weighted": ["weighted_mean"],
+    "unacorda.query.aggregates.multi_quantiles": ["iqr", "quantiles"],
+    "unacorda.query.aggregates.top_k": ["top"],
     "unacorda.query.schema.facts": ["Bounds", "Categories", "Dates", "Text", "dates"],
     "unacorda.query.schema.sources": ["Csv"],
     "unacorda.query.noise.key_selection": ["private_keys"],

@@ -25,59 +25,69 @@ from unacorda.privacy.event_codec import from_json as event_from_json
 from unacorda.query import (
     aggregates,
 )
-from unacorda.query.aggregates import (
-    chain_draws,
-    chains,
-    counted,
-    cuts,
-    cutting,
-    distinct,
-    moments,
-    quantiles,
-    ranks,
-    splits,
-    trials,
-)
+from unacorda.query.aggregates import grid_counts as counted
 from unacorda.query.aggregates import grid_counts as ranking
-from unacorda.query.aggregates import tree_noise as tree_noise_module
-from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates import hierarchy_noise as tree_noise_module
+from unacorda.query.aggregates import joint_quantiles as chain_draws
+from unacorda.query.aggregates import joint_quantiles as chains
+from unacorda.query.aggregates import linear as distinct
+from unacorda.query.aggregates import means as moments
+from unacorda.query.aggregates import multi_quantiles as cutting
+from unacorda.query.aggregates import quantile_tree as cuts
+from unacorda.query.aggregates import quantile_tree as splits
+from unacorda.query.aggregates import quantiles
+from unacorda.query.aggregates import rejection_sampling as ranks
+from unacorda.query.aggregates import rejection_sampling as trials
 from unacorda.query.aggregates.answers import Answer, Assume, Exact
-from unacorda.query.aggregates.associations import Correlation, Covariance, correlation, covariance
-from unacorda.query.aggregates.chains import Chain, chain_moves
-from unacorda.query.aggregates.coins import accepts, below_each
-from unacorda.query.aggregates.consistent import Consistent, LevelNoise
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.aggregates.counts import Count, CountPeople
-from unacorda.query.aggregates.cuts import cut_points
-from unacorda.query.aggregates.cutting import Cutting, finding
-from unacorda.query.aggregates.distinct import CountDistinct
+from unacorda.query.aggregates.automatic import FoundBounds, FoundClipping, RowsPerPerson, Total
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.aggregates.extremes import Extreme, ExtremeSelection
-from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
-from unacorda.query.aggregates.grid_counts import Aim, Asked, Lines, Ranking, first_counts
+from unacorda.query.aggregates.grid_counts import Aim, Asked, Counted, Lines, Ranking, first_counts
+from unacorda.query.aggregates.hierarchy import Consistent, LevelNoise
+from unacorda.query.aggregates.hierarchy_noise import (
+    TreeLaw,
+    TreeNoise,
+    even_shape,
+    tree_law,
+    tree_noise,
+    tree_shares,
+)
 from unacorda.query.aggregates.histograms import EqualBins, FoundBins, Histogram
+from unacorda.query.aggregates.joint_quantiles import Chain, chain_moves
 from unacorda.query.aggregates.level_shares import level_shares
+from unacorda.query.aggregates.linear import (
+    Clamp,
+    Count,
+    CountDistinct,
+    CountPeople,
+    Sum,
+    VectorSum,
+    vector_sum,
+)
 from unacorda.query.aggregates.margins import Margins
-from unacorda.query.aggregates.moments import Mean
-from unacorda.query.aggregates.places import place_among, place_between
+from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean, weighted_mean
+from unacorda.query.aggregates.moment_strategies import (
+    CROSSED,
+    PAIRED,
+    SQUARED,
+    Strategy,
+    noise_quantile,
+)
+from unacorda.query.aggregates.multi_quantiles import Cutting, Quantiles, Spread, finding
+from unacorda.query.aggregates.quantile_tree import Plan, Split, cut_points, moves_of, plan_for
 from unacorda.query.aggregates.quantiles import Quantile, Selection, rank_error
-from unacorda.query.aggregates.ranks import rank_losses
 from unacorda.query.aggregates.ratios import Ratio, ratio
-from unacorda.query.aggregates.regions import noise_quantile
-from unacorda.query.aggregates.several import Quantiles, Spread
-from unacorda.query.aggregates.shares import CountIf, Proportion
-from unacorda.query.aggregates.splits import Plan, Split, moves_of, plan_for
-from unacorda.query.aggregates.strategies import CROSSED, PAIRED, SQUARED, Strategy
-from unacorda.query.aggregates.sums import Clamp, Sum
+from unacorda.query.aggregates.rejection_sampling import accepts, below_each, rank_losses
 from unacorda.query.aggregates.threshold_counts import Climbers
-from unacorda.query.aggregates.tops import Top
-from unacorda.query.aggregates.totals import FoundClipping, Total
-from unacorda.query.aggregates.tree_law import TreeLaw, even_shape, tree_law
-from unacorda.query.aggregates.tree_noise import TreeNoise, tree_noise
-from unacorda.query.aggregates.tree_shares import tree_shares
-from unacorda.query.aggregates.variances import Variance
-from unacorda.query.aggregates.vectors import VectorSum, vector_sum
-from unacorda.query.aggregates.weighted import WeightedMean, weighted_mean
+from unacorda.query.aggregates.top_k import Top, place_among, place_between
+from unacorda.query.aggregates.variances import (
+    Correlation,
+    Covariance,
+    Variance,
+    correlation,
+    covariance,
+)
 from unacorda.query.allocation import allocate, allocate_together, event_of
 from unacorda.query.engines import bounding, postgres_asking, reading, timeouts
 from unacorda.query.engines import compile as compiler

@@ -18,12 +18,12 @@ from typing import Protocol
 
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer
-from unacorda.query.aggregates.counts import count, count_people
-from unacorda.query.aggregates.found import WIDEST, find_bounds
-from unacorda.query.aggregates.moments import mean
-from unacorda.query.aggregates.several import quantiles
+from unacorda.query.aggregates.automatic import WIDEST, find_bounds
+from unacorda.query.aggregates.base import Aggregate
+from unacorda.query.aggregates.linear import count, count_people
+from unacorda.query.aggregates.means import mean
+from unacorda.query.aggregates.multi_quantiles import quantiles
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.expressions.types import Kind as Read
 from unacorda.query.noise.key_selection import GivenKeys, private_keys

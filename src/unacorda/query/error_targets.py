@@ -19,8 +19,8 @@ from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP, RenyiDP
-from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Assume, Assumed, Forecast
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.allocation import Allocation, allocate_together
 from unacorda.query.noise.additive import Share
 from unacorda.query.plan.batch import QueryBatch, by_name, naming

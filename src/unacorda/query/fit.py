@@ -37,8 +37,8 @@ from unacorda.ledger.entries import Reservation
 from unacorda.ledger.ledger import Ledger
 from unacorda.mechanisms.additive import Gaussian
 from unacorda.privacy.guarantees import GDP, Guarantee
-from unacorda.query.aggregates.arguments import expression_of
-from unacorda.query.aggregates.vectors import VectorSum
+from unacorda.query.aggregates.base import expression_of
+from unacorda.query.aggregates.linear import VectorSum
 from unacorda.query.engines.compile import Statement
 from unacorda.query.engines.fit_sums import (
     Counted,

@@ -27,7 +27,7 @@ from unacorda.ledger.entries import Reservation, Search, Split
 from unacorda.ledger.ledger import Ledger
 from unacorda.ledger.opening import open_ledger
 from unacorda.privacy.guarantees import Guarantee
-from unacorda.query.aggregates.found import find_bounds
+from unacorda.query.aggregates.automatic import find_bounds
 from unacorda.query.aggregates.margins import GivenLevelWeights
 from unacorda.query.allocation import PricedBatch
 from unacorda.query.describe import Progress, describe

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.counted import Counted
+from unacorda.query.aggregates.grid_counts import Counted
 from unacorda.query.aggregates.threshold_counts import Climbers
 
 __all__ = ["ENDINGS", "Answer", "Assume", "Assumed", "Exact", "Forecast", "widened"]

@@ -4,24 +4,17 @@
 
 from __future__ import annotations
 
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.associations import Correlation, Covariance
-from unacorda.query.aggregates.counts import Count, CountPeople
-from unacorda.query.aggregates.distinct import CountDistinct
+from unacorda.query.aggregates.automatic import FoundBounds, RowsPerPerson, Total
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.extremes import Extreme
-from unacorda.query.aggregates.found import FoundBounds, RowsPerPerson
 from unacorda.query.aggregates.histograms import EqualBins, Histogram
-from unacorda.query.aggregates.moments import Mean
+from unacorda.query.aggregates.linear import Count, CountDistinct, CountPeople, Sum, VectorSum
+from unacorda.query.aggregates.means import CountIf, Mean, Proportion, WeightedMean
+from unacorda.query.aggregates.multi_quantiles import Quantiles, Spread
 from unacorda.query.aggregates.quantiles import Quantile
 from unacorda.query.aggregates.ratios import Ratio
-from unacorda.query.aggregates.several import Quantiles, Spread
-from unacorda.query.aggregates.shares import CountIf, Proportion
-from unacorda.query.aggregates.sums import Sum
-from unacorda.query.aggregates.tops import Top
-from unacorda.query.aggregates.totals import Total
-from unacorda.query.aggregates.variances import Variance
-from unacorda.query.aggregates.vectors import VectorSum
-from unacorda.query.aggregates.weighted import WeightedMean
+from unacorda.query.aggregates.top_k import Top
+from unacorda.query.aggregates.variances import Correlation, Covariance, Variance
 
 __all__ = ["EVERY"]
 

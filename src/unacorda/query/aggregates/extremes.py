@@ -35,10 +35,10 @@ from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.selection.exponential import Exponential
 from unacorda.privacy import events
-from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.graded import Graded, given, without_errors
-from unacorda.query.aggregates.ranks import draw_points
+from unacorda.query.aggregates.base import Single
+from unacorda.query.aggregates.quantiles import Graded, given, without_errors
+from unacorda.query.aggregates.rejection_sampling import draw_points
 from unacorda.query.noise.additive import CONFIDENCE, Share
 from unacorda.query.noise.selection import draws_for
 from unacorda.query.noise.sensitivity import of_totals

@@ -29,17 +29,14 @@ from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
 from unacorda.privacy import events
-from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import expression_of, weight_of
-from unacorda.query.aggregates.chains import Chain
-from unacorda.query.aggregates.counted import Counted
-from unacorda.query.aggregates.counts import released
-from unacorda.query.aggregates.cutting import Cutting, finding
-from unacorda.query.aggregates.graded import given
-from unacorda.query.aggregates.grid_counts import Aim, Asked, Ranking
-from unacorda.query.aggregates.places import place_between
-from unacorda.query.aggregates.several import Cut
+from unacorda.query.aggregates.base import Single, expression_of, weight_of
+from unacorda.query.aggregates.grid_counts import Aim, Asked, Counted, Ranking
+from unacorda.query.aggregates.joint_quantiles import Chain
+from unacorda.query.aggregates.linear import released
+from unacorda.query.aggregates.multi_quantiles import Cut, Cutting, finding
+from unacorda.query.aggregates.quantiles import given
+from unacorda.query.aggregates.top_k import place_between
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.quoting import double

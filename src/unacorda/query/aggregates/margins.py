@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from unacorda import checks
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.tree_law import Shape, shape_of
+from unacorda.query.aggregates.hierarchy_noise import Shape, shape_of
 from unacorda.query.schema.facts import Key
 
 __all__ = [

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from unacorda.query.aggregates.counts import CountPeople
+from unacorda.query.aggregates.linear import CountPeople
 from unacorda.query.engines.bounding import bound_rows
 from unacorda.query.engines.relations import Located, relation
 from unacorda.query.plan.query import Query

@@ -11,8 +11,15 @@ import numpy as np
 
 from unacorda.bits import RandomBits
 from unacorda.query.aggregates.answers import Answer, Exact
-from unacorda.query.aggregates.counted import MOST_LINES, Counted
-from unacorda.query.aggregates.grid_counts import Aim, Asked, Lines, Ranking, Refined
+from unacorda.query.aggregates.grid_counts import (
+    MOST_LINES,
+    Aim,
+    Asked,
+    Counted,
+    Lines,
+    Ranking,
+    Refined,
+)
 from unacorda.query.aggregates.threshold_counts import Climbers, Ladder
 from unacorda.query.allocation import Allocation
 from unacorda.query.engines.protocol import Climbed, Tallies

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnacordaError
-from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.plan.query import Query
 
 __all__ = [

@@ -28,7 +28,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from unacorda import checks
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
-from unacorda.query.aggregates.aggregate import Aggregate
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.every import EVERY
 from unacorda.query.expressions.types import Expression, encodable
 from unacorda.query.plan.groups import public_column

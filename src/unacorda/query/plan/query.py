@@ -15,10 +15,10 @@ from fractions import Fraction
 from typing import Any, Literal, Self, TypeVar
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import ENDINGS
-from unacorda.query.aggregates.consistent import Consistent, consistent
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.grid_counts import Ranking
+from unacorda.query.aggregates.hierarchy import Consistent, consistent
 from unacorda.query.aggregates.margins import (
     MARGIN,
     GivenLevelWeights,

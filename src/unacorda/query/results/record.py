@@ -37,8 +37,7 @@ from unacorda.errors import InvalidParameter, LedgerMismatch, UnacordaError, Wro
 from unacorda.ledger.entries import LIMITS, Account, Entry
 from unacorda.ledger.ledger import Ledger
 from unacorda.privacy.guarantees import Guarantee, guarantee_from_json
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.arguments import weight_of
+from unacorda.query.aggregates.base import Aggregate, weight_of
 from unacorda.query.allocation import allocate_together, event_of
 from unacorda.query.noise.key_selection import PrivateKeys, private_keys
 from unacorda.query.plan.batch import BatchPosition, QueryBatch, weights_of

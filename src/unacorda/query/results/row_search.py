@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from unacorda.errors import LedgerMismatch
 from unacorda.ledger.entries import Search, SearchBegun, Searched
-from unacorda.query.aggregates.found import RowsPerPerson
+from unacorda.query.aggregates.automatic import RowsPerPerson
 from unacorda.query.plan.batch import QueryBatch
 from unacorda.query.schema.units import Person
 

@@ -24,10 +24,10 @@ from typing import Any
 from unacorda.bits import SeededBits
 from unacorda.errors import InvalidParameter
 from unacorda.privacy.guarantees import Guarantee, PureDP
-from unacorda.query.aggregates.aggregate import Aggregate
 from unacorda.query.aggregates.answers import Answer, Assume, Assumed
-from unacorda.query.aggregates.pairs import OfTwo
-from unacorda.query.aggregates.tops import Top
+from unacorda.query.aggregates.base import Aggregate
+from unacorda.query.aggregates.ratios import OfTwo
+from unacorda.query.aggregates.top_k import Top
 from unacorda.query.allocation import Allocation, allocate_together
 from unacorda.query.engines.compile import compile_found, compile_query
 from unacorda.query.engines.exact_counts import Given

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.aggregates.several import quantiles
+from unacorda.query.aggregates.multi_quantiles import quantiles
 from unacorda.query.expressions import places, refusals
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import condition

@@ -11,21 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
-from unacorda.query.aggregates.aggregate import Aggregate
-from unacorda.query.aggregates.associations import correlation, covariance
-from unacorda.query.aggregates.counts import count, count_people
-from unacorda.query.aggregates.distinct import count_distinct
+from unacorda.query.aggregates.base import Aggregate
 from unacorda.query.aggregates.extremes import max as greatest
 from unacorda.query.aggregates.extremes import min as least
 from unacorda.query.aggregates.histograms import histogram
+from unacorda.query.aggregates.linear import count, count_distinct, count_people
+from unacorda.query.aggregates.linear import sum as total
 from unacorda.query.aggregates.margins import MARGIN, GivenLevelWeights
-from unacorda.query.aggregates.moments import mean
+from unacorda.query.aggregates.means import count_if, mean
+from unacorda.query.aggregates.multi_quantiles import iqr, quantiles
 from unacorda.query.aggregates.quantiles import quantile
-from unacorda.query.aggregates.several import iqr, quantiles
-from unacorda.query.aggregates.shares import count_if
-from unacorda.query.aggregates.sums import sum as total
-from unacorda.query.aggregates.tops import top
-from unacorda.query.aggregates.variances import stdev, variance
+from unacorda.query.aggregates.top_k import top
+from unacorda.query.aggregates.variances import correlation, covariance, stdev, variance
 from unacorda.query.noise.key_selection import GivenKeys
 from unacorda.query.plan.groups import keys_of_table
 from unacorda.query.plan.query import Query, answer_columns

@@ -1,4 +1,6 @@
-r"""The most frequent values of a column, of a public list, with how many rows have each.
+"""The most frequent of public values.
+
+The most frequent values of a column, of a public list, with how many rows have each.
 
 A row has one value, so that the counts of all listed values have together the sensitivity of one
 count: all of them are counted with noise, once, and the k largest noisy counts are told. To choose
@@ -23,11 +25,9 @@ from unacorda import checks
 from unacorda.bits import RandomBits
 from unacorda.checks import Number
 from unacorda.errors import InvalidParameter
-from unacorda.query.aggregates.aggregate import Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.arguments import expression_of, weight_of
+from unacorda.query.aggregates.base import Single, expression_of, weight_of
 from unacorda.query.aggregates.grid_counts import Ranking
-from unacorda.query.aggregates.places import place_among
 from unacorda.query.noise.additive import CONFIDENCE, AdditiveNoise, Share, additive_noise
 from unacorda.query.noise.sensitivity import of_counts
 from unacorda.query.schema.facts import Categories, Key, check_keys, key_kinds
@@ -35,7 +35,48 @@ from unacorda.query.schema.quoting import literal
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Reach
 
-__all__ = ["Top", "top"]
+__all__ = [
+    "Top",
+    "place_among",
+    "place_between",
+    "top",
+]
+
+
+def place_between(value: str, edges: Sequence[str]) -> str:
+    """0 below the first edge, i from the i-th on, one more beyond the last; NULL for NULL.
+
+    edges: SQL literals, rising, at least two. A value at the last edge is below it, so that the
+    last of the bins between edges is closed.
+    """
+
+    def found(first: int, last: int) -> str:
+        if first == last:
+            return str(first)
+        middle = (first + last) // 2
+        sign = "<=" if middle == len(edges) - 1 else "<"
+        less = f"{value} {sign} {edges[middle]}"
+        return f"CASE WHEN {less} THEN {found(first, middle)} ELSE {found(middle + 1, last)} END"
+
+    return f"CASE WHEN {value} IS NOT NULL THEN {found(0, len(edges))} END"
+
+
+def place_among(value: str, listed: Sequence[tuple[str, int]]) -> str:
+    """The number that stands with a value; NULL for NULL and for values that are not listed.
+
+    listed: SQL literals, rising as the engine compares them, each with its number.
+    """
+
+    def found(first: int, last: int) -> str:
+        text, number = listed[first]
+        if first == last:
+            return f"CASE WHEN {value} = {text} THEN {number} END"
+        middle = (first + last) // 2
+        less = f"{value} <= {listed[middle][0]}"
+        return f"CASE WHEN {less} THEN {found(first, middle)} ELSE {found(middle + 1, last)} END"
+
+    return found(0, len(listed) - 1)
+
 
 _MOST = 5_000
 

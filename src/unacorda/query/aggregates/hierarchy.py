@@ -17,21 +17,31 @@ from unacorda.bits import RandomBits
 from unacorda.errors import InvalidParameter
 from unacorda.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from unacorda.privacy.events import Event, compose
-from unacorda.query.aggregates.aggregate import Aggregate, Single
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
-from unacorda.query.aggregates.counts import Count, CountPeople
+from unacorda.query.aggregates.base import Aggregate, Single
+from unacorda.query.aggregates.hierarchy_noise import (
+    TreeLaw,
+    TreeNoise,
+    loudness_of,
+    tree_shares,
+)
 from unacorda.query.aggregates.level_shares import level_shares
+from unacorda.query.aggregates.linear import Count, CountPeople, Sum
 from unacorda.query.aggregates.margins import Margins
-from unacorda.query.aggregates.sums import Sum
-from unacorda.query.aggregates.tree_law import TreeLaw
-from unacorda.query.aggregates.tree_noise import TreeNoise, loudness_of
-from unacorda.query.aggregates.tree_shares import tree_shares
 from unacorda.query.noise.additive import AdditiveNoise, Share
 from unacorda.query.schema.facts import Key
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Reach, Unit
 
-__all__ = ["Consistent", "LevelNoise", "consistent"]
+__all__ = [
+    "Consistent",
+    "LevelNoise",
+    "consistent",
+]
+
+
+# How far from the even split to the finest level alone, and from its weights to those all alike.
+
 
 _STEPS = 32  # of the way from the even split to the best
 _LEAST = 1e-200

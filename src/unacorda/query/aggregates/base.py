@@ -1,4 +1,6 @@
-"""What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
+"""What every aggregate has: columns, measures, noise, answers, and what callers give it.
+
+What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
 
 An aggregate reads the bounded rows of a question through exact integers alone: sums over the rows
 of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their numbers
@@ -10,22 +12,34 @@ released numbers. A new aggregate is one class, named in `aggregates.every`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from unacorda import checks
 from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter, MissingBound
 from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
 from unacorda.query.aggregates.grid_counts import Aim, Ranking
 from unacorda.query.aggregates.threshold_counts import Ladder
-from unacorda.query.expressions.types import Expression
+from unacorda.query.expressions.types import Expression, Kind
 from unacorda.query.noise.additive import Noise, Share
+from unacorda.query.schema.facts import interval
 from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Reach, Unit
 
-__all__ = ["Aggregate", "Single"]
+__all__ = [
+    "Aggregate",
+    "Single",
+    "bounds_of",
+    "expression_of",
+    "given_bounds",
+    "weight_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,3 +140,57 @@ class Single(Aggregate):
     def answers(self, exact: Exact, noise: Any, bits: RandomBits) -> Mapping[str, Answer]:
         """The released numbers under the aggregate's own name."""
         return {"": self.release(exact, noise, bits)}
+
+
+def weight_of(weight: Number) -> Fraction:
+    """A weight as an exact number above zero."""
+    value = checks.exact("weight", weight)
+    if value <= 0:
+        raise InvalidParameter("weight", weight, expected="a number above 0")
+    return value
+
+
+def expression_of(
+    column: str, scope: Scope, *, numeric: bool = True, kind: Kind | None = None
+) -> Expression:
+    """A column by its name, or else an expression, as an expression.
+
+    A name is taken whole, whatever signs it holds; an untyped column is read as its use needs: as
+    a number, or as the kind that is given. Raises InvalidParameter for what is neither column nor
+    expression, or of another kind.
+    """
+    text = column
+    if checks.is_text(column) and column in scope:
+        text = '"' + column.replace('"', '""') + '"'
+    return scope.parse(text, argument="column", expect=kind or (Kind.NUMBER if numeric else None))
+
+
+def given_bounds(
+    lower: Number | None, upper: Number | None
+) -> tuple[Fraction, Fraction] | tuple[None, None]:
+    """Both bounds, checked, or neither."""
+    if lower is None and upper is None:
+        return None, None
+    if lower is None or upper is None:
+        name = "lower" if lower is None else "upper"
+        raise MissingBound(name, None, expected="both a lower and an upper bound, or neither")
+    return interval(lower, upper)
+
+
+def bounds_of(
+    column: str, expression: Expression, lower: Fraction | None, upper: Fraction | None
+) -> tuple[Fraction, Fraction]:
+    """The public range of an aggregate: as written with it, or else as declared of the column."""
+    if lower is not None and upper is not None:
+        return lower, upper
+    if math.isfinite(expression.lower) and math.isfinite(expression.upper):
+        low, high = Fraction(expression.lower), Fraction(expression.upper)
+        if low < high:
+            return interval(low, high)
+    raise MissingBound(
+        "lower",
+        None,
+        expected=f"public bounds for {column!r}: write them with the aggregate, such as "
+        f"unacorda.mean({column!r}, 0, 100), or declare columns={{...: unacorda.Bounds(0, 100)}} "
+        "for every column it is made of",
+    )

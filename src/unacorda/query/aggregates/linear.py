@@ -1,0 +1,519 @@
+"""Counts, sums and sums of vectors: one number, or a few, with noise.
+
+How many different values a column has, among the bounded rows.
+
+A person takes away no more values than she has rows, and another who takes her place brings no more
+than that: in a cell with k rows of the one and k' of the other the number moves by at most
+max(k, k'). So its sensitivity is that of a count of rows. Which values there are is never told.
+
+Sums of vectors, each row's cut to a public length: gradients and moments, in the engine.
+
+A row's numbers v_1, ..., v_p are multiplied by min(1, norm / |v|), put on whole multiples of a
+public unit and added exactly. So one row is worth a vector of length `norm` at most, and whatever
+direction it has, the price is that of the length alone: with normal noise no more for a hundred
+numbers than for one. A row in which one of the numbers is missing adds nothing.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from unacorda import checks
+from unacorda.bits import RandomBits
+from unacorda.checks import Number
+from unacorda.errors import InvalidParameter
+from unacorda.query.aggregates.answers import Answer, Assume, Exact, Forecast
+from unacorda.query.aggregates.automatic import Total
+from unacorda.query.aggregates.base import (
+    Aggregate,
+    Single,
+    bounds_of,
+    expression_of,
+    given_bounds,
+    weight_of,
+)
+from unacorda.query.expressions.types import Expression, Kind
+from unacorda.query.noise.additive import (
+    CONFIDENCE,
+    AdditiveNoise,
+    Share,
+    additive_noise,
+    grid_unit,
+)
+from unacorda.query.noise.sensitivity import Sensitivity, of_balls, of_counts, of_people, of_sums
+from unacorda.query.schema.quoting import double
+from unacorda.query.schema.table import Scope
+from unacorda.query.schema.units import Person, Reach, Unit
+
+__all__ = [
+    "Clamp",
+    "Count",
+    "CountDistinct",
+    "CountPeople",
+    "Counting",
+    "Sum",
+    "VectorSum",
+    "clamp_of",
+    "clamping_note",
+    "count",
+    "count_distinct",
+    "count_people",
+    "released",
+    "sum",
+    "vector_sum",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting(Single):
+    """What is one whole number a cell, released with noise."""
+
+    @abstractmethod
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader of its forecast should know."""
+        return ()
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(share, self.sensitivity(reach), unit_log2=0, counts=True)
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy counts with their errors."""
+        return released(exact, noise, bits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error, known beforehand."""
+        del assume
+        return Forecast(
+            noise=str(noise),
+            sensitivity=self.sensitivity(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+            notes=self.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Counting):
+    """How many rows, or how many in which `column` is not NULL."""
+
+    tag: ClassVar[str] = "count"
+
+    column: str | None
+
+    def bound_to(self, scope: Scope) -> Count:
+        """The same, its column looked up."""
+        if self.column is None:
+            return self
+        counted = expression_of(self.column, scope, numeric=False)
+        return dataclasses.replace(self, expressions=(counted,))
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        del unit
+        return (f"count({values[0]})" if values else "count(*)",)
+
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+        return of_counts(reach)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPeople(Counting):
+    """How many units (people) have at least one row in the cell, in which `column` is present."""
+
+    tag: ClassVar[str] = "countpeople"
+
+    column: str | None = None
+
+    def bound_to(self, scope: Scope) -> CountPeople:
+        """The same, its column looked up."""
+        if self.column is None:
+            return self
+        counted = expression_of(self.column, scope, numeric=False)
+        return dataclasses.replace(self, expressions=(counted,))
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        present = f" FILTER ({values[0]} IS NOT NULL)" if values else ""
+        if not isinstance(unit, Person):
+            return (f"count(*){present}",)
+        ids = ", ".join(f"u{index}" for index in range(len(unit.id)))
+        counted = f"count(DISTINCT {ids})" if len(unit.id) == 1 else f"count(DISTINCT ({ids}))"
+        return (f"{counted}{present}",)
+
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """How far one unit moves the counts."""
+        return of_people(reach)
+
+
+def count(column: str | None = None, *, weight: Number = 1) -> Count:
+    """Count rows, or with a column (or expression) the rows in which it is not NULL.
+
+    weight: this aggregate's part of the budget, relative to the others in the same `agg`.
+
+    >>> count().column is None
+    True
+    """
+    return Count(column=column, weight=weight_of(weight))
+
+
+def count_people(column: str | None = None, *, weight: Number = 1) -> CountPeople:
+    """Count the people (units) with at least one row, with a column one in which it is not NULL.
+
+    The column may be an expression. Weight as in `count`.
+
+    >>> count_people("phone").column
+    'phone'
+    """
+    return CountPeople(column=column, weight=weight_of(weight))
+
+
+def released(
+    exact: Exact,
+    noise: AdditiveNoise,
+    bits: RandomBits,
+    *,
+    limits: tuple[float, float] = (0.0, math.inf),
+) -> Answer:
+    """Exact integers plus noise, with the standard error and interval of the noise alone.
+
+    limits: between which the truth is known to lie.
+    """
+    noisy = noise.release(exact.sums[0], bits=bits)
+    values = [value if isinstance(value, int) else float(value) for value in noisy]
+    width = noise.half_width(CONFIDENCE)
+    return Answer(
+        values=values,
+        standard_errors=[noise.standard_deviation] * len(values),
+        lower=[value - width for value in values],
+        upper=[value + width for value in values],
+        limits=limits,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountDistinct(Counting):
+    """How many different values there are, NULL not among them."""
+
+    tag: ClassVar[str] = "countdistinct"
+
+    column: str
+
+    def bound_to(self, scope: Scope) -> CountDistinct:
+        """The same, its column looked up."""
+        counted = expression_of(self.column, scope, numeric=False)
+        return dataclasses.replace(self, expressions=(counted,))
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, an exact integer a cell."""
+        del unit
+        zero = " + 0.0e0" if self.expression.kind.numeric else ""  # -0.0 is 0.0
+        return (f"count(DISTINCT {values[0]}{zero})",)
+
+    def sensitivity(self, reach: Reach) -> Sensitivity:
+        """That of a count of rows."""
+        counted = of_counts(reach)
+        reason = f"{counted.reason}, and no more values than rows"
+        return dataclasses.replace(counted, reason=reason)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader of its forecast should know."""
+        return ("values that only dropped rows have are not counted",)
+
+
+def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
+    """Count the different values of a column or expression: numbers, text, dates, booleans.
+
+    NULL is none of them; text differs by its code points. Counted are the values of the bounded
+    rows: a person's rows beyond her limits take values along that nobody else has. The noise grows
+    with the number of rows a person may bring, so that for many distinct values of few people a
+    smaller limit tells more. Weight as in `count`.
+
+    >>> count_distinct("product").column
+    'product'
+    """
+    return CountDistinct(column=column, weight=weight_of(weight))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clamp:
+    """A public range as integers of a public unit: value = integer times 2^unit_log2.
+
+    The bounds are rounded to the unit first, and values are clamped again as integers, since
+    rounding after clamping could pass a bound. The unit depends on the bounds alone.
+    """
+
+    lower: int
+    upper: int
+    unit_log2: int
+
+    @staticmethod
+    @functools.lru_cache(maxsize=1_024)
+    def of(lower: Fraction, upper: Fraction, *, whole: bool) -> Clamp:
+        """The range as integers; whole: the values are known to be whole numbers."""
+        unit_log2 = grid_unit(lower, upper, whole=whole)
+        unit = Fraction(2) ** unit_log2
+        low, high = round(lower / unit), round(upper / unit)
+        return Clamp(lower=low, upper=max(high, low + 1), unit_log2=unit_log2)
+
+    def sql(self, value: str) -> str:
+        """SQL for the clamped integer of a nullable double; total, and NULL for NULL."""
+        # Values between the ends times a power of two do not pass them, nor does what is rounded
+        # then; those beyond are not multiplied, since that could pass the range of doubles.
+        low, high = self.absolute(self.lower), self.absolute(self.upper)
+        scale = 2.0**-self.unit_log2
+        assert low * scale == self.lower
+        assert high * scale == self.upper
+        return (
+            f"CAST(CASE WHEN {value} <= {double(low)} THEN {double(low * scale)} "
+            f"WHEN {value} >= {double(high)} THEN {double(high * scale)} "
+            f"ELSE round({value} * {double(scale)}) END AS BIGINT)"
+        )
+
+    def absolute(self, integer: int | Fraction) -> float:
+        """An integer of the unit as a number."""
+        return float(integer * Fraction(2) ** self.unit_log2)
+
+
+def clamp_of(expression: Expression, lower: Fraction | None, upper: Fraction | None) -> Clamp:
+    """The public range of a bound aggregate as integers."""
+    assert lower is not None
+    assert upper is not None
+    return Clamp.of(lower, upper, whole=expression.kind is Kind.INTEGER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum(Single):
+    """The sum of a number column, each value clamped to [lower, upper]."""
+
+    tag: ClassVar[str] = "sum"
+
+    column: str
+    lower: Fraction | None
+    upper: Fraction | None
+
+    def bound_to(self, scope: Scope) -> Sum | Total:
+        """The same, its column looked up and its bounds known; without any, a `Total`."""
+        expression = expression_of(self.column, scope)
+        if self.lower is None and not (-math.inf < expression.lower < expression.upper < math.inf):
+            return Total.of(self.column, expression, self.weight)
+        lower, upper = bounds_of(self.column, expression, self.lower, self.upper)
+        return dataclasses.replace(self, expressions=(expression,), lower=lower, upper=upper)
+
+    @property
+    def in_units(self) -> bool:
+        """Its answer is in the unit of its column."""
+        return True
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column,)
+
+    @property
+    def clamp(self) -> Clamp:
+        """The public range in integers."""
+        return clamp_of(self.expression, self.lower, self.upper)
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell."""
+        del unit
+        return (f"sum({self.clamp.sql(values[0])})",)
+
+    def _sensitivity(self, reach: Reach) -> Sensitivity:
+        return of_sums(reach, lower=self.clamp.lower, upper=self.clamp.upper)
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share."""
+        return additive_noise(
+            share, self._sensitivity(reach), unit_log2=self.clamp.unit_log2, counts=False
+        )
+
+    def release(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Answer:
+        """Noisy sums with their errors."""
+        low, high = self.clamp.lower, self.clamp.upper
+        limits = (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
+        return released(exact, noise, bits, limits=limits)
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error about the sum of clamped values, known beforehand."""
+        del assume
+        return Forecast(
+            noise=str(noise),
+            sensitivity=self._sensitivity(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+            notes=(clamping_note(self.lower, self.upper),),
+        )
+
+
+def sum(  # noqa: A001  # the public word is unacorda.sum
+    column: str, lower: Number | None = None, upper: Number | None = None, *, weight: Number = 1
+) -> Sum:
+    """Sum a number column, each value clamped to the public range [lower, upper].
+
+    Left out, the bounds are those declared of the column. Where there are none either, each
+    person's total is cut at a level that is found privately with half of the share, and released
+    beside the sum of cut totals (columns name_from and name_to): a sum without few of the people
+    with the largest totals. With bounds that are near the truth, it is better to write them. NULL
+    and NaN count for nothing; infinities are clamped. Weight as in `count`.
+
+    >>> sum("income", 0, 100_000).upper
+    Fraction(100000, 1)
+    """
+    low, high = given_bounds(lower, upper)
+    return Sum(column=column, lower=low, upper=high, weight=weight_of(weight))
+
+
+def clamping_note(lower: Fraction | None, upper: Fraction | None) -> str:
+    """The sentence that names clamping without guessing its size."""
+    assert lower is not None
+    assert upper is not None
+    return f"values are clamped to [{float(lower):g}, {float(upper):g}]; by how much is not known"
+
+
+_MOST = 1000
+_FARTHEST = Fraction(10) ** 100
+_UNITS_LOG2 = 40
+"""The length is about 2^40 units: 2^80 rows fit into 128 bits."""
+_CUT = 2.0**20
+"""Single numbers are cut at so many lengths, so that their squares stay finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorSum(Aggregate):
+    """The sums of several number columns, each row's vector of them cut to a length.
+
+    columns: as the caller wrote them; norm: the length, in the l2 norm.
+    """
+
+    tag: ClassVar[str] = "vectorsum"
+
+    columns: tuple[str, ...]
+    norm: Fraction
+
+    def bound_to(self, scope: Scope) -> VectorSum:
+        """The same, its columns looked up."""
+        found = tuple(expression_of(column, scope) for column in self.columns)
+        return dataclasses.replace(self, expressions=found)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """One for each column, by its place."""
+        return tuple(f"_{place}" for place in range(len(self.columns)))
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Its columns."""
+        return self.columns
+
+    @property
+    def length(self) -> float:
+        """The length as the float that the engine reckons with."""
+        return float(self.norm)
+
+    @property
+    def unit_log2(self) -> int:
+        """Sums are whole multiples of 2^unit_log2."""
+        return math.frexp(self.length)[1] - _UNITS_LOG2
+
+    def measures(self, values: Sequence[str], unit: Unit) -> tuple[str, ...]:
+        """SQL over the bounded rows, each an exact integer a cell; no row raises."""
+        del unit
+        end = double(self.length * _CUT)
+        inside = [f"greatest(least({value}, {end}), -{end})" for value in values]
+        # NULL where a number is missing: GREATEST and LEAST would leave it out.
+        present = " AND ".join(f"{value} IS NOT NULL" for value in values)
+        square = " + ".join(f"({number}) * ({number})" for number in inside)
+        scale, length = double(2.0**-self.unit_log2), double(self.length)
+        whole = double(self.length * self.length)
+        factor = (
+            f"CASE WHEN {square} <= {whole} THEN {scale} "
+            f"ELSE {length} / sqrt({square}) * {scale} END"
+        )
+        return tuple(
+            f"sum(CASE WHEN {present} THEN CAST(round(({number}) * ({factor})) AS BIGINT) END)"
+            for number in inside
+        )
+
+    def _sensitivity(self, reach: Reach) -> Sensitivity:
+        # Squares, their sum, a root, a quotient and two products err by less than 2^-40 of the
+        # length together; rounding to units by half a unit a number.
+        exact = Fraction(self.length) * Fraction(2) ** -self.unit_log2
+        rounded = math.isqrt(len(self.columns)) + 1
+        radius = math.ceil(exact * (1 + Fraction(1, 1 << 40))) + rounded
+        return of_balls(reach, radius=radius, size=len(self.columns))
+
+    def noise(self, share: Share, reach: Reach) -> AdditiveNoise:
+        """The least noise within the share, of each number."""
+        return additive_noise(
+            share, self._sensitivity(reach), unit_log2=self.unit_log2, counts=False
+        )
+
+    def answers(self, exact: Exact, noise: AdditiveNoise, bits: RandomBits) -> Mapping[str, Answer]:
+        """Noisy sums with their errors, one answer a column."""
+        p = len(self.columns)
+        cells = [number for cell in zip(*exact.sums, strict=True) for number in cell]
+        noisy = [float(value) for value in noise.release(cells, bits=bits)]
+        error, width = noise.standard_deviation, noise.half_width(CONFIDENCE)
+        return {
+            part: Answer(
+                values=noisy[place::p],
+                standard_errors=[error] * (len(noisy) // p),
+                lower=[value - width for value in noisy[place::p]],
+                upper=[value + width for value in noisy[place::p]],
+            )
+            for place, part in enumerate(self.parts)
+        }
+
+    def forecast(self, noise: AdditiveNoise, reach: Reach, assume: Assume | None) -> Forecast:
+        """The error of each number about the sum of cut vectors, known beforehand."""
+        del assume
+        return Forecast(
+            noise=f"{noise} on each of {len(self.columns)} numbers",
+            sensitivity=self._sensitivity(reach).reason,
+            standard_error=noise.standard_deviation,
+            half_width=noise.half_width(CONFIDENCE),
+            notes=(_cutting(self.length),),
+        )
+
+
+def vector_sum(columns: Sequence[str], *, norm: Number, weight: Number = 1) -> VectorSum:
+    """Sum several columns (or expressions), the vector of each row cut to a public length.
+
+    columns: 1 to 1000 of them; norm: above 0, the length in the l2 norm, to which longer vectors
+    are shortened, keeping their direction. A row with a missing number adds nothing. Answers are
+    named after the aggregate and the place of the column: `g_0`, `g_1`, .... Under normal noise
+    the error does not depend on how many there are. weight: as for `count`.
+
+    >>> vector_sum(["x", "x * x"], norm=2).parts
+    ('_0', '_1')
+    """
+    if isinstance(columns, str) or not 1 <= len(columns) <= _MOST:
+        raise InvalidParameter("columns", columns, expected=f"a list of 1 to {_MOST} columns")
+    length = checks.exact("norm", norm)
+    if not 1 / _FARTHEST <= length <= _FARTHEST:
+        raise InvalidParameter("norm", norm, expected="a number from 1e-100 to 1e100")
+    return VectorSum(columns=tuple(columns), norm=length, weight=weight_of(weight))
+
+
+def _cutting(length: float) -> str:
+    return (
+        f"vectors longer than {length:g} are cut to that length; by how much that moves the sums "
+        "is not known"
+    )
