@@ -89,9 +89,11 @@ from unacorda.query.aggregates.variances import (
     covariance,
 )
 from unacorda.query.allocation import allocate, allocate_together, event_of
-from unacorda.query.engines import bounding, postgres_asking, reading, timeouts
+from unacorda.query.engines import bounding, reading
 from unacorda.query.engines import compile as compiler
+from unacorda.query.engines import postgres as postgres_asking
 from unacorda.query.engines import protocol as admission
+from unacorda.query.engines import reading as timeouts
 from unacorda.query.engines.asking import check_statement
 from unacorda.query.engines.bounding import bound_rows, salted_hash
 from unacorda.query.engines.compile import Statement, compile_chosen, compile_found, compile_query
@@ -106,18 +108,16 @@ from unacorda.query.engines.exact_counts import Given, exact_of
 from unacorda.query.engines.fit_sums import counts_of, noise_of, size_of
 from unacorda.query.engines.key_counts import admitted, select_keys
 from unacorda.query.engines.protocol import Admission, Admitted, Engine, Tallies, sql_of
-from unacorda.query.engines.reading import DeeperRows
+from unacorda.query.engines.reading import DeeperRows, interrupted_after
 from unacorda.query.engines.relations import _parted as rows_of_part
-from unacorda.query.engines.spark_quiet import ended, quietly, unlogged
-from unacorda.query.engines.spark_settings import SETTINGS, WHY
-from unacorda.query.engines.timeouts import interrupted_after
+from unacorda.query.engines.spark import SETTINGS, WHY
+from unacorda.query.engines.spark_sources import ended, quietly, unlogged
 from unacorda.query.execution import execute, salt_from
 from unacorda.query.expressions import ranges
-from unacorda.query.expressions.calls import PARTS, UNITS
+from unacorda.query.expressions.errors import FUNCTIONS
 from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.ranges import EMPTY, EVERYTHING, Range
-from unacorda.query.expressions.reader import Reader
-from unacorda.query.expressions.refusals import FUNCTIONS
+from unacorda.query.expressions.reader import PARTS, UNITS, Reader
 from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation
 from unacorda.query.expressions.types import Column, Expression, Kind

@@ -34,8 +34,8 @@ from unacorda.query.describe import Progress, describe
 from unacorda.query.engines.opening import open_engine
 from unacorda.query.engines.protocol import Admission, Engine
 from unacorda.query.engines.public import read_public_table
+from unacorda.query.engines.reading import check_timeout
 from unacorda.query.engines.relations import relation
-from unacorda.query.engines.timeouts import check_timeout
 from unacorda.query.error_targets import Wish, budgets_of, least_budget, targets_of
 from unacorda.query.execution import Request, execute, read_request
 from unacorda.query.expressions.types import encodable

@@ -27,8 +27,7 @@ from unacorda.query.aggregates.grid_counts import (
 )
 from unacorda.query.engines.compile import Found, KeyTable, Statement, compile_chosen
 from unacorda.query.engines.dialects.statements import Table, Translated
-from unacorda.query.engines.dialects.typed import Untranslatable
-from unacorda.query.engines.dialects.unequal import UNEQUAL
+from unacorda.query.engines.dialects.typed import UNEQUAL, Untranslatable
 from unacorda.query.engines.protocol import Admitted, Climbed, Tallies, sql_of
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.facts import Key

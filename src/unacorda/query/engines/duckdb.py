@@ -22,9 +22,8 @@ import duckdb
 
 from unacorda import checks
 from unacorda.errors import EngineFailed, InvalidParameter, SourceUnreadable, UnacordaError
-from unacorda.query.engines.column_types import PARQUET_OPTIONS, parquet_types, scanned
 from unacorda.query.engines.compile import Found, Statement
-from unacorda.query.engines.frames import columns_of
+from unacorda.query.engines.frames import PARQUET_OPTIONS, columns_of, parquet_types, scanned
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
 from unacorda.query.engines.reading import (
     Cursor,

@@ -18,7 +18,7 @@ from typing import Any
 
 from unacorda.errors import InvalidParameter
 from unacorda.query.engines.dialects.postgres import quoted
-from unacorda.query.engines.dialects.postgres_texts import text
+from unacorda.query.engines.dialects.postgres_functions import text
 from unacorda.query.engines.dialects.statements import Table
 
 __all__ = ["PARTS", "Named", "OpenedTable", "named", "opened"]

@@ -1,5 +1,18 @@
 """Spark: the same questions over tables that outgrow one machine.
 
+Settings of Spark on which the meaning of a statement rests.
+
+A session of the engine starts with what the caller gave to Spark as a whole. All of `spark.sql`
+goes back to Spark's defaults but for a closed list that says how fast and where to compute, and
+what changes an answer, or lets a value end a question, is set.
+
+One question in Spark: views of its own, the rows that are read twice kept, integers fetched.
+
+What is kept is computed again where Spark loses it; the rows are then the same, since a bound row
+is a function of the table and the salt alone (no random function, no order of partitions).
+
+Spark: the same questions over tables that outgrow one machine.
+
 The statements are those that DuckDB runs, translated construct by construct; what has no equal in
 Spark is refused before anything is spent. Counts and sums leave as integers; rows never do.
 Everything Spark raises while it answers leaves as one `EngineFailed` of constant text.
@@ -12,6 +25,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeVar
@@ -21,19 +35,237 @@ from unacorda.extras import require
 from unacorda.query.engines.asking import HeldRows, KeyedRows, check_question, tallied
 from unacorda.query.engines.compile import Found, Statement
 from unacorda.query.engines.dialects.spark import translate
-from unacorda.query.engines.dialects.statements import Table
+from unacorda.query.engines.dialects.statements import Table, Translated
 from unacorda.query.engines.protocol import Admitted, Held, Keyed, Tallies, sql_of
-from unacorda.query.engines.spark_asking import Asking, guarded
-from unacorda.query.engines.spark_quiet import ended, quietly
-from unacorda.query.engines.spark_settings import pin
-from unacorda.query.engines.spark_sources import opened
+from unacorda.query.engines.reading import guarded as guarded_alone
+from unacorda.query.engines.reading import interrupted_after
+from unacorda.query.engines.spark_sources import ended, opened, quietly, unlogged
 from unacorda.query.plan.public_tables import PublicSelect, public_sql
 from unacorda.query.plan.query import Query
 from unacorda.query.schema.sources import Csv, Fingerprint
 
-__all__ = ["Spark"]
+__all__ = [
+    "SETTINGS",
+    "WHY",
+    "Asking",
+    "Spark",
+    "guarded",
+    "pin",
+]
+
+_PINNED = {
+    "spark.sql.session.timeZone": ("UTC", "days and hours of instants are those of UTC"),
+    "spark.sql.ansi.enabled": ("true", "what overflows is no other number"),
+    "spark.sql.ansi.doubleQuotedIdentifiers": ("false", "a text in quotes is no column"),
+    "spark.sql.ansi.relationPrecedence": ("false", "joins are in the order of the statement"),
+    "spark.sql.ansi.enforceReservedKeywords": ("false", "no name becomes a word of the language"),
+    "spark.sql.storeAssignmentPolicy": ("ANSI", "nothing is narrowed silently"),
+    "spark.sql.caseSensitive": ("true", "names that differ in capitals are two columns"),
+    "spark.sql.groupByOrdinal": ("true", "a group by a number is one by its place"),
+    "spark.sql.orderByOrdinal": ("true", "an order by a number is one by its place"),
+    "spark.sql.variable.substitute": ("false", "a text with ${...} is itself"),
+    "spark.sql.parser.escapedStringLiterals": ("false", "a backslash in a text is escaped"),
+    "spark.sql.parser.quotedRegexColumnNames": ("false", "a quoted name is one column"),
+    "spark.sql.decimalOperations.allowPrecisionLoss": ("true", "the types of decimals are known"),
+    "spark.sql.timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP means an instant"),
+    "spark.sql.sources.useV1SourceList": (
+        "avro,csv,json,kafka,orc,parquet,text",
+        "files are read by the reader that is known here",
+    ),
+    "spark.sql.files.ignoreCorruptFiles": ("false", "a file that breaks off is no shorter table"),
+    "spark.sql.files.ignoreMissingFiles": ("false", "a file that is gone is no empty table"),
+    "spark.sql.parquet.enableVectorizedReader": ("true", "the reader whose conversions are known"),
+    "spark.sql.parquet.filterPushdown": ("false", "statistics of a file may be wrong: none counts"),
+    "spark.sql.parquet.recordLevelFilter.enabled": ("false", "no row is left out by the reader"),
+    "spark.sql.parquet.aggregatePushdown": ("false", "counts are of rows, not of statistics"),
+    "spark.sql.parquet.binaryAsString": ("false", "bytes are no text"),
+    "spark.sql.parquet.int96AsTimestamp": ("true", "twelve bytes are an instant"),
+    "spark.sql.parquet.int96TimestampConversion": ("false", "an instant is not moved by a zone"),
+    "spark.sql.parquet.inferTimestampNTZ.enabled": ("true", "an instant is not moved by a zone"),
+    "spark.sql.parquet.mergeSchema": ("false", "all files have the same columns"),
+    "spark.sql.parquet.respectSummaryFiles": ("false", "a schema is that of the files themselves"),
+    "spark.sql.parquet.fieldId.read.enabled": ("false", "columns are known by their names"),
+    "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "EXCEPTION stops at an early day"),
+    "spark.sql.parquet.int96RebaseModeInRead": ("CORRECTED", "EXCEPTION stops at an early day"),
+    "spark.sql.legacy.timeParserPolicy": ("CORRECTED", "EXCEPTION stops at a text"),
+    "spark.sql.legacy.parquet.nanosAsLong": ("false", "a type is what the footer says"),
+    "spark.sql.legacy.setopsPrecedence.enabled": ("false", "unions are in order"),
+    "spark.sql.legacy.sizeOfNull": ("false", "the size of NULL is NULL"),
+    "spark.sql.legacy.ctePrecedencePolicy": ("CORRECTED", "an inner name hides an outer one"),
+    "spark.sql.execution.arrow.pyspark.enabled": ("false", "frames of Arrow are copied one way"),
+    "spark.sql.execution.arrow.useLargeVarTypes": ("false", "texts leave in one type"),
+    "spark.sql.execution.pandas.convertToArrowArraySafely": ("true", "nothing is cut silently"),
+}
+SETTINGS = {name: value for name, (value, _) in _PINNED.items()}
+"""What is set, whatever the caller set."""
+WHY = {name: why for name, (_, why) in _PINNED.items()}
+"""Why each of them is set."""
+
+_OF_THE_CALLER = (
+    *("spark.sql.shuffle.", "spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.broadcast"),
+    *("spark.sql.autoBroadcastJoinThreshold", "spark.sql.join.preferSortMergeJoin"),
+    *("spark.sql.inMemoryColumnarStorage.", "spark.sql.leafNodeDefaultParallelism"),
+    *("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"),
+    *("spark.sql.files.minPartitionNum", "spark.sql.files.maxPartitionNum"),
+    *("spark.sql.windowExec.buffer.", "spark.sql.sortMergeJoinExec.buffer."),
+    *("spark.sql.sources.parallelPartitionDiscovery.", "spark.sql.redaction."),
+)
+"""How a statement is computed, not what it means."""
+
+_LEAST_RESULT = 1 << 30
+
+
+def pin(spark: Any, caller: Any) -> None:
+    """Set all that a statement's meaning rests on in a session of the engine.
+
+    caller: the session that the user has, or this process's own. Raises InvalidParameter for a
+    setting of Spark as a whole that could stop a question.
+    """
+    _check_room(spark)
+    known = spark._jsparkSession.sessionState().conf()  # noqa: SLF001
+    for name in _names(spark, known):
+        kept = name.startswith(_OF_THE_CALLER)
+        if not kept and name.startswith("spark.sql.") and spark.conf.isModifiable(name):
+            spark.conf.unset(name)
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    parts = "spark.sql.shuffle.partitions"
+    spark.conf.set(parts, caller.conf.get(parts))
+
+
+def _names(spark: Any, known: Any) -> list[str]:
+    listed = known.getAllConfs()
+    return [str(name) for name in spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed)]  # noqa: SLF001
+
+
+def _check_room(spark: Any) -> None:
+    """The number of lines that an answer has may depend on the data: it is not to be a limit."""
+    name = "spark.driver.maxResultSize"
+    written = spark.sparkContext.getConf().get(name, "1g")
+    java = spark._jvm.org.apache.spark.network.util.JavaUtils  # noqa: SLF001
+    if 0 < java.byteStringAsBytes(written) < _LEAST_RESULT:
+        raise InvalidParameter(name, written, expected="at least '1g', or '0' for no limit")
+
 
 T = TypeVar("T")
+
+_ARROW = {
+    "DOUBLE": "float64",
+    "BIGINT": "int64",
+    "TEXT": "string",
+    "BOOLEAN": "bool_",
+    "DATE": "date32",
+}
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """What the work gives; whatever it raises leaves as EngineFailed, and is told to no log."""
+    with unlogged():
+        return guarded_alone(work)
+
+
+class Asking:
+    """The views of one question. tables: those that its statements read; number: tells it apart.
+
+    timeout: after how many seconds the jobs of a call are cancelled.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        tables: Mapping[str, Table],
+        *,
+        number: int,
+        timeout: float | None = None,
+    ) -> None:
+        self._spark, self._number, self._timeout = spark, number, timeout
+        self._tables = dict(tables)
+        self._own: dict[str, tuple[str, Any]] = {}
+        self._views: list[str] = []
+
+    def limited(self, work: Callable[[], T]) -> T:
+        """What the work gives, unless it takes too long."""
+        if self._timeout is None:
+            return work()
+        context, tag = self._spark.sparkContext, f"unacorda-{uuid.uuid4()}"
+        context.addJobTag(tag)
+        try:
+            with interrupted_after(self._timeout, lambda: context.cancelJobsWithTag(tag)):
+                return work()
+        finally:
+            context.removeJobTag(tag)
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """What the work gives, told to no log; EngineFailed where it raises, or takes too long."""
+        return guarded(lambda: self.limited(work))
+
+    def name(
+        self, name: str, sql: str, *, lists: Sequence[Sequence[object]] = (), keep: bool = False
+    ) -> None:
+        """Give what a statement selects a name for others; keep: computed once, unless lost."""
+        translated, frame = self._select(sql, lists)
+        if keep:
+            frame = frame.persist()
+        view = f"{name}_{self._number}"
+        frame.createOrReplaceTempView(view)
+        self._views.append(view)
+        self._own[name] = (view, frame if keep else None)
+        self._tables[name] = Table(view=view, columns=translated.columns)
+
+    def fetch(self, sql: str, lists: Sequence[Sequence[object]] = ()) -> dict[str, list[Any]]:
+        """What a statement selects, as lists by column."""
+        _, frame = self._select(sql, lists)
+        with quietly():
+            found: dict[str, list[Any]] = frame.toArrow().to_pydict()
+        return found
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lines of a SELECT that reads public tables alone."""
+        with quietly():
+            found = self._spark.sql(translate(sql, tables=self._tables, public=True).sql).toArrow()
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+    def columns(self, name: str) -> Mapping[str, str]:
+        """The columns of a named relation, with their types."""
+        return self._tables[name].columns
+
+    def forget(self, name: str) -> None:
+        """Drop a relation."""
+        view, frame = self._own.pop(name, (None, None))
+        with quietly():
+            if frame is not None:
+                frame.unpersist()
+            if view is not None:
+                self._spark.catalog.dropTempView(view)
+                self._views.remove(view)
+
+    def close(self) -> None:
+        """Drop all views and what is kept; a second call does nothing."""
+        for name in list(self._own):
+            self.forget(name)
+        with quietly():
+            for view in self._views:
+                self._spark.catalog.dropTempView(view)
+        self._views = []
+
+    def _select(self, sql: str, lists: Sequence[Sequence[object]]) -> tuple[Translated, Any]:
+        view = f"lists{len(self._views)}_{self._number}"
+        translated = translate(sql, tables=self._tables, parameters=view)
+        with quietly():
+            if lists:
+                self._hold(view, lists, translated.parameters)
+            return translated, self._spark.sql(translated.sql)
+
+    def _hold(self, view: str, lists: Sequence[Sequence[object]], types: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        columns = {
+            f"p{number}": pa.array(list(values), type=getattr(pa, _ARROW[kind])())
+            for number, (values, kind) in enumerate(zip(lists, types, strict=True), start=1)
+        }
+        columns["row"] = pa.array(range(len(lists[0])), type=pa.int64())
+        self._spark.createDataFrame(pa.table(columns)).createOrReplaceTempView(view)
+        self._views.append(view)
 
 
 class Spark:

@@ -8,13 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unacorda.errors import InvalidParameter
-from unacorda.query.expressions import refusals
-from unacorda.query.expressions.arithmetic import ARITHMETIC
-from unacorda.query.expressions.choices import CHOICES
-from unacorda.query.expressions.conversions import CONVERSIONS
-from unacorda.query.expressions.curves import CURVES
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.dates import DATES
-from unacorda.query.expressions.predicates import PREDICATES
+from unacorda.query.expressions.logic import CHOICES, CONVERSIONS, PREDICATES
+from unacorda.query.expressions.numbers import ARITHMETIC, CURVES
 from unacorda.query.expressions.ranges import EVERYTHING, Range
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import condition, refuse_lost
@@ -75,7 +72,7 @@ def parse(
     except KindMismatch as mismatch:
         fault = str(mismatch)
     except RecursionError:
-        raise refusals.too_deep(text) from None
+        raise errors.too_deep(text) from None
     if fault is not None:
         raise InvalidParameter(argument, text, expected=fault)
     return _finished(value, node, scope)
@@ -113,7 +110,7 @@ class _Scope:
             mend = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
         else:
             shown = ", ".join(known[:50]) + (", ..." if len(known) > 50 else "")
-            question = refusals.resembling(name, known).strip()
+            question = errors.resembling(name, known).strip()
             mend = f"a column of the table, and {name[:60]!r} is none of them: {shown}. {question}"
             if f'"{name}"' in self.text:
                 mend += f" Text takes single quotes: '{name[:60]}'."

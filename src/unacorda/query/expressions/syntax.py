@@ -12,7 +12,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions import places, refusals
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.types import encodable
 
 __all__ = ["MOST_CHARACTERS", "MOST_LEVELS", "condition", "refuse_lost", "statement"]
@@ -73,7 +73,7 @@ def statement(text: str, *, argument: str) -> exp.Expression:
             text,
             reason="it begins neither with SELECT nor with WITH",
             mend="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
-            place=places.first_word(text),
+            place=errors.first_word(text),
         )
     return _parsed(text, into=None)
 
@@ -141,7 +141,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
             text,
             reason="it is empty, or a quote or comment in it is not closed",
             mend="Write an expression, and close every quote.",
-            place=places.unclosed(text),
+            place=errors.unclosed(text),
         )
     level = 0
     for token in tokens:
@@ -155,7 +155,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
                 place=(token.start, token.end + 1),
             )
         if level > MOST_LEVELS:
-            raise refusals.too_deep(text)
+            raise errors.too_deep(text)
     return [token.token_type for token in tokens]
 
 
@@ -168,9 +168,9 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
             else sqlglot.parse_one(text, read="duckdb", into=into)
         )
     except RecursionError:
-        raise refusals.too_deep(text) from None
+        raise errors.too_deep(text) from None
     except _FAULTS as error:
-        place = places.of_error(text, error) if isinstance(error, SqlglotError) else None
+        place = errors.of_error(text, error) if isinstance(error, SqlglotError) else None
     else:
         if isinstance(tree, exp.Expression):
             return tree

@@ -14,7 +14,7 @@ from sqlglot import exp
 from unacorda import checks
 from unacorda.errors import InvalidParameter, UnsafeExpression
 from unacorda.query.aggregates.multi_quantiles import quantiles
-from unacorda.query.expressions import places, refusals
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import condition
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
@@ -81,7 +81,7 @@ class Aggregates:
 
     def fault(self, reason: str, mend: str, at: object = None) -> UnsafeExpression:
         """A refusal of the SELECT; at: the part that is meant."""
-        place = places.of_node(self.text, at)
+        place = errors.of_node(self.text, at)
         return UnsafeExpression(self.text, reason=reason, mend=mend, place=place)
 
     def refuse_others(self, node: object) -> None:
@@ -91,7 +91,7 @@ class Aggregates:
         window = node.find(exp.Window)
         if window is not None:
             raise self.fault(
-                f"it uses a window function (OVER), at {refusals.fragment(window)!r}",
+                f"it uses a window function (OVER), at {errors.fragment(window)!r}",
                 OFFERED,
                 window,
             )
@@ -100,7 +100,7 @@ class Aggregates:
         whole = isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.IgnoreNulls)
         what = "an aggregate that is not offered" if whole else "an expression over an aggregate"
         mend = _INSTEAD.get(type(node), "" if whole else "Compute with the released columns. ")
-        shown = refusals.quoted(self.text, node)
+        shown = errors.quoted(self.text, node)
         raise self.fault(f"it selects {what}, at {shown!r}", mend + OFFERED, node)
 
     def aggregate(self, node: object) -> Item | None:
@@ -206,7 +206,7 @@ class Aggregates:
         """What an aggregate is taken of."""
         if isinstance(node, exp.Distinct | exp.Order | exp.Limit):
             raise self.fault(
-                f"it aggregates in a special way, at {refusals.fragment(node)!r}", OFFERED, node
+                f"it aggregates in a special way, at {errors.fragment(node)!r}", OFFERED, node
             )
         return written(self.text, self.source.read(node), node)
 
@@ -239,7 +239,7 @@ class Aggregates:
         numbers = tuple(v for v in values if isinstance(v, int | float) and not isinstance(v, bool))
         if not isinstance(how, exp.Array) or len(numbers) < max(2, len(edges)):
             raise self.fault(
-                f"its edges {refusals.fragment(how)!r} are no list of numbers",
+                f"its edges {errors.fragment(how)!r} are no list of numbers",
                 "Write HISTOGRAM(x, [0, 10, 20]), or HISTOGRAM_NUMERIC(x, 10) to find edges.",
                 how,
             )
@@ -258,7 +258,7 @@ class Aggregates:
         column = self.source.read(node.this)
         if not isinstance(column, Name):
             raise self.fault(
-                f"it takes the top of {refusals.fragment(node.this)!r}, which is no column",
+                f"it takes the top of {errors.fragment(node.this)!r}, which is no column",
                 "Name a column whose values are declared.",
                 node,
             )

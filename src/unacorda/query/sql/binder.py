@@ -33,9 +33,18 @@ from unacorda.query.schema.table import Scope
 from unacorda.query.schema.units import Person, Unit
 from unacorda.query.sql.parse import parse_select
 from unacorda.query.sql.postprocess import check_arrangement
-from unacorda.query.sql.told import placed
 from unacorda.query.sql.types import Aggregate as Asked
-from unacorda.query.sql.types import Condition, Derived, Group, Item, Joined, Select, Step, United
+from unacorda.query.sql.types import (
+    Condition,
+    Derived,
+    Group,
+    Item,
+    Joined,
+    Select,
+    Step,
+    United,
+    placed,
+)
 
 __all__ = [
     "question",

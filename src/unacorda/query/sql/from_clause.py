@@ -1,17 +1,18 @@
-"""FROM and WITH: one table, or row-wise SELECTs over it, as the source that they offer."""
+"""FROM: tables, sub-selects, joins and unions."""
 
 # SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sqlglot import exp
 
 from unacorda.errors import InvalidParameter, UnsafeExpression
-from unacorda.query.expressions import places, refusals
-from unacorda.query.expressions.tree import Name, Node
+from unacorda.query.expressions import errors
+from unacorda.query.expressions.tree import Name, Node, text_of
 from unacorda.query.sql.source import (
     ROW_WISE,
     UNION_ALL,
@@ -24,9 +25,226 @@ from unacorda.query.sql.source import (
     taken_by,
     written,
 )
-from unacorda.query.sql.types import Derived
+from unacorda.query.sql.types import Derived, Joined, United
 
-__all__ = ["from_clause"]
+__all__ = [
+    "from_clause",
+    "joined",
+    "united",
+]
+
+_FORMS = (
+    "Write a JOIN b USING (id) or a LEFT JOIN b ON a.id = b.person. Two tables of people are "
+    "joined on the person; on a public one any columns are compared."
+)
+_ON = (
+    "Write equalities of columns there, with AND between them: ON a.id = b.person AND a.day = "
+    "b.day. Other conditions go behind WHERE."
+)
+_ColumnsOf = Callable[[str], Collection[str]]
+
+
+def joined(left: Source, right: Source, join: exp.Join, *, columns_of: _ColumnsOf) -> Source:
+    """What two sources offer side by side. Raises UnsafeExpression for other than equi-joins."""
+    pairing = _Pairing(
+        text=left.text,
+        left=with_columns(left, columns_of),
+        right=with_columns(right, columns_of),
+        join=join,
+    )
+    how = pairing.how()
+    on = pairing.on()
+    left, right = pairing.left, pairing.right
+    names = {label.casefold() for label in _labels(left, columns_of)}
+    columns = dict(left.columns)
+    qualified = dict(left.qualified)
+    ambiguous = set(left.ambiguous)
+    new: list[tuple[str, str]] = []
+    for key, (shown, meant) in right.columns.items():
+        assert isinstance(meant, Name)
+        if any(meant.name == theirs for _, theirs in on):
+            continue
+        label = shown
+        if shown.casefold() in names or key in columns:
+            label = free_name(f"{right.qualifier}.{shown}", names)
+            ambiguous |= {key} if key in columns else set()
+        names.add(label.casefold())
+        new.append((label, meant.name))
+        columns.setdefault(key, (shown, Name(label)))
+        qualified[right.qualifier.casefold(), key] = Name(label)
+    step = Joined(
+        table=right.table,
+        steps=right.steps,
+        on=on,
+        how=how,
+        columns=tuple(new),
+        place=errors.of_node(left.text, join),
+    )
+    return replace(
+        left,
+        name=f"{left.name} with {right.name}",
+        steps=(*left.steps, step),
+        columns=columns,
+        qualified=qualified,
+        ambiguous=frozenset(ambiguous),
+    )
+
+
+def united(left: Source, right: Source, tree: exp.Expression, *, columns_of: _ColumnsOf) -> Source:
+    """What two row-wise SELECTs offer one after the other."""
+    left, right = with_columns(left, columns_of), with_columns(right, columns_of)
+    if list(left.columns) != list(right.columns):
+        raise _Fault(text=left.text).of(
+            "the parts of its UNION ALL list other columns", UNION_ALL, tree
+        )
+    place = errors.of_node(left.text, tree)
+    names = {label.casefold() for side in (left, right) for label in _labels(side, columns_of)}
+    columns = {}
+    sides = [left, right]
+    for key, (shown, meant) in left.columns.items():
+        other, label = right.columns[key][1], shown
+        if meant != other:
+            label = free_name(shown, names)
+            names.add(label.casefold())
+            sides = [
+                replace(
+                    side,
+                    steps=(
+                        *side.steps,
+                        Derived(name=label, expression=text_of(node), place=place),
+                    ),
+                )
+                for side, node in zip(sides, (meant, other), strict=True)
+            ]
+        columns[key] = (shown, meant if meant == other else Name(label))
+    step = United(table=right.table, steps=sides[1].steps, place=place)
+    return replace(
+        left,
+        steps=(*sides[0].steps, step),
+        columns=columns,
+        qualified={},
+        ambiguous=frozenset(),
+        every=False,
+    )
+
+
+def with_columns(source: Source, columns_of: _ColumnsOf) -> Source:
+    """The source with all its columns listed by name, also behind its qualifier."""
+    columns = dict(source.columns)
+    if source.every:
+        columns |= {
+            name.casefold(): (name, Name(name))
+            for name in columns_of(source.table)
+            if name.casefold() not in columns
+        }
+    own = source.qualifier.casefold()
+    qualified = dict(source.qualified)
+    if not qualified:
+        qualified = {
+            (own, key): meant for key, (_, meant) in columns.items() if isinstance(meant, Name)
+        }
+    return replace(source, columns=columns, qualified=qualified, every=False)
+
+
+def _labels(source: Source, columns_of: _ColumnsOf) -> Iterator[str]:
+    """All names that are taken in the rows of a source."""
+    yield from columns_of(source.table)
+    for step in source.steps:
+        if isinstance(step, Derived):
+            yield step.name
+        elif isinstance(step, Joined):
+            yield from (label for label, _ in step.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    text: str
+
+    def of(self, reason: str, mend: str, at: object) -> UnsafeExpression:
+        place = errors.of_node(self.text, at)
+        return UnsafeExpression(self.text, reason=reason, mend=mend, place=place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairing:
+    """Reads one JOIN; every method raises UnsafeExpression."""
+
+    text: str
+    left: Source
+    right: Source
+    join: exp.Join
+
+    def fault(self, reason: str, mend: str, at: object = None) -> UnsafeExpression:
+        return _Fault(text=self.text).of(reason, mend, at if at is not None else self.join)
+
+    def how(self) -> Literal["inner", "left"]:
+        side, kind = (str(self.join.args.get(name) or "").upper() for name in ("side", "kind"))
+        known = given(self.join) <= {"this", "side", "kind", "on", "using"}
+        conditions = [name for name in ("on", "using") if self.join.args.get(name)]
+        if not known or side not in {"", "LEFT"} or kind not in {"", "INNER", "OUTER"}:
+            shown = errors.fragment(self.join).strip()
+            raise self.fault(f"it uses a JOIN of another kind, at {shown!r}", _FORMS)
+        if len(conditions) != 1:
+            raise self.fault("it uses a JOIN of a second table without columns to compare", _FORMS)
+        if not self.left.columns or not self.right.columns:
+            raise self.fault("it uses a JOIN of tables whose columns are not known", _FORMS)
+        if self.left.qualifier.casefold() == self.right.qualifier.casefold() or any(
+            one == self.right.qualifier.casefold() for one, _ in self.left.qualified
+        ):
+            raise self.fault(
+                f"its JOIN has two tables named {self.right.qualifier[:60]!r}",
+                "Name them apart: FROM visits AS a JOIN visits AS b USING (id).",
+            )
+        return "left" if side == "LEFT" else "inner"
+
+    def on(self) -> tuple[tuple[str, str], ...]:
+        """The columns that are compared, by their names on both sides."""
+        using = self.join.args.get("using")
+        if using:
+            pairs = [self.found(None, word.name, word) for word in using]
+            return tuple(
+                (one, self.theirs(None, word.name, word))
+                for one, word in zip(pairs, using, strict=True)
+            )
+        condition: exp.Expression = self.join.args["on"]
+        while isinstance(condition, exp.Paren):
+            condition = condition.this
+        parts = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+        return tuple(self.equality(part) for part in parts)
+
+    def equality(self, part: exp.Expr) -> tuple[str, str]:
+        while isinstance(part, exp.Paren):
+            part = part.this
+        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
+        if len(sides) != 2 or not all(isinstance(side, exp.Column) for side in sides):
+            raise self.fault(f"its JOIN compares {errors.fragment(part)!r}", _ON, part)
+        one, two = sides
+        if self.is_right(one) and not self.is_right(two):
+            one, two = two, one
+        if not self.is_right(two) or self.is_right(one):
+            raise self.fault(
+                f"its JOIN compares {errors.fragment(part)!r}, which are not columns of both sides",
+                _ON,
+                part,
+            )
+        return self.found(one.table, one.name, one), self.theirs(two.table, two.name, two)
+
+    def is_right(self, column: exp.Column) -> bool:
+        if column.table:
+            return bool(column.table.casefold() == self.right.qualifier.casefold())
+        name = column.name.casefold()
+        return name in self.right.columns and name not in self.left.columns
+
+    def found(self, table: str | None, name: str, at: object) -> str:
+        node = self.left.look(table, name, at)
+        assert isinstance(node, Name)
+        return node.name
+
+    def theirs(self, table: str | None, name: str, at: object) -> str:
+        node = self.right.look(table, name, at)
+        assert isinstance(node, Name)
+        return node.name
+
 
 _PLAIN = "Write FROM and the name of one table of the session, or of an entry of WITH."
 _CLAUSES = {"expressions", "from", "from_", "where", "joins"}
@@ -72,7 +290,7 @@ class _Sources:
 
     def fault(self, reason: str, mend: str, at: object) -> UnsafeExpression:
         return UnsafeExpression(
-            self.text, reason=reason, mend=mend, place=places.of_node(self.text, at)
+            self.text, reason=reason, mend=mend, place=errors.of_node(self.text, at)
         )
 
     def listed(self, clause: exp.Expression) -> list[exp.CTE]:
@@ -90,7 +308,7 @@ class _Sources:
             }
             if not plain or alias is None or given(alias) != {"this"}:
                 raise self.fault(
-                    f"an entry of WITH has an unknown form, at {refusals.fragment(common)!r}",
+                    f"an entry of WITH has an unknown form, at {errors.fragment(common)!r}",
                     "Write WITH name AS (SELECT a, b AS c FROM table WHERE ...).",
                     common,
                 )
@@ -123,7 +341,7 @@ class _Sources:
             return self.selected(relation.this, alias.name if alias else "")
         plain = isinstance(relation, exp.Table) and isinstance(relation.this, exp.Identifier)
         if not plain or not plain_alias or not given(relation) <= {"this", "alias"}:
-            shown = refusals.fragment(relation)
+            shown = errors.fragment(relation)
             raise self.fault(f"it reads more than a plain table, at {shown!r}", _PLAIN, relation)
         name = relation.this.name
         qualifier = alias.name if alias else name
@@ -148,10 +366,10 @@ class _Sources:
         if isinstance(tree, exp.SetOperation) and self.level <= _MOST_SELECTS:
             return self.together(tree, name)
         if not isinstance(tree, exp.Select):
-            shown = refusals.fragment(tree)
+            shown = errors.fragment(tree)
             raise self.fault(f"a sub-select is none, at {shown!r}", ROW_WISE, tree)
         if self.level > _MOST_SELECTS:
-            raise refusals.too_deep(self.text)
+            raise errors.too_deep(self.text)
         clauses(self.text, tree, _CLAUSES)
         source = replace(self, level=self.level + 1).of(tree)
         where = tree.args.get("where")
@@ -176,7 +394,7 @@ class _Sources:
             shown = shown_name(projection)
             if not shown:
                 raise self.fault(
-                    f"{refusals.fragment(node)!r} has no name in a sub-select",
+                    f"{errors.fragment(node)!r} has no name in a sub-select",
                     "Name it with AS: SELECT FLOOR(age / 10) AS decade.",
                     node,
                 )
@@ -190,7 +408,7 @@ class _Sources:
             if not isinstance(found, Name):
                 label = free_name(shown, taken)
                 taken.add(label.casefold())
-                place = places.of_node(self.text, node)
+                place = errors.of_node(self.text, node)
                 expression = written(self.text, found, node)
                 steps += (Derived(name=label, expression=expression, place=place),)
                 found = Name(label)
@@ -220,7 +438,7 @@ class _Sources:
                 if isinstance(tree, exp.Union)
                 else f"it puts SELECTs together by {tree.key.upper()}",
                 mend=UNION_ALL,
-                place=places.between(self.text, tree),
+                place=errors.between(self.text, tree),
             )
         inner = replace(self, level=self.level + 1)
         sides = [inner.selected(part, name) for part in (tree.this, tree.expression)]
@@ -230,7 +448,7 @@ class _Sources:
         found = node.find(exp.AggFunc, exp.Window) if isinstance(node, exp.Expression) else None
         if found is not None:
             raise self.fault(
-                f"a sub-select aggregates, at {refusals.fragment(found)!r}",
+                f"a sub-select aggregates, at {errors.fragment(found)!r}",
                 "Aggregate in the outer SELECT only; ORDER BY, LIMIT and HAVING stand there too.",
                 found,
             )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.expressions import places, refusals
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.tree import Literal, Name, Node, Operation, text_of
 from unacorda.query.sql.aggregates import Aggregates
@@ -80,7 +80,7 @@ class Outputs:
                 expression=key,
                 descending=bool(ordered.args.get("desc")),
                 nulls_first=bool(ordered.args.get("nulls_first")),
-                place=places.of_node(self.text, ordered),
+                place=errors.of_node(self.text, ordered),
             )
 
     def whole(self, clause: exp.Expression | None, word: str) -> int | None:
@@ -133,7 +133,7 @@ class Outputs:
         """The released column that an aggregate is."""
         if item.parts != ("",):
             raise self.aggregates.fault(
-                f"{clause} computes with several quantiles at once, at {refusals.fragment(node)!r}",
+                f"{clause} computes with several quantiles at once, at {errors.fragment(node)!r}",
                 "Select them under a name and write the name of one of their columns, as in p_25.",
                 node,
             )
@@ -145,7 +145,7 @@ class Outputs:
         taken = {name.casefold() for name in (*self.names.values(), *self.items)}
         alias = next(n for n in self.aggregates.names_for(item, node) if n.casefold() not in taken)
         self.items[alias] = item
-        self.beside.append(replace(item, alias=alias, place=places.of_node(self.text, node)))
+        self.beside.append(replace(item, alias=alias, place=errors.of_node(self.text, node)))
         return alias
 
     def released(self, node: Node, at: object, clause: str, mend: str) -> Node:
@@ -169,7 +169,7 @@ class Outputs:
 
     def missing(self, node: object, clause: str, mend: str) -> UnsafeExpression:
         """The refusal of something that is no released column."""
-        shown = refusals.fragment(node)
+        shown = errors.fragment(node)
         return self.aggregates.fault(
             f"{clause} has {shown!r}, which is no output column", mend or _SELECTED, node
         )

@@ -13,12 +13,11 @@ from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
 from unacorda.query.aggregates.margins import MARGIN
-from unacorda.query.expressions import places, refusals
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.syntax import refuse_lost, statement
 from unacorda.query.expressions.tree import Literal, Name, Node, names, text_of
 from unacorda.query.sql.aggregates import OFFERED, Aggregates
-from unacorda.query.sql.from_clause import from_clause
-from unacorda.query.sql.joins import joined, united
+from unacorda.query.sql.from_clause import from_clause, joined, united
 from unacorda.query.sql.outputs import Outputs, mark
 from unacorda.query.sql.source import (
     Source,
@@ -62,7 +61,7 @@ def parse_select(
     try:
         found = _select(text, tree, columns_of or (lambda _: ()))
     except RecursionError:
-        raise refusals.too_deep(text) from None
+        raise errors.too_deep(text) from None
     refuse_lost(text, tree)
     return found
 
@@ -89,7 +88,7 @@ def _other(text: str, tree: exp.Expression) -> UnsafeExpression:
     """The refusal of a statement that is no SELECT, or more than one."""
     word = tree.key.upper()
     if not isinstance(tree, exp.SetOperation):
-        place = places.of_word(text, word) or places.of_node(text, tree)
+        place = errors.of_word(text, word) or errors.of_node(text, tree)
         return UnsafeExpression(
             text, reason=f"its verb is {word}", mend="Write one SELECT.", place=place
         )
@@ -98,7 +97,7 @@ def _other(text: str, tree: exp.Expression) -> UnsafeExpression:
         reason=f"it puts SELECTs together by {word}",
         mend="Write one SELECT, and ask the others by themselves. UNION ALL may stand between "
         "row-wise SELECTs behind FROM.",
-        place=places.between(text, tree),
+        place=errors.between(text, tree),
     )
 
 
@@ -204,7 +203,7 @@ class _Reading:
             margins=margins,
             items=items,
             having=outputs.having(tree.args.get("having")),
-            having_place=places.of_node(self.text, tree.args.get("having")),
+            having_place=errors.of_node(self.text, tree.args.get("having")),
             order_by=tuple(
                 outputs.orderings(tree.args.get("order"), [item.alias for item in items])
             ),
@@ -218,7 +217,7 @@ class _Reading:
     def entry(self, projection: exp.Expression) -> _Entry:
         alias = projection.alias if isinstance(projection, exp.Alias) else None
         node = projection.this if isinstance(projection, exp.Alias) else projection
-        place = places.of_node(self.text, node)
+        place = errors.of_node(self.text, node)
         if isinstance(node, exp.Star):
             raise self.aggregates.fault(
                 "it selects rows (*), and only aggregates leave", OFFERED, node
@@ -231,7 +230,7 @@ class _Reading:
         if any(self.aggregates.aggregate(part) is not None for part in node.walk()):
             if not alias:
                 raise self.aggregates.fault(
-                    f"its column {refusals.fragment(node)!r} has no name",
+                    f"its column {errors.fragment(node)!r} has no name",
                     "Name it with AS: SUM(x) / COUNT(*) AS ratio.",
                     node,
                 )
@@ -287,7 +286,7 @@ class _Reading:
         sets = None if clause is None else clause.find(exp.GroupingSets)
         if sets is not None or (several and len(parts) > 1):
             raise self.aggregates.fault(
-                f"it groups in more than one way, at {refusals.fragment(sets or several[0])!r}",
+                f"it groups in more than one way, at {errors.fragment(sets or several[0])!r}",
                 "Write GROUP BY ROLLUP (a, b) or GROUP BY CUBE (a, b), with all columns.",
                 sets or several[0],
             )
@@ -308,7 +307,7 @@ class _Reading:
             plain = [entry for entry in entries if isinstance(entry, _Key)]
             return list({key.mark: key for key in plain}.values())
         if given(clause) != {"expressions"}:
-            shown = refusals.fragment(clause).strip()
+            shown = errors.fragment(clause).strip()
             raise self.aggregates.fault(
                 f"it groups in more than one way, at {shown!r}", "Name the columns.", clause
             )
@@ -331,7 +330,7 @@ class _Reading:
             for entry in plain:
                 if entry.alias and _same(entry.alias, node.name):
                     return entry
-        found, place = self.source.resolve(node, at), places.of_node(self.text, at)
+        found, place = self.source.resolve(node, at), errors.of_node(self.text, at)
         return _Key(alias=None, name="", node=found, at=at, place=place)
 
     def shown(self, keys: list[_Key], entries: list[_Entry]) -> dict[str, str]:

@@ -30,8 +30,7 @@ from unacorda.query.expressions.parse import parse
 from unacorda.query.expressions.types import Column, Expression, Kind
 from unacorda.query.plan.query import Query
 from unacorda.query.results.release import Release
-from unacorda.query.sql.told import placed
-from unacorda.query.sql.types import Computed, Place, Select
+from unacorda.query.sql.types import Computed, Place, Select, placed
 
 __all__ = [
     "arranged",
@@ -142,7 +141,7 @@ class _Table:
         self, expressions: Sequence[Expression], values: Mapping[str, Sequence[Any]]
     ) -> list[list[Any]]:
         """Expressions over the group columns and these values, which may repeat the lines."""
-        from unacorda.query.engines.released import evaluated
+        from unacorda.query.engines.public import evaluated
 
         keys = self.release.keys
         times = max(len(column) for column in values.values()) // max(len(keys), 1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from unacorda.errors import UnsafeExpression
-from unacorda.query.expressions import places, refusals
+from unacorda.query.expressions import errors
 from unacorda.query.expressions.reader import Reader
 from unacorda.query.expressions.syntax import MOST_CHARACTERS
 from unacorda.query.expressions.tree import Name, Node, Operation, text_of
@@ -73,14 +73,14 @@ def clauses(text: str, tree: exp.Expression, known: Collection[str]) -> None:
         name, mend = _NAMES.get(
             key, (key.strip("_").replace("_", " ").upper(), "Leave the clause out.")
         )
-        shown = refusals.fragment(first).strip()
+        shown = errors.fragment(first).strip()
         at = f", at {shown!r}" if shown else ""
-        place = places.of_node(text, first if isinstance(first, exp.Expression) else tree)
-        whole = places.of_node(text, tree)
+        place = errors.of_node(text, first if isinstance(first, exp.Expression) else tree)
+        whole = errors.of_node(text, tree)
         if isinstance(first, exp.Distinct):  # aggregates may say DISTINCT too
-            place = places.of_word(text, "DISTINCT", within=whole)
+            place = errors.of_word(text, "DISTINCT", within=whole)
         elif isinstance(first, exp.Lock) and whole is not None:
-            place = places.of_word(text, "FOR", within=(whole[0], len(text)))
+            place = errors.of_word(text, "FOR", within=(whole[0], len(text)))
         raise UnsafeExpression(text, reason=f"it uses {name}{at}", mend=mend, place=place)
 
 
@@ -143,7 +143,7 @@ class Source:
         raise UnsafeExpression(
             self.text,
             reason=f"{name[:60]!r} is no column of {self.name[:60]!r}",
-            mend=refusals.resembling(name, listed)
+            mend=errors.resembling(name, listed)
             + f"Its columns are {', '.join(listed[:50])}"
             + ("." if self.every else "; list others in its SELECT."),
             place=_place_of_name(self.text, at, plain),
@@ -197,14 +197,14 @@ def written(text: str, node: Node, at: object) -> str:
             text,
             reason="a part of it is too long",
             mend="Write it shorter.",
-            place=places.of_node(text, at),
+            place=errors.of_node(text, at),
         )
     return found
 
 
 def kept(text: str, node: Node, where: exp.Expression) -> Condition:
     """The rows of a WHERE; node: what it means."""
-    return Condition(expression=written(text, node, where), place=places.of_node(text, where))
+    return Condition(expression=written(text, node, where), place=errors.of_node(text, where))
 
 
 def taken_by(steps: Iterable[Step]) -> set[str]:
@@ -233,5 +233,5 @@ def _place_of_name(text: str, at: object, name: str) -> tuple[int, int] | None:
     if isinstance(at, exp.Expression):
         for column in at.find_all(exp.Column):
             if column.name == name:
-                return places.of_node(text, column)
-    return places.of_node(text, at)
+                return errors.of_node(text, column)
+    return errors.of_node(text, at)

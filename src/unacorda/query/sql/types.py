@@ -1,4 +1,6 @@
-"""An analyst's SELECT as plain values: what to count, sum, average and take quantiles of.
+"""What a SELECT says, clause by clause, and where it stands.
+
+An analyst's SELECT as plain values: what to count, sum, average and take quantiles of.
 
 Nothing here knows a table or a budget: it says what was asked, in the input language of
 `expressions`, and a session decides whether it may be answered.
@@ -9,9 +11,13 @@ Nothing here knows a table or a budget: it says what was asked, in the input lan
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
+
+from unacorda.errors import InvalidParameter, MissingBound, UnsafeExpression
 
 __all__ = [
     "Aggregate",
@@ -26,6 +32,7 @@ __all__ = [
     "Select",
     "Step",
     "United",
+    "placed",
 ]
 
 Place = tuple[int, int] | None
@@ -241,3 +248,21 @@ class Select:
         """The group columns by each name that means one: as it is shown, or the column's own."""
         names = dict(zip(self.shown, self.groups, strict=True))
         return names | {group: group for group in self.groups if group not in names}
+
+
+@contextmanager
+def placed(clause: str, text: str, place: Place) -> Iterator[None]:
+    """Raise what is raised inside as about this part of a SELECT; of no known place as it is."""
+    fault: InvalidParameter | None = None
+    try:
+        yield
+    except UnsafeExpression:
+        raise
+    except InvalidParameter as error:
+        if place is None:
+            raise
+        fault = error
+    if fault is not None and place is not None:
+        kind = MissingBound if isinstance(fault, MissingBound) else InvalidParameter
+        part = text[slice(*place)]
+        raise kind(clause, part, expected=fault.expected).placed(text, place)

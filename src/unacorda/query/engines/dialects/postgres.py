@@ -10,13 +10,24 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from unacorda.query.engines.dialects import statements
-from unacorda.query.engines.dialects.postgres_casts import CASTS, STORED
-from unacorda.query.engines.dialects.postgres_moments import ANONYMOUS, INTERVALS, MOMENTS
-from unacorda.query.engines.dialects.postgres_numbers import NUMBERS
-from unacorda.query.engines.dialects.postgres_texts import TEXTS, literal, text
-from unacorda.query.engines.dialects.shapes import distinct_parts, lambda_parts, parts_of_text
+from unacorda.query.engines.dialects.postgres_casts import (
+    ANONYMOUS,
+    CASTS,
+    INTERVALS,
+    MOMENTS,
+    STORED,
+)
+from unacorda.query.engines.dialects.postgres_functions import NUMBERS, TEXTS, literal, text
 from unacorda.query.engines.dialects.statements import Dialect, Table, Translated
-from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer, Writing
+from unacorda.query.engines.dialects.typed import (
+    Typed,
+    Untranslatable,
+    Writer,
+    Writing,
+    distinct_parts,
+    lambda_parts,
+    parts_of_text,
+)
 from unacorda.query.engines.dialects.values import PLAIN, Values, Words
 
 __all__ = [

@@ -9,13 +9,17 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from unacorda.query.engines.dialects import statements
-from unacorda.query.engines.dialects.shapes import distinct_parts, lambda_parts, parts_of_text
-from unacorda.query.engines.dialects.spark_casts import CASTS
-from unacorda.query.engines.dialects.spark_moments import ANONYMOUS, INTERVALS, MOMENTS
-from unacorda.query.engines.dialects.spark_numbers import NUMBERS
-from unacorda.query.engines.dialects.spark_texts import TEXTS, literal
+from unacorda.query.engines.dialects.spark_casts import ANONYMOUS, CASTS, INTERVALS, MOMENTS
+from unacorda.query.engines.dialects.spark_functions import NUMBERS, TEXTS, literal
 from unacorda.query.engines.dialects.statements import Dialect, Table, Translated
-from unacorda.query.engines.dialects.typed import Typed, Untranslatable, Writer
+from unacorda.query.engines.dialects.typed import (
+    Typed,
+    Untranslatable,
+    Writer,
+    distinct_parts,
+    lambda_parts,
+    parts_of_text,
+)
 from unacorda.query.engines.dialects.values import PLAIN, Values, Words
 
 __all__ = [
