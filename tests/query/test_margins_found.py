@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -13,7 +12,6 @@ import polars as pl
 import pytest
 from tests.query.exact_answers import opened
 from tests.support.seams import allocate, verify
-from tests.tiers import mostly_slow
 
 import unacorda
 from unacorda.errors import InvalidParameter
@@ -71,45 +69,6 @@ def test_a_cube_of_found_and_listed_keys_adds_up_in_every_direction() -> None:
     by_x = sum(found["x", x, None] for x in range(3))
     assert math.isclose(found["all", None, None], by_x, abs_tol=1e-6)
     assert verify(release.to_json()).holds
-
-
-@pytest.mark.parametrize("keys", mostly_slow(["found", "listed"]))
-@pytest.mark.parametrize("margins", ["rollup", "cube"])
-def test_standard_errors_of_every_level_are_computed_again(margins: Any, keys: Any) -> None:
-    """Any one of them altered is found; lines that HAVING leaves out are no fault."""
-    counties = unacorda.private_keys() if keys == "found" else ["N0", "S1", "N4"]
-    given = {"x": [0, 1], "county": counties}
-    budget = ApproxDP(4, "1e-6")
-    with opened(TABLE, unit=unacorda.Person("id", max_rows=1), budget=budget * 2) as session:
-        query = asked(session, "x", "county", keys=given, margins=margins)
-        stated = json.loads(session.evaluate(query, budget=budget).to_json())
-        most = int(np.median([row["n"] for row in stated["rows"]])) + 50
-        form = "ROLLUP" if margins == "rollup" else "CUBE"
-        having = session.sql(
-            f"SELECT x, county, COUNT(*) AS n FROM t GROUP BY {form}(x, county) HAVING n > {most}",
-            keys=given,
-            budget=budget,
-        )
-    outcomes = {check.name: check.outcome for check in verify(json.dumps(stated)).checks}
-    assert outcomes["errors"] == outcomes["rows"] == "ok"
-    for place in range(len(stated["rows"])):
-        altered = json.loads(json.dumps(stated))
-        altered["rows"][place]["n_se"] *= 1 + 1e-12
-        found = [
-            check for check in verify(json.dumps(altered)).checks if check.outcome == "differs"
-        ]
-        assert [check.name for check in found] == ["errors"]
-    assert 0 < len(having.keys) < len(stated["rows"])
-    checked = verify(having.to_json())
-    assert checked.holds, str(checked)
-    assert {"rows": "noted"}.items() <= {c.name: c.outcome for c in checked.checks}.items()
-    for line in ({"margin": "x", "x": 7}, {"margin": "x", "x": 0, "county": "N0"}, {"margin": "y"}):
-        altered = json.loads(json.dumps(stated))
-        altered["rows"][1] |= line
-        assert not verify(json.dumps(altered)).holds
-    others: list[Any] = [[{"margin": "x"}], [{}], [dict.fromkeys(("margin", "x", "county"))]]
-    for rows in others:
-        assert not verify(json.dumps(stated | {"rows": rows})).holds
 
 
 @pytest.mark.parametrize("margins", ["rollup", "cube"])
