@@ -1,4 +1,4 @@
-"""Checks of arguments: each names the argument, the value and the mend, and returns the value."""
+"""Checks of arguments: each names the argument, the value and the hint, and returns the value."""
 
 # SPDX-License-Identifier: Apache-2.0
 

@@ -81,7 +81,7 @@ class UnacordaError(Exception):
 
 
 class InvalidParameter(UnacordaError, ValueError):
-    """An argument is not usable; the message names it, its value and the mend.
+    """An argument is not usable; the message names it, its value and the hint.
 
     argument: the name the caller wrote; value: what was given; expected: what would be right.
     drawing: the lines at the end of the message that show the place in a text, where that is known.
@@ -112,18 +112,18 @@ class MissingBound(InvalidParameter):
 class UnsafeExpression(InvalidParameter):
     """An expression or SELECT uses something outside the row-wise, total subset of SQL.
 
-    text: the whole expression; reason: what is wrong; mend: what may be written instead; place:
+    text: the whole expression; reason: what is wrong; hint: what may be written instead; place:
     where in the text it stands (first character, and one past the last), where that is known; the
     message then shows the line with a mark below it.
     """
 
     def __init__(
-        self, text: str, *, reason: str, mend: str, place: tuple[int, int] | None = None
+        self, text: str, *, reason: str, hint: str, place: tuple[int, int] | None = None
     ) -> None:
-        super().__init__("expression", text, expected=mend)
-        self.text, self.reason, self.mend, self.place = text, reason, mend, place
+        super().__init__("expression", text, expected=hint)
+        self.text, self.reason, self.hint, self.place = text, reason, hint, place
         self.drawing = "" if place is None else _marked(text, *place)
-        self.args = (f"{_show(text)} cannot be used: {reason}. {mend}{self.drawing}",)
+        self.args = (f"{_show(text)} cannot be used: {reason}. {hint}{self.drawing}",)
 
 
 class UnsupportedConstruct(InvalidParameter):
@@ -149,12 +149,12 @@ class UnsupportedConstruct(InvalidParameter):
 class WrongUnit(UnacordaError, TypeError):
     """Two guarantees of different kinds meet where only one kind can stand.
 
-    left, right: what met; mend: the conversion to write.
+    left, right: what met; hint: the conversion to write.
     """
 
-    def __init__(self, left: object, right: object, *, mend: str) -> None:
-        self.left, self.right, self.mend = left, right, mend
-        super().__init__(f"{left} and {right} are of different kinds. {mend}")
+    def __init__(self, left: object, right: object, *, hint: str) -> None:
+        self.left, self.right, self.hint = left, right, hint
+        super().__init__(f"{left} and {right} are of different kinds. {hint}")
 
 
 class UnsupportedEvent(UnacordaError):

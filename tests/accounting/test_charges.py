@@ -68,7 +68,7 @@ def test_the_table_where_it_is_rounded(
 
 
 @pytest.mark.parametrize(
-    ("account", "request_", "mend"),
+    ("account", "request_", "hint"),
     [
         (PURE, ApproxDP(1, 1e-6), "PureDP.within"),
         (PURE, ZCDP(1), "PureDP.within"),
@@ -88,9 +88,9 @@ def test_the_table_where_it_is_rounded(
     ],
 )
 def test_any_other_pair_is_refused_with_the_conversion(
-    account: Guarantee, request_: Guarantee, mend: str
+    account: Guarantee, request_: Guarantee, hint: str
 ) -> None:
-    with pytest.raises(WrongUnit, match=mend):
+    with pytest.raises(WrongUnit, match=hint):
         request_price(request_, account)
     with pytest.raises(WrongUnit):
         charge(Pure(epsilon=1e-9), request_, account)
@@ -103,7 +103,7 @@ def test_the_mend_of_a_refusal_works() -> None:
             try:
                 request_price(request_, account)
             except WrongUnit as error:
-                mended: Guarantee = eval(error.mend.removeprefix("Ask with ").rstrip("."), names)
+                mended: Guarantee = eval(error.hint.removeprefix("Ask with ").rstrip("."), names)
                 assert type(request_price(mended, account)) is type(account)
                 assert mended.implies(request_)
 

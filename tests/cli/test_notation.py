@@ -121,7 +121,7 @@ def test_a_number_that_no_float_prints_as_stays_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "mend"),
+    ("text", "column", "hint"),
     [
         ("gauss(noise_multiplier=1)", 1, "perhaps gaussian(noise_multiplier=...)"),
         ("Gausian(noise_multiplier=1)", 1, "perhaps gaussian("),
@@ -172,14 +172,14 @@ def test_a_number_that_no_float_prints_as_stays_exact() -> None:
     ],
 )
 def test_a_mistake_is_answered_with_its_column_and_the_mend(
-    text: str, column: int, mend: str
+    text: str, column: int, hint: str
 ) -> None:
     with pytest.raises(InvalidParameter) as refused:
         read_event(text)
     message = str(refused.value)
     assert refused.value.argument.startswith("EVENTS")
     assert re.match(rf"EVENTS, column {column}\b", message), message
-    assert mend in message
+    assert hint in message
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])

@@ -1,4 +1,4 @@
-"""What a caller writes wrong is refused by name and with the mend, before anything is spent."""
+"""What a caller writes wrong is refused by name and with the hint, before anything is spent."""
 
 # SPDX-License-Identifier: Apache-2.0
 
@@ -364,7 +364,7 @@ def test_what_is_not_row_wise_and_total_is_refused_wherever_it_stands(case: str)
         assert caught.value.argument in argument
         if case not in ("a column of a table", "a system column"):
             assert isinstance(caught.value, UnsafeExpression)
-            assert caught.value.mend
+            assert caught.value.hint
 
 
 @pytest.mark.parametrize("case", KEYS)

@@ -255,7 +255,7 @@ def test_errors_of_chains_are_as_promised(budget: Any) -> None:
     wanted = [Fraction(k, 6) for k in range(1, 6)]
     counts = np.zeros((cells, 2_401), dtype=np.int64)
     counts[:, 200 : 200 + rows] = 1
-    noise = min(Chain.options(budget, ONE, wanted, {}), key=lambda chain: chain.loudness)
+    noise = min(Chain.options(budget, ONE, wanted, {}), key=lambda chain: chain.log_scale)
     found = noise.points(Counted.of(Ranking(place="x", steps=2_400), counts), SeededBits(2))
     errors = np.array([np.array(found[q]) - 199.5 - float(q) * rows for q in wanted])
     told = math.sqrt(sum(sd**2 for sd in noise.deviations.values()) / len(wanted))
@@ -267,7 +267,7 @@ def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
     deciles = finding(unacorda.PureDP(1), ONE, DECILES)
     cuts = Cutting.within(unacorda.PureDP(1), ONE, DECILES)
     assert isinstance(deciles, Chain)
-    assert deciles.loudness < cuts.loudness - 0.5  # by two fifths
+    assert deciles.log_scale < cuts.log_scale - 0.5  # by two fifths
     assert isinstance(finding(unacorda.ZCDP("0.1"), ONE, DECILES), Cutting)
     many = Reach.within(max_rows=1, cells=10_000, replaced=False)
     assert isinstance(finding(unacorda.PureDP(1), many, DECILES), Cutting)
@@ -275,7 +275,7 @@ def test_the_better_way_is_taken_and_is_never_worse_than_one_by_one() -> None:
     for share in (unacorda.PureDP(1), unacorda.ZCDP("0.1"), unacorda.GDP(1)):
         for wanted in (QUARTILES, DECILES, UNEVEN, [Fraction(9, 10), Fraction(99, 100)]):
             best = finding(share, ONE, wanted)
-            assert best.loudness <= Cutting.within(share, ONE, wanted).loudness
+            assert best.log_scale <= Cutting.within(share, ONE, wanted).log_scale
 
 
 @pytest.mark.parametrize("steps", [None, 2**40])

@@ -167,7 +167,7 @@ def test_refusals_name_what_was_met(text: str, word: str) -> None:
         parse(text, columns=COLUMNS)
     assert word.lower() in refusal.value.reason.lower()
     assert refusal.value.text == text
-    assert refusal.value.mend
+    assert refusal.value.hint
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_functions_of_other_dialects_name_what_is_written_here(
     with pytest.raises(UnsafeExpression) as refusal:
         parse(text, columns=COLUMNS)
     assert met in refusal.value.reason
-    assert instead in refusal.value.mend
+    assert instead in refusal.value.hint
 
 
 def test_a_misspelt_function_is_guessed() -> None:

@@ -1,4 +1,4 @@
-"""What is no table is refused in words that name the argument and the mend."""
+"""What is no table is refused in words that name the argument and the hint."""
 
 # SPDX-License-Identifier: Apache-2.0
 

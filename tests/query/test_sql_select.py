@@ -302,8 +302,8 @@ def test_order_by_means_an_output_column(key: str) -> None:
 def test_refusals_name_the_clause(text: str, word: str) -> None:
     with pytest.raises(UnsafeExpression) as refusal:
         parse_select(text)
-    assert word.lower() in refusal.value.reason.lower() + refusal.value.mend.lower()
-    assert refusal.value.mend
+    assert word.lower() in refusal.value.reason.lower() + refusal.value.hint.lower()
+    assert refusal.value.hint
     assert refusal.value.place is not None
     part = text[slice(*refusal.value.place)]
     assert part.strip() == part != ""

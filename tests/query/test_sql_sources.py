@@ -155,8 +155,8 @@ def test_names_care_about_capitals_no_more_than_elsewhere() -> None:
 def test_what_a_sub_select_can_not_do(text: str, word: str) -> None:
     with pytest.raises(UnsafeExpression) as refusal:
         read(text)
-    assert word.lower() in refusal.value.reason.lower() + refusal.value.mend.lower()
-    assert refusal.value.mend
+    assert word.lower() in refusal.value.reason.lower() + refusal.value.hint.lower()
+    assert refusal.value.hint
 
 
 def test_a_long_chain_of_sub_selects_is_read_or_refused() -> None:

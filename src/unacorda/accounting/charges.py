@@ -63,7 +63,7 @@ def request_price(request: Guarantee, account: Guarantee) -> Guarantee:
         case _:
             pass
     if cost is None:
-        raise WrongUnit(request, account, mend=_mend(request, account))
+        raise WrongUnit(request, account, hint=_hint(request, account))
     return cost
 
 
@@ -154,7 +154,7 @@ def _snapped(cost: Guarantee, asked: Guarantee) -> Guarantee:
     return asked.with_additive([limit if mine >= limit * _CLOSE else mine for mine, limit in pairs])
 
 
-def _mend(request: Guarantee, account: Guarantee) -> str:
+def _hint(request: Guarantee, account: Guarantee) -> str:
     kind = type(account).__name__
     if isinstance(account, RenyiDP):
         if isinstance(request, ZCDP | GDP):

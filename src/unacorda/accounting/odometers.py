@@ -99,8 +99,8 @@ class Odometer:
         """The odometer after this cost; BudgetExceeded where own deltas pass `own_delta`."""
         concentrated = zcdp_of(cost)
         if concentrated is None:
-            mend = "Charge PureDP, ApproxDP, ZCDP or GDP to an odometer."
-            raise cannot_add(cost, self.guarantee, mend=mend)
+            hint = "Charge PureDP, ApproxDP, ZCDP or GDP to an odometer."
+            raise cannot_add(cost, self.guarantee, hint=hint)
         left = self._spent.remaining
         assert isinstance(left, ZCDP)
         if concentrated.delta > left.delta:

@@ -147,7 +147,7 @@ class ParallelComposition:
 
     def _price(self, cost: Guarantee) -> Guarantee:
         if not self._unit.comparable_with(cost):
-            raise WrongUnit(cost, self._unit, mend="Charge all parts in the unit of the split.")
+            raise WrongUnit(cost, self._unit, hint="Charge all parts in the unit of the split.")
         return pair_price(cost) if self.neighbors is ReplaceOne else cost
 
 

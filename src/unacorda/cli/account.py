@@ -319,8 +319,8 @@ def _refuse_if_nothing(event: Event, found: Sequence[Answer]) -> None:
         unknown = [one for one in found if one.why is not None and one.why.startswith("no theorem")]
         if unknown:
             kinds = ", ".join(one.name for one in unknown)
-            _, _, mend = (unknown[0].why or "").partition(": ")
-            raise UnsupportedEvent(written(event), kind=kinds, try_instead=mend)
+            _, _, hint = (unknown[0].why or "").partition(": ")
+            raise UnsupportedEvent(written(event), kind=kinds, try_instead=hint)
 
 
 def _plain(

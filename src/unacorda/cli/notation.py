@@ -65,7 +65,7 @@ class Template:
 def read_event(text: str) -> Event:
     """The event that a text says.
 
-    Raises InvalidParameter, which names the column and the mend, for any other text.
+    Raises InvalidParameter, which names the column and the hint, for any other text.
 
     >>> read_event("gaussian(noise_multiplier=1/3) * 2")
     Repeated(event=Gaussian(noise_multiplier=Fraction(1, 3)), count=2)

@@ -44,15 +44,15 @@ class Additive(abc.ABC):
     def _pairs(self, other: object) -> list[tuple[Fraction, Fraction]]:
         if not isinstance(other, Additive):
             kind = type(self).__name__
-            raise WrongUnit(self, other, mend=f"A {kind} adds to and compares with a {kind}.")
+            raise WrongUnit(self, other, hint=f"A {kind} adds to and compares with a {kind}.")
         if not self.comparable_with(other):
             kind = type(self).__name__
-            mend = (
+            hint = (
                 f"Convert first: {kind}.within(...) where it exists, or ask .implies(...)."
                 if kind != "RenyiDP"
                 else "Renyi guarantees meet at one order alpha; ask .implies(...) otherwise."
             )
-            raise WrongUnit(self, other, mend=mend)
+            raise WrongUnit(self, other, hint=hint)
         return list(zip(self.additive, other.additive, strict=True))
 
     def __add__(self, other: Additive) -> Self:

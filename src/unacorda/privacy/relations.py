@@ -139,7 +139,7 @@ def approx_dp_within(target: Guarantee) -> ApproxDP:
         case ZCDP(_, delta) | GDP(_, delta):
             return ApproxDP(pure_within(target).epsilon, delta)
         case RenyiDP():
-            raise WrongUnit("ApproxDP", target, mend=f"Write PureDP.within({target!r}).")
+            raise WrongUnit("ApproxDP", target, hint=f"Write PureDP.within({target!r}).")
 
 
 def zcdp_within(target: Guarantee) -> ZCDP:
@@ -153,7 +153,7 @@ def zcdp_within(target: Guarantee) -> ZCDP:
         case RenyiDP(alpha, epsilon):
             return ZCDP(epsilon / alpha)
         case PureDP() | GDP():
-            raise WrongUnit("ZCDP", target, mend="No rho above 0 implies such a guarantee.")
+            raise WrongUnit("ZCDP", target, hint="No rho above 0 implies such a guarantee.")
 
 
 def gdp_within(target: Guarantee) -> GDP:
@@ -170,7 +170,7 @@ def gdp_within(target: Guarantee) -> GDP:
         case RenyiDP(alpha, epsilon):
             return GDP.from_squared(2 * epsilon / alpha)
         case PureDP():
-            raise WrongUnit("GDP", target, mend="No mu above 0 implies such a guarantee.")
+            raise WrongUnit("GDP", target, hint="No mu above 0 implies such a guarantee.")
 
 
 def _needs_delta(target: ApproxDP) -> None:

@@ -299,7 +299,7 @@ def _loudness(allocations: Sequence[Allocation]) -> float:
     """The sum of the logarithms of all noise scales: less is better."""
     rules = (one.rule for one in allocations if one.rule is not None)
     noises = (noise for one in allocations for noise in one.noises.values())
-    return math.fsum(one.loudness for one in (*rules, *noises))
+    return math.fsum(one.log_scale for one in (*rules, *noises))
 
 
 def _spendable(request: Guarantee) -> None:

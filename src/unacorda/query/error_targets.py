@@ -1,7 +1,7 @@
 """Budgets from standard errors: the least that reaches them, and the split of one that does.
 
 Standard errors are those that `explain` foretells: of the noise alone, or under assumptions. Every
-budget that leaves here was tried: the noise it buys has been made, and errs by no more than wished.
+budget that leaves here was tried: the noise it buys has been made, and errs by no more than wanted.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -50,58 +50,58 @@ Levels are numbered as `Query.levels` names them; what has none has one, 0.
 
 
 def targets_of(errors: object, query: Query, *, argument: str = "error") -> Target:
-    """What the caller wished: one number for a question with one aggregate, else by name.
+    """What the caller wanted: one number for a question with one aggregate, else by name.
 
-    With margins a number is wished of the finest level; by the names of levels, of any.
+    With margins a number is wanted of the finest level; by the names of levels, of any.
     Raises InvalidParameter for names that the question has not, and numbers that are not above 0.
     """
     names = list(query.aggregates)
     if isinstance(errors, Mapping):
-        wished = dict(errors)
+        wanted = dict(errors)
     elif len(names) == 1:
-        wished = {names[0]: errors}
+        wanted = {names[0]: errors}
     else:
         raise InvalidParameter(
             argument, errors, expected=f"standard errors by name, {{{names[0]!r}: 10, ...}}"
         )
-    if not wished or not set(wished) <= set(names):
+    if not wanted or not set(wanted) <= set(names):
         raise InvalidParameter(
-            argument, sorted(map(str, wished)), expected=f"aggregates: {', '.join(names)}"
+            argument, sorted(map(str, wanted)), expected=f"aggregates: {', '.join(names)}"
         )
     return {
         name: _by_level(f"{argument}[{name!r}]", value, query.levels)
-        for name, value in wished.items()
+        for name, value in wanted.items()
     }
 
 
-def _by_level(argument: str, wished: Any, levels: Sequence[str]) -> dict[int, float]:
+def _by_level(argument: str, wanted: Any, levels: Sequence[str]) -> dict[int, float]:
     """The error of the finest level, or by the names of levels; levels: empty if there are none."""
-    if not isinstance(wished, Mapping):
-        return {max(len(levels) - 1, 0): _error(argument, wished)}
+    if not isinstance(wanted, Mapping):
+        return {max(len(levels) - 1, 0): _error(argument, wanted)}
     if not levels:
-        raise InvalidParameter(argument, dict(wished), expected="a number: there are no margins")
-    if not wished or not set(wished) <= set(levels):
+        raise InvalidParameter(argument, dict(wanted), expected="a number: there are no margins")
+    if not wanted or not set(wanted) <= set(levels):
         raise InvalidParameter(
-            argument, sorted(map(str, wished)), expected=f"levels: {'; '.join(levels)}"
+            argument, sorted(map(str, wanted)), expected=f"levels: {'; '.join(levels)}"
         )
     return {
         levels.index(level): _error(f"{argument}[{level!r}]", value)
-        for level, value in wished.items()
+        for level, value in wanted.items()
     }
 
 
-def _error(argument: str, wished: Any) -> float:
-    """A standard error that can be wished: a number above 0, also in a double."""
-    error = checks.exact(argument, wished)
+def _error(argument: str, wanted: Any) -> float:
+    """A standard error that can be wanted: a number above 0, also in a double."""
+    error = checks.exact(argument, wanted)
     if not _SMALLEST <= error <= _LARGEST:
-        raise InvalidParameter(argument, wished, expected="a number above 0, from 1e-300 to 1e300")
+        raise InvalidParameter(argument, wanted, expected="a number above 0, from 1e-300 to 1e300")
     return float(error)
 
 
 def wishes_of(errors: object, together: QueryBatch, *, listed: bool) -> list[Target]:
-    """The wished errors of each question; empty for one of which none is wished.
+    """The wanted errors of each question; empty for one of which none is wanted.
 
-    Raises InvalidParameter as `targets_of` does, naming the question, and where none is wished.
+    Raises InvalidParameter as `targets_of` does, naming the question, and where none is wanted.
     """
     if together.single:
         return [targets_of(errors, together.queries[0], argument="errors")]
@@ -109,8 +109,8 @@ def wishes_of(errors: object, together: QueryBatch, *, listed: bool) -> list[Tar
     found: list[Target] = []
     for name, query in zip(together.names, together.queries, strict=True):
         with naming(name):
-            wished = given.get(name)
-            found.append({} if wished is None else targets_of(wished, query, argument="errors"))
+            wanted = given.get(name)
+            found.append({} if wanted is None else targets_of(wanted, query, argument="errors"))
     if not any(found):
         raise InvalidParameter("errors", errors, expected="a standard error of some question")
     return found
@@ -167,7 +167,7 @@ def least_budget(
     targets: Sequence[Target],
     assumed: Sequence[Assumed],
 ) -> Guarantee:
-    """The least budget of a kind with which all questions err by no more than wished.
+    """The least budget of a kind with which all questions err by no more than wanted.
 
     kind: from a number to a budget, such as PureDP; the number is rounded up to three digits.
     assumed: of the data, by question and aggregate.
@@ -198,9 +198,9 @@ def split_for(
     request: Guarantee,
     assumed: Sequence[Assumed],
 ) -> tuple[QueryBatch, Guarantee]:
-    """The questions with the weights, and the part of a request, that reach the wished errors.
+    """The questions with the weights, and the part of a request, that reach the wanted errors.
 
-    Where an error is wished of every aggregate, only the least is spent; else the others share
+    Where an error is wanted of every aggregate, only the least is spent; else the others share
     what is left by their weights. assumed: as in `least_budget`. Raises InvalidParameter where the
     request is not enough, with what would be.
     """
@@ -279,19 +279,19 @@ def _least_shares(
     slope: int,
     assumed: Sequence[Assumed],
 ) -> list[dict[str, Fraction]]:
-    """For each question, by name, the least share of this kind that reaches the wished error."""
+    """For each question, by name, the least share of this kind that reaches the wanted error."""
     found = []
     every = zip(together.names, together.queries, targets, assumed, strict=True)
-    for question, query, wished, known in every:
+    for question, query, wanted, known in every:
         reach = query.reach
         shares = {}
-        for name, error in wished.items():
+        for name, error in wanted.items():
             excess = _alone(
                 name,
                 query.aggregates[name],
                 reach=reach,
                 family=family,
-                wished=error,
+                wanted=error,
                 assume=known[name],
             )
             with naming(question):
@@ -306,18 +306,18 @@ def _alone(
     *,
     reach: Reach,
     family: Callable[[Fraction], Share],
-    wished: Mapping[int, float],
+    wanted: Mapping[int, float],
     assume: Assume | None,
 ) -> Callable[[Fraction], float]:
     def excess(number: Fraction) -> float:
         noise = aggregate.noise(family(number), reach)
-        return _over(name, aggregate.forecast(noise, reach, assume), wished)
+        return _over(name, aggregate.forecast(noise, reach, assume), wanted)
 
     return excess
 
 
 def _rest(together: QueryBatch, targets: Sequence[Target]) -> dict[tuple[int, str], Fraction]:
-    """The weights of the aggregates of which no error is wished, by question and name."""
+    """The weights of the aggregates of which no error is wanted, by question and name."""
     return {
         (place, name): together.weights[place] * part
         for place, query in enumerate(together.queries)
@@ -351,24 +351,24 @@ def _excess(
     targets: Sequence[Target],
     assumed: Sequence[Assumed],
 ) -> float:
-    """The largest error over what is wished of it."""
+    """The largest error over what is wanted of it."""
     return max(
         _over(
             name,
             query.aggregates[name].forecast(allocation.noises[name], allocation.reach, known[name]),
-            wished[name],
+            wanted[name],
         )
-        for query, allocation, wished, known in zip(
+        for query, allocation, wanted, known in zip(
             queries, allocations, targets, assumed, strict=True
         )
-        for name in wished
+        for name in wanted
     )
 
 
-def _over(name: str, forecast: Forecast, wished: Mapping[int, float]) -> float:
-    """The largest error over what is wished of it, by level."""
+def _over(name: str, forecast: Forecast, wanted: Mapping[int, float]) -> float:
+    """The largest error over what is wanted of it, by level."""
     found = []
-    for level, most in wished.items():
+    for level, most in wanted.items():
         error = forecast.errors[level]
         if error is None:
             raise InvalidParameter("error", name, expected=_UNKNOWN)
@@ -441,24 +441,24 @@ def _too_little(
     request: Guarantee,
     assumed: Sequence[Assumed],
 ) -> InvalidParameter:
-    """What would be needed, as far as there are errors wished for."""
+    """What would be needed, as far as there are errors wanted for."""
     more = " and something for the aggregates without" if _rest(together, targets) else ""
-    alone, wished = _only(together, targets)
+    alone, wanted = _only(together, targets)
     known = [one for one, target in zip(assumed, targets, strict=True) if target]
     options = []
     for family, _, slope in _families(request):
-        spent = _least_shares(alone, wished, family, slope, known)
+        spent = _least_shares(alone, wanted, family, slope, known)
         weighted = _weighted(alone, spent)
-        options.append(_needed(weighted, wished, request, _sum_of(spent), known))
+        options.append(_needed(weighted, wanted, request, _sum_of(spent), known))
     needed = min(options, key=_size)
     return InvalidParameter(
-        "budget", request, expected=f"at least {needed} for the errors that are wished for{more}"
+        "budget", request, expected=f"at least {needed} for the errors that are wanted for{more}"
     )
 
 
 def _only(together: QueryBatch, targets: Sequence[Target]) -> tuple[QueryBatch, list[Target]]:
-    """What errors are wished of, and nothing else."""
-    kept = [place for place, wished in enumerate(targets) if wished]
+    """What errors are wanted of, and nothing else."""
+    kept = [place for place, wanted in enumerate(targets) if wanted]
     queries = [
         dataclasses.replace(
             query,

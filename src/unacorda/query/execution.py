@@ -274,10 +274,10 @@ def read_request(
     _check_taken(keys, level_weights, [select for select in selects if select is not None])
     check_assumption(numbers_of(assuming), *together.queries)
     if errors is not None:
-        wished = wishes_of(errors, together, listed=not isinstance(query, Mapping))
+        wanted = wishes_of(errors, together, listed=not isinstance(query, Mapping))
         request_price(budget, account)  # refuses a budget of another unit
         assumed = assumed_of(together.queries, assuming, account=account)
-        together, budget = split_for(together, wished, budget, assumed)
+        together, budget = split_for(together, wanted, budget, assumed)
     return Request(together=together, selects=tuple(selects), budget=budget)
 
 

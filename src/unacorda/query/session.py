@@ -331,8 +331,8 @@ class SubSessions:
     ) -> dict[Key, Self]:
         """Sub-sessions by key over parts of the people, to be asked in any order and split again.
 
-        Every person is bound, once for all questions, to at most `max_parts` of the parts that she
-        has rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
+        Every person is bound, once for all questions, to at most `max_parts` of the parts that they
+        have rows in. budget: what each may spend; of this session's, the `max_parts` largest spends
         together are debited as they grow. name: of a split that the ledger shall know again: any
         session that gives it goes on with the same parts and with what they have spent, for the
         same data alone (a file that changed is refused; what a frame holds nobody can tell).
@@ -612,7 +612,7 @@ class Session(SubSessions):
         query: a question or a SELECT; a list, or a dict by name, of them is a batch, which is
         priced and reserved as one, with one scan for all questions about the same rows (table,
         steps, groups, keys). weights: each question's part of the budget relative to the others',
-        in the form of the questions; else 1. errors: wished standard errors, a number or by
+        in the form of the questions; else 1. errors: wanted standard errors, a number or by
         aggregate, for a batch in the form of the questions (None for one without): the split that
         reaches them with the least is taken, and no more is spent, unless others share what is
         left. assuming: as in `explain`. keys, level_weights: for the GROUP BY of a SELECT, as `sql`
@@ -656,9 +656,9 @@ class Session(SubSessions):
         some = make(Fraction(1, 10))
         request_price(some, self._budget)  # refuses a kind that it does not take
         asked = self._asked((query, some, None, None, assuming), keys, level_weights)
-        wished = [targets_of(error, asked.together.queries[0])]
+        wanted = [targets_of(error, asked.together.queries[0])]
         assumed = assumed_of(asked.together.queries, assuming, account=self._budget)
-        return least_budget(asked.together, make, wished, assumed)
+        return least_budget(asked.together, make, wanted, assumed)
 
     def find_bounds(self, table: str | Query, column: str, *, budget: Guarantee) -> Bounds:
         """Find privately a range that few people have values outside of, and pay for it.

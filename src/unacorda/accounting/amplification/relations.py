@@ -54,7 +54,7 @@ __all__ = [
 
 
 def check_relation(event: Event, neighbors: Neighbors) -> None:
-    """Refuse a scheme that says nothing about this relation; InvalidParameter has the mend.
+    """Refuse a scheme that says nothing about this relation; InvalidParameter has the hint.
 
     Poisson samples are priced under every relation (replacement as removing and adding). A fixed
     size and shuffling keep the number of units: they speak of ReplaceOne and ZeroOut only.

@@ -116,8 +116,8 @@ class ApproximateFilter:
         """The cost as approximate zCDP, and as (epsilon, delta) where it has them."""
         rho = zcdp_of(cost)
         if rho is None:
-            mend = "Charge PureDP, ApproxDP, ZCDP or GDP here, or open a RenyiFilter."
-            raise cannot_add(cost, self.limit, mend=mend)
+            hint = "Charge PureDP, ApproxDP, ZCDP or GDP here, or open a RenyiFilter."
+            raise cannot_add(cost, self.limit, hint=hint)
         if isinstance(cost, PureDP):
             return rho, ApproxDP(cost.epsilon, 0)
         return rho, cost if isinstance(cost, ApproxDP) else None

@@ -110,8 +110,8 @@ class RenyiFilter:
             parts = _divergences(cost, tuple((a.numerator, a.denominator) for a in self._alphas))
             if parts is not None:
                 return parts
-            mend = "Charge PureDP, ZCDP or GDP without delta, or one RenyiDP for each order."
-            raise cannot_add(cost, self.limit, mend=mend)
+            hint = "Charge PureDP, ZCDP or GDP without delta, or one RenyiDP for each order."
+            raise cannot_add(cost, self.limit, hint=hint)
         if not isinstance(cost, list | tuple):
             raise cannot_add(cost, self.limit)
         if tuple(getattr(part, "alpha", None) for part in cost) != self._alphas:

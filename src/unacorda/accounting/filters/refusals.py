@@ -11,7 +11,7 @@ from unacorda.privacy.guarantees import ApproxDP
 __all__ = ["approximate_limit", "cannot_add"]
 
 
-def cannot_add(cost: object, limit: object, *, mend: str | None = None) -> Exception:
+def cannot_add(cost: object, limit: object, *, hint: str | None = None) -> Exception:
     """The error for a cost that is no guarantee of a kind that the filter adds.
 
     A guarantee of another kind is WrongUnit. Anything else (an event, a privacy loss
@@ -22,7 +22,7 @@ def cannot_add(cost: object, limit: object, *, mend: str | None = None) -> Excep
     chooser makes of them.
     """
     if isinstance(cost, Additive):
-        return WrongUnit(cost, limit, mend=mend or f"Charge in the unit of {limit}.")
+        return WrongUnit(cost, limit, hint=hint or f"Charge in the unit of {limit}.")
     return UnsupportedEvent(
         cost,
         kind="a filter",

@@ -2,18 +2,18 @@
 
 Sums without bounds: every person's total is cut at a level that is itself found privately.
 
-The bounded rows of a person in a cell add up to her total, a whole number of a public unit. Her
-positive part and her negative part are two questions about disjoint people, since a total has one
+The bounded rows of a person in a cell add up to their total, a whole number of a public unit. Their
+positive part and their negative part are two questions about disjoint people, since a total has one
 sign. For each: AboveThreshold climbs a public ladder of levels L to the first that at most a few
 people pass (see `search`), and then the sum of all totals cut at L is released with noise for
 sensitivity L. The level is a released number, so that everything behind it may depend on it.
 
 **What it costs.** In one part of one cell a person changes every count by at most 1, all in one
-direction, and the cut sum by at most L: the search costs its event
-and the noise, of a multiplier that is the same for every L, costs its own. With at most r rows she
-has totals in at most m = min(r, cells) cells and one sign in each: m parts feel her, the others
-have the same law with her as without. Where she is replaced, her old and her new totals are in
-at most min(2 m, parts) of them. The price is m times, or that many times, the two events.
+direction, and the cut sum by at most L: the search costs its event and the noise, of a multiplier
+that is the same for every L, costs its own. With at most r rows they have totals in at most m =
+min(r, cells) cells and one sign in each: m parts feel them, the others have the same law with them
+as without. Where they are replaced, their old and their new totals are in at most min(2 m, parts)
+of them. The price is m times, or that many times, the two events.
 
 **What it is an estimate of.** The sum of the cut totals, with noise of mean 0 and known size once
 L is known. The sum itself is larger: about `allowed` people pass L. How far they pass it is not
@@ -90,9 +90,9 @@ class FoundClipping:
     hits: int
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
-        return self.search.loudness + self.noise(1).loudness
+        return self.search.log_scale + self.noise(1).log_scale
 
     @property
     def event(self) -> events.Event:

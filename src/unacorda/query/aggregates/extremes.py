@@ -1,8 +1,8 @@
 r"""Least and greatest values: where all but about t people end, t public.
 
 The greatest value of all belongs to one person, and every number above it is nearly as likely an
-answer under any law that hides her. What can be said is which number few people exceed. A person
-counts once in each cell, by her own greatest point of a public grid; a candidate e is wrong by
+answer under any law that hides them. What can be said is which number few people exceed. A person
+counts once in each cell, by their own greatest point of a public grid; a candidate e is wrong by
 
     loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
 
@@ -16,7 +16,7 @@ Where a cell has fewer than t people, the ranks they lack lie at the far end of 
 **Sensitivity.** A person added to a cell moves n by 1 and each #{people at or below e} by 0 or 1,
 so that both differences in the loss move by at most 1, also at the ends of the grid, where one of
 them is left out. One person's rows make one number in each of at most min(r, cells)
-cells, and in fewer where the groups of a person are bound; where she is replaced, counts of one
+cells, and in fewer where the groups of a person are bound; where they are replaced, counts of one
 cell move by at most 1 as well, in at most twice as many cells. What the answers of all cells cost
 together is worked out in `query.draws`.
 """
@@ -61,7 +61,7 @@ class ExtremeSelection:
     event: events.Event
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return -math.log(float(self.point.factor))
 

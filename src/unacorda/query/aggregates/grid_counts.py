@@ -117,7 +117,7 @@ Finer = Callable[[Asked], Refined]
 class Ranking:
     """What is ranked. place: SQL of a row's point, NULL where it has none; steps: the last point.
 
-    people: where set, a person counts once in each cell, by her least or greatest point.
+    people: where set, a person counts once in each cell, by their least or greatest point.
     """
 
     place: str

@@ -62,7 +62,7 @@ class LevelNoise:
         return compose([level.event for level in self.levels])
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, the mean over levels."""
         return loudness_of(self.means)
 

@@ -350,7 +350,7 @@ class TreeNoise:
         return Pure(epsilon=epsilon)
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, the mean over levels."""
         return loudness_of(self.law.means)
 

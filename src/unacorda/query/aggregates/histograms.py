@@ -119,9 +119,9 @@ class FoundBins:
         return self.cutting.event + self.counts.event
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
-        return self.cutting.loudness + self.counts.loudness
+        return self.cutting.log_scale + self.counts.log_scale
 
     @property
     def aims(self) -> tuple[Aim, ...]:

@@ -497,7 +497,7 @@ class Chain:
         return events.compose([self.count.event, self.draws.event, *both])
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
 

@@ -2,8 +2,8 @@
 
 How many different values a column has, among the bounded rows.
 
-A person takes away no more values than she has rows, and another who takes her place brings no more
-than that: in a cell with k rows of the one and k' of the other the number moves by at most
+A person takes away no more values than they have rows, and another who takes their place brings no
+more than that: in a cell with k rows of the one and k' of the other the number moves by at most
 max(k, k'). So its sensitivity is that of a count of rows. Which values there are is never told.
 
 Sums of vectors, each row's cut to a public length: gradients and moments, in the engine.
@@ -240,9 +240,9 @@ def count_distinct(column: str, *, weight: Number = 1) -> CountDistinct:
     """Count the different values of a column or expression: numbers, text, dates, booleans.
 
     NULL is none of them; text differs by its code points. Counted are the values of the bounded
-    rows: a person's rows beyond her limits take values along that nobody else has. The noise grows
-    with the number of rows a person may bring, so that for many distinct values of few people a
-    smaller limit tells more. Weight as in `count`.
+    rows: a person's rows beyond their limits take values along that nobody else has. The noise
+    grows with the number of rows a person may bring, so that for many distinct values of few people
+    a smaller limit tells more. Weight as in `count`.
 
     >>> count_distinct("product").column
     'product'

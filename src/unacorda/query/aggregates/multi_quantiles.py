@@ -100,7 +100,7 @@ class Cutting:
         return events.compose([*(draws.event for draws in self.levels), *both])
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return math.log(math.fsum(sd**2 for sd in self.deviations.values())) / 2
 
@@ -196,8 +196,8 @@ def _found(
 ) -> Cutting | Chain:
     cutting = Cutting.within(share, reach, wanted, interval=interval)
     chains = Chain.options(share * (1 - interval), reach, wanted, cutting.ends)
-    chain = min(chains, key=lambda one: one.loudness, default=None)
-    if chain is None or chain.loudness > cutting.loudness - worth:
+    chain = min(chains, key=lambda one: one.log_scale, default=None)
+    if chain is None or chain.log_scale > cutting.log_scale - worth:
         return cutting
     return chain
 

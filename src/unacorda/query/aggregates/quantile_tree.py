@@ -243,9 +243,9 @@ def _parts(weights: Sequence[float], *, power: float) -> tuple[Fraction, ...]:
     """Parts of a budget, proportional to the powers of the weights, none far below the others."""
     whole = math.fsum(weight**power for weight in weights)
     least = _LEAST / len(weights)
-    wished = [max(Fraction(weight**power / whole), least) for weight in weights]
-    total = sum(wished)
-    parts = [Fraction(int(wish / total * 2**_PARTS_LOG2), 2**_PARTS_LOG2) for wish in wished]
+    weighed = [max(Fraction(weight**power / whole), least) for weight in weights]
+    total = sum(weighed)
+    parts = [Fraction(int(wish / total * 2**_PARTS_LOG2), 2**_PARTS_LOG2) for wish in weighed]
     return (*parts[:-1], 1 - sum(parts[:-1], Fraction(0)))
 
 

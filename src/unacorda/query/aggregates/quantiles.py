@@ -106,7 +106,7 @@ class Graded(Aggregate):
 
     @property
     def of_people(self) -> Literal["min", "max"] | None:
-        """Whether people are ranked, each once in a cell, by her least or greatest value."""
+        """Whether people are ranked, each once in a cell, by their least or greatest value."""
         return None
 
     def rankings(self, values: Sequence[str]) -> tuple[Ranking, ...]:
@@ -213,7 +213,7 @@ class Selection:
     event: events.Event
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return -math.log(float(self.point.factor))
 

@@ -389,14 +389,14 @@ def _least(ends: tuple[tuple[int, int], ...], *, unit: int, power: int) -> Strat
     """
     sign = -1.0 if all(x <= 0 for x, _ in ends) else 1.0
 
-    def loudness(matrix: tuple[tuple[int, int], ...]) -> float:
+    def log_scale(matrix: tuple[tuple[int, int], ...]) -> float:
         moved = np.array([[p * x + q * y for p, q in matrix] for x, y in ends], dtype=object) / unit
         length = float(np.max(np.sum(np.abs(moved.astype(float)) ** power, axis=1))) ** (1 / power)
         inverse = np.linalg.inv(np.array(matrix, dtype=float))
         weights = [np.array([1.0, -sign * likely]) for likely in _LIKELY]
         return math.fsum(math.log(length * float(np.linalg.norm(g @ inverse))) for g in weights)
 
-    matrix = min(_COMBINATIONS, key=loudness)
+    matrix = min(_COMBINATIONS, key=log_scale)
     corners = tuple(tuple(p * x + q * y for p, q in matrix) for x, y in ends)
     return Strategy(matrix=matrix, removed=corners, replaced=corners, fine=unit)
 

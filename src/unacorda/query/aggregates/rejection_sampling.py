@@ -315,8 +315,8 @@ class Draws:
     def within(self, pairs: Pairs) -> Runs:
         """Smaller bins of some that lie within one point each, about as fine as is called for."""
         weights = np.asarray(self.bins.weights[pairs], dtype=np.float64)
-        wished = np.ceil(weights * (self.denominator * float(self.factor) / _FINE))
-        return self._within(pairs, np.clip(wished, 2, _PIECES).astype(np.int64))
+        wanted = np.ceil(weights * (self.denominator * float(self.factor) / _FINE))
+        return self._within(pairs, np.clip(wanted, 2, _PIECES).astype(np.int64))
 
     def _within(self, pairs: Pairs, pieces: Any) -> Runs:
         """So many smaller bins of some that lie within one point each, numbered from 0 on."""

@@ -1,10 +1,10 @@
 """Ladders: people by how far their own number climbs a public row of rungs.
 
-A person's number in a cell is one value made of her bounded rows there: their sum, their greatest
+A person's number in a cell is one value made of their bounded rows there: their sum, their greatest
 value, how many they are. On a ladder of public rungs L_0 < L_1 < ... the engine counts people by
 how many rungs lie strictly below their number, and adds up their numbers, if asked for. From these
 exact integers follow, for every rung at once, how many people pass it and what the sum is of all
-numbers cut at it. A person is one of these counts, however many rows she brings.
+numbers cut at it. A person is one of these counts, however many rows they bring.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -32,7 +32,7 @@ __all__ = [
 class Ladder:
     """What to count people by.
 
-    number: SQL of a person's number over her bounded rows of a cell, NULL where she has none;
+    number: SQL of a person's number over their bounded rows of a cell, NULL where they have none;
     rungs: public, rising, whole numbers where the number is HUGEINT; summed: whether the numbers
     are added up too, which they can be where they are whole and not negative.
     """
@@ -96,5 +96,5 @@ class Climbers:
 
 
 def per_person(aggregate: str, sql: str, unit: Unit) -> str:
-    """SQL of a person's number: an aggregate over her rows, or what it is for a single row."""
+    """SQL of a person's number: an aggregate over their rows, or what it is for a single row."""
     return f"{aggregate}({sql})" if isinstance(unit, Person) else sql

@@ -1,31 +1,31 @@
-"""SQL that binds every person to her limits: some groups, some rows in each, some rows in all.
+"""SQL that binds every person to their limits: some groups, some rows in each, some rows in all.
 
 **How a person is bound.** In three steps, each of which only takes rows away, so that what one
 has bound stays bound:
 
-1. of her groups (the cells of the question that she has rows in), the first `max_groups` in the
-   order of a salted hash of her id and the cell, and where two are level, of the cell's number;
-2. of her rows in each group, a systematic sample of `max_rows_per_group`;
-3. of all her rows, a systematic sample of `max_rows`.
+1. of their groups (the cells of the question that they have rows in), the first `max_groups` in the
+   order of a salted hash of their id and the cell, and where two are level, of the cell's number;
+2. of their rows in each group, a systematic sample of `max_rows_per_group`;
+3. of all their rows, a systematic sample of `max_rows`.
 
 A step is left out where nothing is given, and where what is left bounds it too: the first where
 there are no more cells, and both of the first where `max_rows` is no larger (r rows lie in r groups
 at most, r in each); the last where groups times rows in each are no more. A person is told apart by
-her id itself, never by a hash of it, and each step looks at her own rows and the salt alone:
+their id itself, never by a hash of it, and each step looks at their own rows and the salt alone:
 removing another person changes nothing of it, and computing it again gives the same rows. Groups
 and rows are drawn with numbers of their own, made of the salt, so that one choice tells nothing of
 another.
 
 Where several rows are made of one (`relations`), a person is bound by the last step alone before
-that, too: what is multiplied then, and bound here in the end, are rows of hers that the salt chose
-among her own, and removing another person changes nothing of either choice.
+that, too: what is multiplied then, and bound here in the end, are rows of theirs that the salt
+chose among their own, and removing another person changes nothing of either choice.
 
 **A systematic sample.** The n rows are put in the order of every column in use; rows that are
 level are identical, so that their order is without effect. The systematic sample of k < n rows is
 kept: of the first p rows of the order f(p) = floor(k (p / n) + u), with u in (0, 1) from a salted
-hash of her id (and the cell), so that row p stays where f(p) > f(p - 1). Every row is kept with the
-same chance k / n (to within 2^-20), also where rows are identical, and the rows kept are spread
-over her groups and values as hers are.
+hash of their id (and the cell), so that row p stays where f(p) > f(p - 1). Every row is kept with
+the same chance k / n (to within 2^-20), also where rows are identical, and the rows kept are spread
+over their groups and values as theirs are.
 
 **It keeps exactly k of them.** u = (j + 1/2) / 2^20 is a double, and so is k + u, since k <= 2^20:
 f(0) = floor(u) = 0 and f(n) = floor(k + u) = k. Between them f rises, as rounding does not turn
@@ -37,7 +37,7 @@ are counted first, and only where there are more than k they are ordered.
 **Wide rows.** To sort many columns takes an engine longer than to sort few and join. Where it is
 said to (`narrow`), wide rows are put in the order of their cell and of a salted hash of every
 column in use, and by all columns where that leaves two rows of a person level. Where none are, the
-cell and the hash decide, and tell her rows apart, so that the rows kept are found by them; the
+cell and the hash decide, and tell their rows apart, so that the rows kept are found by them; the
 others' rows, which are identical but for a chance of 2^-64, are ordered by all columns. It is one
 order for all, and the sample is that of it.
 """

@@ -78,11 +78,11 @@ class Given:
 
     def sharpen(self, aims: Mapping[str, Sequence[Aim]]) -> None:
         """Ask at once for what draws would ask one by one; aims: where, by aggregate."""
-        wished: dict[Ranking, list[Aim]] = {}
+        wanted: dict[Ranking, list[Aim]] = {}
         for name, listed in aims.items():
             for ranking in self.reads[name].rankings if listed else ():
-                wished.setdefault(ranking, []).extend(listed)
-        near = {ranking: self._counted(ranking).near(listed) for ranking, listed in wished.items()}
+                wanted.setdefault(ranking, []).extend(listed)
+        near = {ranking: self._counted(ranking).near(listed) for ranking, listed in wanted.items()}
         asked = {self.rankings[key]: one for key, one in near.items() if one is not None}
         if not asked:
             return

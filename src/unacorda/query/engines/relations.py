@@ -1,13 +1,14 @@
-"""SQL of the rows of a question, up to where every person is bound to her limits.
+"""SQL of the rows of a question, up to where every person is bound to their limits.
 
 **Bound before anything multiplies.** Where people are protected and a step may make several rows of
 one (`explode`, a public key that stands in several rows), each person is bound to as many rows as
-count of her in all, right before the first such step; a join of private tables binds either side by
-itself. Otherwise the copies of one person's rows would be made before anybody is bound, and what
-that takes, in time and memory, would tell whether she is there. What is kept of hers is drawn from
-her own rows and the salt, whoever else there is, and everything after it makes rows of these alone:
-what she has in the end is still a function of her own rows, which `compile_query` bounds again, so
-that sensitivities are as they were. Filters before that step run first; they multiply nothing.
+count of them in all, right before the first such step; a join of private tables binds either side
+by itself. Otherwise the copies of one person's rows would be made before anybody is bound, and what
+that takes, in time and memory, would tell whether they are there. What is kept of theirs is drawn
+from their own rows and the salt, whoever else there is, and everything after it makes rows of these
+alone: what they have in the end is still a function of their own rows, which `compile_query` bounds
+again, so that sensitivities are as they were. Filters before that step run first; they multiply
+nothing.
 
 **Texts are cut where they are copied.** A thousand copies of a row with one long text would take a
 thousand times its memory, which would tell that this row is there. So a column of text keeps its
@@ -113,7 +114,7 @@ def _before_copies(
     salt: int,
     once: bool,
 ) -> str:
-    """Of every person as many rows as count of her in all, before the step at this place."""
+    """Of every person as many rows as count of them in all, before the step at this place."""
     bound, short = _bound(
         text,
         [f"{one.sql} AS u{index}" for index, one in enumerate(rows.identities)],

@@ -390,13 +390,13 @@ def too_deep(text: str) -> UnsafeExpression:
     return UnsafeExpression(
         text,
         reason="its parts are nested too deeply",
-        mend="Write it with fewer brackets, or derive an inner part as a column first.",
+        hint="Write it with fewer brackets, or derive an inner part as a column first.",
         place=deepest(text),
     )
 
 
 def refusal(
-    text: str, node: object, *, form: bool = False, mend: str | None = None
+    text: str, node: object, *, form: bool = False, hint: str | None = None
 ) -> UnsafeExpression:
     """The refusal of one node; form: its kind is allowed, but not written in this way."""
     shown = quoted(text, node)
@@ -407,10 +407,10 @@ def refusal(
         return UnsafeExpression(
             text,
             reason=f"this form of {what} is not allowed{at}",
-            mend=mend or "Write it plainly, as docs/sql.md shows.",
+            hint=hint or "Write it plainly, as docs/sql.md shows.",
             place=place,
         )
-    return UnsafeExpression(text, reason=f"it uses {what}{at}", mend=mend or remedy, place=place)
+    return UnsafeExpression(text, reason=f"it uses {what}{at}", hint=hint or remedy, place=place)
 
 
 def described(node: object, text: str = "") -> tuple[str, str]:

@@ -107,14 +107,14 @@ class _Scope:
             return self.columns[alike[0]]
         known = list(self.columns)
         if alike:
-            mend = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
+            hint = f"one column: {name!r} could be any of {', '.join(alike)}; write its own case"
         else:
             shown = ", ".join(known[:50]) + (", ..." if len(known) > 50 else "")
             question = errors.resembling(name, known).strip()
-            mend = f"a column of the table, and {name[:60]!r} is none of them: {shown}. {question}"
+            hint = f"a column of the table, and {name[:60]!r} is none of them: {shown}. {question}"
             if f'"{name}"' in self.text:
-                mend += f" Text takes single quotes: '{name[:60]}'."
-        raise InvalidParameter(self.argument, self.text, expected=mend.strip().rstrip("."))
+                hint += f" Text takes single quotes: '{name[:60]}'."
+        raise InvalidParameter(self.argument, self.text, expected=hint.strip().rstrip("."))
 
 
 def _expected(value: Value, expect: Kind | None) -> Value:

@@ -68,7 +68,7 @@ class Reading(Protocol):
     def nodes(self, *nodes: object) -> tuple[Node, ...]:
         """The trees of several nodes."""
 
-    def refuse(self, node: object, mend: str | None = None) -> UnsafeExpression:
+    def refuse(self, node: object, hint: str | None = None) -> UnsafeExpression:
         """The refusal of the form in which an allowed node was written."""
 
     def unknown(self, node: object) -> UnsafeExpression:
@@ -77,7 +77,7 @@ class Reading(Protocol):
     def whole(self, node: object, within: exp.Expression, *, least: int, most: int) -> int:
         """A literal whole number in a range."""
 
-    def literal(self, node: object, within: exp.Expression, mend: str) -> str:
+    def literal(self, node: object, within: exp.Expression, hint: str) -> str:
         """A text literal."""
 
     def word(self, node: object, within: exp.Expression, known: tuple[str, ...]) -> str:
@@ -408,50 +408,50 @@ def _trim(reader: Reading, node: exp.Expression) -> Node:
     characters = node.args.get("expression")
     if characters is None:
         return Operation(name, (reader.node(node.this),))
-    mend = "Write the characters to cut as a text literal: TRIM(x, '.,')."
+    hint = "Write the characters to cut as a text literal: TRIM(x, '.,')."
     return Operation(
-        name, (reader.node(node.this), Literal(reader.literal(characters, node, mend)))
+        name, (reader.node(node.this), Literal(reader.literal(characters, node, hint)))
     )
 
 
 def _replace(reader: Reading, node: exp.Expression) -> Node:
-    mend = (
+    hint = (
         "Write what is replaced and its replacement as text literals, the first not empty and the "
         f"second at most {_MOST_GROWTH} times as long: REPLACE(x, 'a', 'b')."
     )
-    old = reader.literal(node.args.get("expression"), node, mend)
-    new = reader.literal(node.args.get("replacement"), node, mend)
+    old = reader.literal(node.args.get("expression"), node, hint)
+    new = reader.literal(node.args.get("replacement"), node, hint)
     if not old or len(new) > _MOST_GROWTH * len(old):
-        raise reader.refuse(node, mend)
+        raise reader.refuse(node, hint)
     return Operation("REPLACE", (reader.node(node.this), Literal(old), Literal(new)))
 
 
 def _pad(reader: Reading, node: exp.Expression) -> Node:
-    mend = "Write what it is filled with as a text literal: LPAD(x, 5, '0')."
-    filling = reader.literal(node.args.get("fill_pattern"), node, mend)
+    hint = "Write what it is filled with as a text literal: LPAD(x, 5, '0')."
+    filling = reader.literal(node.args.get("fill_pattern"), node, hint)
     if not filling:
-        raise reader.refuse(node, mend)
+        raise reader.refuse(node, hint)
     length = reader.whole(node.args.get("expression"), node, least=0, most=_MOST_PADDING)
     name = "LPAD" if node.args.get("is_left") else "RPAD"
     return Operation(name, (reader.node(node.this), Literal(length), Literal(filling)))
 
 
 def _split(reader: Reading, node: exp.Expression) -> Node:
-    mend = "Write the separator as a text literal that is not empty: SPLIT_PART(x, '-', 1)."
-    separator = reader.literal(node.args.get("delimiter"), node, mend)
+    hint = "Write the separator as a text literal that is not empty: SPLIT_PART(x, '-', 1)."
+    separator = reader.literal(node.args.get("delimiter"), node, hint)
     if not separator:
-        raise reader.refuse(node, mend)
+        raise reader.refuse(node, hint)
     part = reader.whole(node.args.get("part_index"), node, least=1, most=MOST_POSITION)
     return Operation("SPLIT_PART", (reader.node(node.this), Literal(separator), Literal(part)))
 
 
 def _joined_with(reader: Reading, node: exp.Expression) -> Node:
-    mend = "Write the separator as a text literal: CONCAT_WS(', ', x, y)."
+    hint = "Write the separator as a text literal: CONCAT_WS(', ', x, y)."
     found = listed("CONCAT_WS", most=_MOST_PARTS)(reader, node)
     assert isinstance(found, Operation)
     if len(found.operands) < 2 or not isinstance(found.operands[0], Literal):
-        raise reader.refuse(node, mend)
-    reader.literal(node.expressions[0], node, mend)
+        raise reader.refuse(node, hint)
+    reader.literal(node.expressions[0], node, hint)
     return found
 
 
@@ -533,19 +533,19 @@ def _date_add(reader: Reading, node: exp.Expression) -> Node:
 
 def _moved(reader: Reading, moment: object, step: exp.Interval, *, sign: int) -> Node:
     """A date moved by a literal number of steps."""
-    mend = (
+    hint = (
         f"Write x + INTERVAL 7 DAY, with a whole number up to {_MOST_STEPS:,} in digits and one of "
         f"{', '.join(UNITS)}."
     )
     amount, unit = step.this, step.args.get("unit")
     if not set(given(step)) <= {"this", "unit"} or not isinstance(amount, exp.Literal):
-        raise reader.refuse(step, mend)
+        raise reader.refuse(step, hint)
     if not re.fullmatch(r"-?[0-9]{1,7}", amount.name) or abs(int(amount.name)) > _MOST_STEPS:
-        raise reader.refuse(step, mend)
+        raise reader.refuse(step, hint)
     name = unit.name.upper() if isinstance(unit, exp.Var) else ""
     name = name if name in UNITS else name.removesuffix("S")
     if name not in UNITS:
-        raise reader.refuse(step, mend)
+        raise reader.refuse(step, hint)
     return Operation("DATE_ADD", (reader.node(moment), Literal(sign * int(amount.name))), name)
 
 
@@ -725,9 +725,9 @@ class Reader:
         """Our trees of several nodes."""
         return tuple(self.node(node) for node in nodes)
 
-    def refuse(self, node: object, mend: str | None = None) -> UnsafeExpression:
+    def refuse(self, node: object, hint: str | None = None) -> UnsafeExpression:
         """The refusal of the form in which an allowed node was written."""
-        return errors.refusal(self.text, node, form=True, mend=mend)
+        return errors.refusal(self.text, node, form=True, hint=hint)
 
     def unknown(self, node: object) -> UnsafeExpression:
         """The refusal of a node that no rule allows."""
@@ -743,7 +743,7 @@ class Reader:
             return found.value
         raise self.refuse(within, f"Write a literal whole number from {least} to {most} there.")
 
-    def literal(self, node: object, within: exp.Expression, mend: str) -> str:
+    def literal(self, node: object, within: exp.Expression, hint: str) -> str:
         """A text literal.
 
         Raises UnsafeExpression for anything else.
@@ -751,7 +751,7 @@ class Reader:
         found = self.node(node) if node is not None else None
         if isinstance(found, Literal) and isinstance(found.value, str):
             return found.value
-        raise self.refuse(within, mend)
+        raise self.refuse(within, hint)
 
     def word(self, node: object, within: exp.Expression, known: tuple[str, ...]) -> str:
         """One of some words, such as the unit of a date, in capitals.

@@ -72,7 +72,7 @@ def statement(text: str, *, argument: str) -> exp.Expression:
         raise UnsafeExpression(
             text,
             reason="it begins neither with SELECT nor with WITH",
-            mend="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
+            hint="Write SELECT ..., COUNT(*) FROM table WHERE ... GROUP BY ...",
             place=errors.first_word(text),
         )
     return _parsed(text, into=None)
@@ -102,7 +102,7 @@ def refuse_lost(text: str, tree: exp.Expression) -> None:
                 raise UnsafeExpression(
                     text,
                     reason=f"a part of it would be without effect: {word[:60]!r}",
-                    mend="Leave it out.",
+                    hint="Leave it out.",
                     place=(token.start, token.end + 1),
                 )
 
@@ -121,7 +121,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
         raise UnsafeExpression(
             text,
             reason=f"it has {len(text):,} characters, more than {MOST_CHARACTERS:,}",
-            mend="Write it shorter, or derive a part of it as a column first.",
+            hint="Write it shorter, or derive a part of it as a column first.",
             place=(MOST_CHARACTERS, MOST_CHARACTERS + 1),
         )
     if not encodable(text):
@@ -129,7 +129,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
         raise UnsafeExpression(
             text,
             reason="it holds U+0000 or half of a surrogate pair",
-            mend="Remove it.",
+            hint="Remove it.",
             place=(at, at + 1),
         )
     try:
@@ -140,7 +140,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
         raise UnsafeExpression(
             text,
             reason="it is empty, or a quote or comment in it is not closed",
-            mend="Write an expression, and close every quote.",
+            hint="Write an expression, and close every quote.",
             place=errors.unclosed(text),
         )
     level = 0
@@ -151,7 +151,7 @@ def _check(text: str, argument: str) -> list[TokenType]:
             raise UnsafeExpression(
                 text,
                 reason="it holds a semicolon",
-                mend="Write one statement only, without ';'.",
+                hint="Write one statement only, without ';'.",
                 place=(token.start, token.end + 1),
             )
         if level > MOST_LEVELS:
@@ -177,14 +177,14 @@ def _parsed(text: str, *, into: type[exp.Condition] | None) -> exp.Expression:
     raise UnsafeExpression(
         text,
         reason="it is not understood" + ("" if place is None else f", at {text[slice(*place)]!r}"),
-        mend=_mend(text),
+        hint=_hint(text),
         place=place,
     )
 
 
-def _mend(text: str) -> str:
+def _hint(text: str) -> str:
     """What may be written in place of text that is not understood."""
-    for pattern, mend in _OTHER_DIALECTS:
+    for pattern, hint in _OTHER_DIALECTS:
         if pattern.search(text):
-            return mend
+            return hint
     return "Check brackets, commas, quotes and the order of words."

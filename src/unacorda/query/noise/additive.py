@@ -55,7 +55,7 @@ class Noise(Protocol):
         ...
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         ...
 
@@ -80,7 +80,7 @@ class AdditiveNoise:
         return self.mechanism.event
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         # Discrete noise of a tiny scale is 0 but for chances below the least double.
         return math.log(max(self.standard_deviation, sys.float_info.min))

@@ -1,6 +1,6 @@
 """Keys that are private themselves: how they are asked for, and which rule chooses them.
 
-Every person is bound first, so that she has rows under a bounded number of keys; then different
+Every person is bound first, so that they have rows under a bounded number of keys; then different
 people are counted under each key that anybody has; then a rule names the keys that enough people
 share. That is a release of its own, charged beside the aggregates, and it spends a delta: the
 chance that a key shows which one person alone has.
@@ -112,7 +112,7 @@ class KeyRule:
         return self.mechanism.event
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of how many people a key needs, to compare ways to spend one budget."""
         return math.log(self.people_for(_COMPARED))
 
@@ -164,7 +164,7 @@ def key_rule(share: Share, *, delta: Fraction, hits: int, replaced: bool) -> Key
     rules = list(_rules(share, delta, hits, replaced=replaced))
     if not rules:
         raise InvalidParameter("budget", share, expected="a larger one, to find private keys with")
-    return min(rules, key=lambda rule: rule.loudness)
+    return min(rules, key=lambda rule: rule.log_scale)
 
 
 def hits_of(reach: Reach) -> int:

@@ -1,11 +1,11 @@
 """A private search for the rung of a ladder that only few people pass.
 
 Rungs are asked about from below: do at most `allowed` people pass this one? One person changes each
-of these counts by at most 1, and all of them in one direction, also where her number is replaced by
-another: whoever has more passes every rung that the other passes. So it is the search of the
+of these counts by at most 1, and all of them in one direction, also where their number is replaced
+by another: whoever has more passes every rung that the other passes. So it is the search of the
 shifted inverse, `mechanisms.adaptive.solvers.Ascending`, whose losses these counts are: it finds
 the first rung without paying for those before it. Cells are parts of the people's rows: a person is
-in at most `hits` of them, and only their searches can tell anything of her; the price is that of
+in at most `hits` of them, and only their searches can tell anything of them; the price is that of
 `hits` searches.
 """
 
@@ -61,7 +61,7 @@ class Search:
         return self.solver.people(self.allowed, miss=1 - float(CONFIDENCE))
 
     @property
-    def loudness(self) -> float:
+    def log_scale(self) -> float:
         """The logarithm of the noise, to compare ways to spend one budget."""
         return math.log(1 + self.passing)
 

@@ -220,7 +220,7 @@ def grouped(
 ) -> tuple[tuple[Group, ...], tuple[tuple[Key, ...], ...], PrivateKeys | None]:
     """The groups, the keys of those whose keys are public, and how the others' are found.
 
-    keys: as `group_by` takes them. Raises InvalidParameter, naming the mend.
+    keys: as `group_by` takes them. Raises InvalidParameter, naming the hint.
     """
     keys = without_tables(scope, columns, keys)
     if isinstance(keys, PrivateKeys):
@@ -310,12 +310,12 @@ def _private_column(scope: Scope, name: str) -> Column:
     column = scope.column(name, argument="group_by")[0]
     if column.kind in _FOUND:
         return column
-    mend = "CAST(... AS DATE)" if column.kind is Kind.TIMESTAMP else "FLOOR(...)"
+    hint = "CAST(... AS DATE)" if column.kind is Kind.TIMESTAMP else "FLOOR(...)"
     raise InvalidParameter(
         "keys",
         f"private_keys() of {name!r}",
         expected="a column of text, whole numbers, dates or booleans, not of "
-        f"{column.kind.value}s: derive classes first, such as derive(k={mend!r})",
+        f"{column.kind.value}s: derive classes first, such as derive(k={hint!r})",
     )
 
 
@@ -326,11 +326,11 @@ def public_column(scope: Scope, name: str, keys: Sequence[Key]) -> Column:
     for column in readings:
         if column.kind in kinds:
             return column
-    mend = ""
+    hint = ""
     if readings[0].kind is Kind.TIMESTAMP:
-        mend = "s: group by the day, CAST(... AS DATE), or by another part such as MONTH(...)"
+        hint = "s: group by the day, CAST(... AS DATE), or by another part such as MONTH(...)"
     raise InvalidParameter(
         "keys",
         list(keys)[:3],
-        expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}{mend}",
+        expected=f"keys of the type of {name!r}, which holds {readings[0].kind.value}{hint}",
     )

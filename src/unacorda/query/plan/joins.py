@@ -1,8 +1,8 @@
 """Putting rows together: with a public table, with a person's rows elsewhere, one after the other.
 
-A join that is offered keeps what a person has a function of her own rows. Public rows are nobody's,
-so that any columns may be compared with theirs. Of two private tables only rows of one person may
-meet: otherwise one person's rows would decide how often another's count.
+A join that is offered keeps what a person has a function of their own rows. Public rows are
+nobody's, so that any columns may be compared with theirs. Of two private tables only rows of one
+person may meet: otherwise one person's rows would decide how often another's count.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,8 @@
 """Sub-sessions over disjoint parts of the people: who belongs to which, and what is owed for them.
 
 At the split every person is bound, once and for all questions, to at most `max_parts` of the parts
-that she has rows in; a part holds the rows of the people bound to it that lie in it. One person is
-then met by the questions of at most `max_parts` parts, so that the parent owes the sum of the
+that they have rows in; a part holds the rows of the people bound to it that lie in it. One person
+is then met by the questions of at most `max_parts` parts, so that the parent owes the sum of the
 largest spends of so many (`ParallelComposition`).
 """
 
@@ -49,7 +49,7 @@ def parted(
 ) -> dict[Key, dict[str, Rows]]:
     """By key the rows that each table of a part begins with: of tables that have the column.
 
-    salt: 128 bits, for the life of the split. Raises InvalidParameter, naming the mend.
+    salt: 128 bits, for the life of the split. Raises InvalidParameter, naming the hint.
     """
     listed = check_keys("keys", keys)
     most = int(checks.positive_integer(max_parts=max_parts))

@@ -72,7 +72,7 @@ class RowSteps(ABC):
     def where(self, condition: str) -> Self:
         """Keep the rows for which a row-wise SQL condition is true (NULL is not true).
 
-        Raises UnsafeExpression or InvalidParameter, naming the mend.
+        Raises UnsafeExpression or InvalidParameter, naming the hint.
         """
         self._open("where")
         return dataclasses.replace(self, rows=self.rows.where(condition))
@@ -157,7 +157,7 @@ class RowSteps(ABC):
     def union(self, other: RowSteps) -> Self:
         """The rows of both, with the columns that both have: `union(session.table("b"))`.
 
-        A person's limits hold for her rows of both together. Where single rows are protected and
+        A person's limits hold for their rows of both together. Where single rows are protected and
         one table stands on both sides, its rows count twice.
         """
         self._before_groups("union")

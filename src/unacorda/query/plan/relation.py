@@ -1,10 +1,10 @@
 """The rows that a question is about: tables, how they are put together, and row-wise steps.
 
-What a person has in the end is a function of her own rows, of public tables and of the salt; so is
-what becomes of a single row. How many rows that can be is worked out step by step
+What a person has in the end is a function of their own rows, of public tables and of the salt; so
+is what becomes of a single row. How many rows that can be is worked out step by step
 (`most_of_person`, `most_of_row`). Where people are protected, `relation` bounds their rows before
 the first step that makes several rows of one (`multiplying`), and `compile_query` bounds them
-again: each of the rows that her limits allow becomes no more than `MOST_COPIES` on the way.
+again: each of the rows that their limits allow becomes no more than `MOST_COPIES` on the way.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -117,7 +117,7 @@ class Part:
 
     label, column: what tells parts apart, as the caller wrote it and as it is read. keys: of all
     parts; max_parts: to how many of them a person is bound at most, drawn with the salt of 128 bits
-    among those that she has rows in. members: the rows of all tables that are parted, before this
+    among those that they have rows in. members: the rows of all tables that are parted, before this
     step, and the column there; types: of ids, in which people are one.
     """
 
@@ -236,7 +236,7 @@ class Rows:
 
     @property
     def most_of_person(self) -> int | None:
-        """How many rows one person has at most; None where nothing says so before her limits."""
+        """How many rows one person has at most; None where nothing says so before their limits."""
         match self.source:
             case Table():
                 return None

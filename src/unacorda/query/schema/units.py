@@ -62,7 +62,7 @@ def auto(*, budget: Guarantee, most: int = 1_000) -> Auto:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Person:
-    """Protect a person with all her rows, of which a bounded number enters any question.
+    """Protect a person with all their rows, of which a bounded number enters any question.
 
     id: the column that names the person, or a row-wise expression such as "lower(email)", or
     several of them that do so together. Every table of the session has it; where tables name it
@@ -77,8 +77,8 @@ class Person:
     the others must be given, since noise hides only what is bounded.
     Where a person has more, a pseudo-random choice is used, every group and then every row as
     likely as the other, fixed by a salt that is drawn anew for every question.
-    neighbors: `AddRemove` compares the table with the one without her; `ReplaceOne` with the one
-    in which her rows are another person's.
+    neighbors: `AddRemove` compares the table with the one without them; `ReplaceOne` with the one
+    in which their rows are another person's.
     hash: what the choice is drawn with. "engine": the engine's own hash, which is fast; "md5": one
     that draws the same rows on every engine under the same salt. Neither is what privacy rests on.
 
@@ -143,7 +143,7 @@ class Person:
 
     @property
     def all_rows(self) -> int:
-        """How many of her rows count at most, over all groups together."""
+        """How many of their rows count at most, over all groups together."""
         bounds = [] if self.max_rows is None else [self.max_rows]
         if self.max_groups is not None and self.max_rows_per_group is not None:
             bounds.append(self.max_groups * self.max_rows_per_group)
@@ -151,7 +151,7 @@ class Person:
 
     @property
     def searched(self) -> Person:
-        """The unit of the search for `max_rows`: her rows, before groups bound them."""
+        """The unit of the search for `max_rows`: their rows, before groups bound them."""
         if self.search is None:
             return self
         most = self.search.most
@@ -180,7 +180,7 @@ class Person:
 
     @property
     def in_part(self) -> Person:
-        """The unit of a part of the people, which she may leave or join, also when replaced."""
+        """The unit of a part of the people, which they may leave or join, also when replaced."""
         return self._but(neighbors=AddRemove)
 
     def in_table(self, table: str, tables: Collection[str] = ()) -> Person:
@@ -415,7 +415,7 @@ def _relation(neighbors: object) -> Neighbors:
 class Steps:
     """The steps that bind a person, each with its number, None where it is left out.
 
-    groups: of her groups; each: of her rows in each group; rows: of all her rows.
+    groups: of their groups; each: of their rows in each group; rows: of all their rows.
     """
 
     groups: int | None

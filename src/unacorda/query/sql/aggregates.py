@@ -79,10 +79,10 @@ class Aggregates:
     text: str
     source: Source
 
-    def fault(self, reason: str, mend: str, at: object = None) -> UnsafeExpression:
+    def fault(self, reason: str, hint: str, at: object = None) -> UnsafeExpression:
         """A refusal of the SELECT; at: the part that is meant."""
         place = errors.of_node(self.text, at)
-        return UnsafeExpression(self.text, reason=reason, mend=mend, place=place)
+        return UnsafeExpression(self.text, reason=reason, hint=hint, place=place)
 
     def refuse_others(self, node: object) -> None:
         """Raises where a node is or holds an aggregate or window, none of which is offered."""
@@ -99,9 +99,9 @@ class Aggregates:
             return
         whole = isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.IgnoreNulls)
         what = "an aggregate that is not offered" if whole else "an expression over an aggregate"
-        mend = _INSTEAD.get(type(node), "" if whole else "Compute with the released columns. ")
+        hint = _INSTEAD.get(type(node), "" if whole else "Compute with the released columns. ")
         shown = errors.quoted(self.text, node)
-        raise self.fault(f"it selects {what}, at {shown!r}", mend + OFFERED, node)
+        raise self.fault(f"it selects {what}, at {shown!r}", hint + OFFERED, node)
 
     def aggregate(self, node: object) -> Item | None:
         """The aggregate a node is, still without an alias; None where it is something else."""
@@ -166,7 +166,7 @@ class Aggregates:
         """COUNT(DISTINCT x), and COUNT(DISTINCT CASE WHEN c THEN x END), of people or values."""
         source, word = self.source, "person"
         if source.known and word not in {*map(str.casefold, source.known), *source.columns}:
-            # The person may be called so, whatever her column is.
+            # The person may be called so, whatever their column is.
             named = {**source.columns, word: (word, Name(word))}
             source = replace(source, columns=named)
         found = source.read(inner.expressions[0]) if len(inner.expressions) == 1 else None

@@ -116,13 +116,13 @@ def _check(item: Item, query: Query, *, alone: bool) -> None:
             lacking = item.second  # of two columns
             names = {name: None for name in names if f'"{name}"' in lacking}
         declared = ", ".join(f"{name!r}: unacorda.Bounds(0, 100)" for name in names)
-        mend = (
+        hint = (
             f"public bounds for {_plain(lacking)!r}: declare columns={{{declared}}}, or write "
             "LEAST(GREATEST(x, 0), 100)"
             if names
             else "a column: of a constant there is nothing to find. COUNT(*) counts rows"
         )
-        fault = MissingBound("SELECT", item.written, expected=mend)
+        fault = MissingBound("SELECT", item.written, expected=hint)
     except InvalidParameter as error:
         expected = error.expected
         if item.aggregate is Asked.TOP and error.argument == "values":
@@ -232,7 +232,7 @@ def _most_rows(unit: Unit) -> int | None:
         "max_rows",
         None,
         expected="unacorda.Person(..., max_rows=...): a JOIN of private tables takes as many rows "
-        "of a person from each side as she may bring into a question, up to "
+        "of a person from each side as they may bring into a question, up to "
         f"{math.isqrt(MOST_COPIES)}",
     )
 

@@ -160,9 +160,9 @@ def _labels(source: Source, columns_of: _ColumnsOf) -> Iterator[str]:
 class _Fault:
     text: str
 
-    def of(self, reason: str, mend: str, at: object) -> UnsafeExpression:
+    def of(self, reason: str, hint: str, at: object) -> UnsafeExpression:
         place = errors.of_node(self.text, at)
-        return UnsafeExpression(self.text, reason=reason, mend=mend, place=place)
+        return UnsafeExpression(self.text, reason=reason, hint=hint, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +174,8 @@ class _Pairing:
     right: Source
     join: exp.Join
 
-    def fault(self, reason: str, mend: str, at: object = None) -> UnsafeExpression:
-        return _Fault(text=self.text).of(reason, mend, at if at is not None else self.join)
+    def fault(self, reason: str, hint: str, at: object = None) -> UnsafeExpression:
+        return _Fault(text=self.text).of(reason, hint, at if at is not None else self.join)
 
     def how(self) -> Literal["inner", "left"]:
         side, kind = (str(self.join.args.get(name) or "").upper() for name in ("side", "kind"))
@@ -288,9 +288,9 @@ class _Sources:
     united: Callable[[Source, Source, exp.Expression], Source]
     level: int = 0
 
-    def fault(self, reason: str, mend: str, at: object) -> UnsafeExpression:
+    def fault(self, reason: str, hint: str, at: object) -> UnsafeExpression:
         return UnsafeExpression(
-            self.text, reason=reason, mend=mend, place=errors.of_node(self.text, at)
+            self.text, reason=reason, hint=hint, place=errors.of_node(self.text, at)
         )
 
     def listed(self, clause: exp.Expression) -> list[exp.CTE]:
@@ -352,12 +352,12 @@ class _Sources:
 
     def columns(self, table: str, at: exp.Expression) -> tuple[str, ...]:
         """Those of a table of the session."""
-        mend = ""
+        hint = ""
         try:
             return tuple(self.columns_of(table))
         except InvalidParameter as error:
-            mend = f"Write {error.expected}."
-        raise self.fault(f"{table[:60]!r} is none of the tables of people", mend, at)
+            hint = f"Write {error.expected}."
+        raise self.fault(f"{table[:60]!r} is none of the tables of people", hint, at)
 
     def selected(self, tree: object, name: str) -> Source:
         """What a row-wise SELECT offers."""
@@ -437,7 +437,7 @@ class _Sources:
                 reason=f"it puts SELECTs together by another {tree.key.upper()} than UNION ALL"
                 if isinstance(tree, exp.Union)
                 else f"it puts SELECTs together by {tree.key.upper()}",
-                mend=UNION_ALL,
+                hint=UNION_ALL,
                 place=errors.between(self.text, tree),
             )
         inner = replace(self, level=self.level + 1)

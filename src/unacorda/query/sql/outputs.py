@@ -51,13 +51,13 @@ class Outputs:
 
     def computed(self, node: exp.Expression) -> str:
         """A column made of aggregates, each of which is asked for if it is not selected."""
-        return self.expression(node, clause="SELECT", mend="")
+        return self.expression(node, clause="SELECT", hint="")
 
     def having(self, clause: exp.Expression | None) -> str | None:
         """The condition on released rows."""
         if clause is None:
             return None
-        return self.expression(clause.this, clause="HAVING", mend=_HAVING)
+        return self.expression(clause.this, clause="HAVING", hint=_HAVING)
 
     def orderings(self, clause: exp.Expression | None, order: list[str]) -> Iterator[Ordering]:
         """The sort keys; order: the released columns by position."""
@@ -75,7 +75,7 @@ class Outputs:
             if 1 <= number <= len(order):
                 key = text_of(Name(order[number - 1]))
             else:
-                key = self.expression(place, clause="ORDER BY", mend=_ORDER)
+                key = self.expression(place, clause="ORDER BY", hint=_ORDER)
             yield Ordering(
                 expression=key,
                 descending=bool(ordered.args.get("desc")),
@@ -97,7 +97,7 @@ class Outputs:
             )
         return value
 
-    def expression(self, node: object, *, clause: str, mend: str) -> str:
+    def expression(self, node: object, *, clause: str, hint: str) -> str:
         """An expression over released columns, in the input language."""
         shown = self.group(node)
         if shown is not None:
@@ -106,15 +106,15 @@ class Outputs:
         def special(part: exp.Expression) -> Node | None:
             item = self.aggregates.aggregate(part)
             if item is not None:
-                return Name(self.column_of(item, part, clause, mend))
+                return Name(self.column_of(item, part, clause, hint))
             if isinstance(part, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Window):
                 self.aggregates.refuse_others(part)
             return None
 
         reader = replace(self.aggregates.source.reader, special=special)
-        found = self.released(reader.read(node), node, clause, mend)
+        found = self.released(reader.read(node), node, clause, hint)
         if isinstance(found, Literal):
-            raise self.missing(node, clause, mend)
+            raise self.missing(node, clause, hint)
         return written(self.text, found, node)
 
     def group(self, node: object) -> str | None:
@@ -129,7 +129,7 @@ class Outputs:
             return self.groups.get(mark(source.resolve(found, node)))
         return None
 
-    def column_of(self, item: Item, node: object, clause: str, mend: str) -> str:
+    def column_of(self, item: Item, node: object, clause: str, hint: str) -> str:
         """The released column that an aggregate is."""
         if item.parts != ("",):
             raise self.aggregates.fault(
@@ -140,15 +140,15 @@ class Outputs:
         for alias, known in self.items.items():
             if known == item:
                 return alias
-        if mend:
-            raise self.missing(node, clause, mend)
+        if hint:
+            raise self.missing(node, clause, hint)
         taken = {name.casefold() for name in (*self.names.values(), *self.items)}
         alias = next(n for n in self.aggregates.names_for(item, node) if n.casefold() not in taken)
         self.items[alias] = item
         self.beside.append(replace(item, alias=alias, place=errors.of_node(self.text, node)))
         return alias
 
-    def released(self, node: Node, at: object, clause: str, mend: str) -> Node:
+    def released(self, node: Node, at: object, clause: str, hint: str) -> Node:
         """The same over the names of released columns."""
         match node:
             case Name(name):
@@ -159,19 +159,19 @@ class Outputs:
                     with contextlib.suppress(UnsafeExpression):
                         shown = self.groups.get(mark(self.aggregates.source.resolve(node, at)))
                 if shown is None:
-                    raise self.missing(at, clause, mend)
+                    raise self.missing(at, clause, hint)
                 return Name(shown)
             case Operation(operands=operands):
-                found = tuple(self.released(part, at, clause, mend) for part in operands)
+                found = tuple(self.released(part, at, clause, hint) for part in operands)
                 return replace(node, operands=found)
             case _:
                 return node
 
-    def missing(self, node: object, clause: str, mend: str) -> UnsafeExpression:
+    def missing(self, node: object, clause: str, hint: str) -> UnsafeExpression:
         """The refusal of something that is no released column."""
         shown = errors.fragment(node)
         return self.aggregates.fault(
-            f"{clause} has {shown!r}, which is no output column", mend or _SELECTED, node
+            f"{clause} has {shown!r}, which is no output column", hint or _SELECTED, node
         )
 
 

@@ -90,12 +90,12 @@ def _other(text: str, tree: exp.Expression) -> UnsafeExpression:
     if not isinstance(tree, exp.SetOperation):
         place = errors.of_word(text, word) or errors.of_node(text, tree)
         return UnsafeExpression(
-            text, reason=f"its verb is {word}", mend="Write one SELECT.", place=place
+            text, reason=f"its verb is {word}", hint="Write one SELECT.", place=place
         )
     return UnsafeExpression(
         text,
         reason=f"it puts SELECTs together by {word}",
-        mend="Write one SELECT, and ask the others by themselves. UNION ALL may stand between "
+        hint="Write one SELECT, and ask the others by themselves. UNION ALL may stand between "
         "row-wise SELECTs behind FROM.",
         place=errors.between(text, tree),
     )

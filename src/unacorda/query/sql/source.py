@@ -70,7 +70,7 @@ def clauses(text: str, tree: exp.Expression, known: Collection[str]) -> None:
     for key in sorted(given(tree) - set(known)):
         value = tree.args[key]
         first = value[0] if isinstance(value, list) else value
-        name, mend = _NAMES.get(
+        name, hint = _NAMES.get(
             key, (key.strip("_").replace("_", " ").upper(), "Leave the clause out.")
         )
         shown = errors.fragment(first).strip()
@@ -81,7 +81,7 @@ def clauses(text: str, tree: exp.Expression, known: Collection[str]) -> None:
             place = errors.of_word(text, "DISTINCT", within=whole)
         elif isinstance(first, exp.Lock) and whole is not None:
             place = errors.of_word(text, "FOR", within=(whole[0], len(text)))
-        raise UnsafeExpression(text, reason=f"it uses {name}{at}", mend=mend, place=place)
+        raise UnsafeExpression(text, reason=f"it uses {name}{at}", hint=hint, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Source:
             raise UnsafeExpression(
                 self.text,
                 reason=f"several of its tables have a column {name[:60]!r}",
-                mend=f"Write the table before it: {written}.",
+                hint=f"Write the table before it: {written}.",
                 place=_place_of_name(self.text, at, plain),
             )
         elif known is not None:
@@ -143,7 +143,7 @@ class Source:
         raise UnsafeExpression(
             self.text,
             reason=f"{name[:60]!r} is no column of {self.name[:60]!r}",
-            mend=errors.resembling(name, listed)
+            hint=errors.resembling(name, listed)
             + f"Its columns are {', '.join(listed[:50])}"
             + ("." if self.every else "; list others in its SELECT."),
             place=_place_of_name(self.text, at, plain),
@@ -196,7 +196,7 @@ def written(text: str, node: Node, at: object) -> str:
         raise UnsafeExpression(
             text,
             reason="a part of it is too long",
-            mend="Write it shorter.",
+            hint="Write it shorter.",
             place=errors.of_node(text, at),
         )
     return found
