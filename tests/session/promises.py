@@ -404,6 +404,7 @@ def closed() -> None:
         query = made.table("t").agg(n=unacorda.count())
     with pytest.raises(UnacordaError):
         made.evaluate(query, budget=LOUD)
+    assert not made._ledger.entries(made._dataset)
 
 
 PROMISES: Mapping[str, Callable[[], None]] = {

@@ -1,11 +1,9 @@
-"""What every aggregate has: columns, measures, noise, answers, and what callers give it.
-
-What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
+"""What every aggregate is: a plain value that says what to count, with which noise, and how wrong.
 
 An aggregate reads the bounded rows of a question through exact integers alone: sums over the rows
 of a cell (`measures`), counts by place on a grid (`rankings`), and people by how far their numbers
-climb (`ladders`). It turns its part of the budget into noise, and the integers and the noise into
-released numbers. A new aggregate is one class, named in `aggregates.every`.
+climb (`threshold_counts`). It turns its part of the budget into noise, and the integers and the
+noise into released numbers. A new aggregate is one class, named in `aggregates.every`.
 """
 
 # SPDX-License-Identifier: Apache-2.0

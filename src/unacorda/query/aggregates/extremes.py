@@ -6,12 +6,13 @@ counts once in each cell, by their own greatest point of a public grid; a candid
 
     loss(e) = max(#{people above e} - t, t - #{people at or above e}, 0),
 
-the loss of the rank n - t, and is drawn as in `ranks`. With N points and f = epsilon / (2 Delta),
-t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is below t, so
-that fewer than 2 t people exceed the answer and at least one reaches it: it lies between the value
-that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere above the greatest
-value: this is the shifted inverse, Fang, Dong, Yi 2022, solved by the exponential mechanism.)
-Where a cell has fewer than t people, the ranks they lack lie at the far end of the range.
+the loss of the rank n - t, and is drawn as in `rejection_sampling`. With N points and f = epsilon /
+(2 Delta), t is the least whole number with N exp(-f t) <= 1/20: with probability 95 % the loss is
+below t, so that fewer than 2 t people exceed the answer and at least one reaches it: it lies
+between the value that 2 t people exceed and the greatest. (With t = 0 the answer would be anywhere
+above the greatest value: this is the shifted inverse, Fang, Dong, Yi 2022, solved by the
+exponential mechanism.) Where a cell has fewer than t people, the ranks they lack lie at the far end
+of the range.
 
 **Sensitivity.** A person added to a cell moves n by 1 and each #{people at or below e} by 0 or 1,
 so that both differences in the loss move by at most 1, also at the ends of the grid, where one of

@@ -1,13 +1,9 @@
-"""Counts by place on a public grid of numbers.
-
-Rankings: rows, or people, by their place on a fine public grid, counted in the engine alone.
+"""Counts of rows, or of people, by their place on a fine public grid; the engine counts.
 
 The grid 0, 1, ..., steps is cut into bins that are public too: its two ends by themselves, and
 between them bins of 2^shift points. The engine counts by bin. Where a mechanism must know more of
 one bin, the engine counts within it, by 2^10 smaller ones and around one point of it; what leaves
-are counts, as ever, and only of the bins that were asked about. See `aggregates.ranks`, which asks.
-
-Bins of many lines side by side, of which only those with rows are apart from each other.
+are counts, as ever, and only of the bins that were asked about. `rejection_sampling` asks.
 
 A line is a cell, or a part of one. Neighbouring bins without rows are one bin, since all of their
 places have the same rows below them: a line has no more bins than about twice its rows, however

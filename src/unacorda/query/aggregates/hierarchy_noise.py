@@ -1,10 +1,9 @@
 """Noise of all levels of a tree at once, and how it is shared among them.
 
-The law of noise that adds up: what a node of a tree of counts errs by.
-
-The noise z_v of every node v is the sum of that of its cells, and all of it together has
-probability proportional to exp(-sum over all nodes of r_v |z_v|), r_v the rate of the node's level
-(`tree_noise`). From below, the sum of a node's parts has the law
+**The law**: what a node of a tree of counts errs by. The noise z_v of every node v is the sum of
+that of its cells, and all of it together has probability proportional to exp(-sum over all nodes of
+r_v |z_v|), r_v the rate of the node's level (`tree_noise`). From below, the sum of a node's parts
+has the law
 
     p_v(z) ~ exp(-r_v |z|) (p_a * p_b * ...)(z)          over its parts a, b, ...
 
@@ -18,11 +17,10 @@ scale, and standard deviations are right to four digits.
 Nodes with the same parts have the same p, and with the same ancestors beside the same law: each is
 found once.
 
-Noise that adds up: drawn at all levels of a tree of counts at once.
-
-Where every level has Laplace noise of its own, the fit that makes tables add up throws part of it
-away, but the budget was spent on all of it. Here the noise adds up to begin with. Each cell c has a
-whole number z_c of noise, each node the sum z_v of that of its cells, and all of it together has
+**The noise.** Where every level has Laplace noise of its own, the fit that makes tables add up
+throws part of it away, but the budget was spent on all of it. Here the noise adds up to begin with.
+Each cell c has a whole number z_c of noise, each node the sum z_v of that of its cells, and all of
+it together has
 
     P(z) proportional to exp(-sum over levels l of (1 / b_l) sum over the nodes v of l of |z_v|).
 
@@ -44,13 +42,11 @@ is drawn depends on the noise alone, never on the counts.
 Source: the exponential mechanism with a norm as its loss, McSherry and Talwar 2007, and Hardt and
 Talwar 2010, arXiv:0907.3754 (K-norm), with the norm of all levels; proof above.
 
-How a budget is split over the levels of a tree whose noise adds up (`tree_noise`).
-
-The shares taken minimise the mean of V / A over all released numbers, V the variance of a number
-and A that of its level asked apart with an equal part of the budget, among those under which no
-level's V is above a limit: what the least squares fit of levels asked apart leaves there. V is a
-function of all shares that has no formula, and the best are found by the simplex search of Nelder
-and Mead 1965.
+**Shares** of a budget for the levels. The shares taken minimise the mean of V / A over all released
+numbers, V the variance of a number and A that of its level asked apart with an equal part of the
+budget, among those under which no level's V is above a limit: what the least squares fit of levels
+asked apart leaves there. V is a function of all shares that has no formula, and the best are found
+by the simplex search of Nelder and Mead 1965.
 
 What is promised does not rest on the search: the price of the noise is that of all shares
 together, whichever they are, and what they make of errors is computed when they are known.

@@ -5,9 +5,9 @@ count over as many groups. Between given edges, a bin holds the values from its 
 below its upper one, the last bin its upper edge too, as is the custom; what lies below the first
 edge and above the last is counted in two bins of its own, which cost nothing.
 
-Found edges are quantiles that cut the rows into bins of about the same number of them (`several`).
-They cost a fourth of the budget; the rest buys the noise of the counts between them, which are
-counted exactly once the edges are known: each edge is a released number.
+Found edges are quantiles that cut the rows into bins of about the same number of them
+(`multi_quantiles`). They cost a fourth of the budget; the rest buys the noise of the counts between
+them, which are counted exactly once the edges are known: each edge is a released number.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,8 +1,7 @@
 """Several quantiles drawn at once (Gillenwater, Joseph and Kulesza 2021).
 
-Draws of chains, exactly, from few counts; see `chains`, which says what a chain is and costs.
-
-By rejection from bins, as in `ranks`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
+**Drawing** a chain, exactly, from few counts (what a chain is and costs stands below). By rejection
+from bins, as in `rejection_sampling`: a list of bins B_1 <= ... <= B_(k-1) is proposed, even places
 in them, and these are accepted with a probability that makes up for the difference. Let K_i be an
 upper bound on exp(-f |n_i - p_i N|) over the places of two bins that follow each other, from their
 counts, and b_j(B) one on what the rest of the chain weighs, from B_j = B on:
@@ -22,12 +21,11 @@ is 1, so that all b_j of a cut are found in three sums over the bins.
 
 What is refused is proposed anew, from smaller bins in place of those that were chosen.
 
-Several quantiles drawn at once, as a chain of parts that hold the right numbers of rows.
-
-Let N be a number that is known, near the number n of rows; the share p_i of them is to lie in part
-i = 1 ... k. A chain is a rising list of places e_1 <= ... <= e_(k-1), which cut the rows into parts
-of n_1, ..., n_k of them (rows at a point are spread evenly over its places, as in `cuts`). It is
-drawn with probability proportional to
+**A chain** is made of parts that hold the right numbers of rows. Let N be a number that is known,
+near the number n of rows; the share p_i of them is to lie in part i = 1 ... k. A chain is a rising
+list of places e_1 <= ... <= e_(k-1), which cut the rows into parts of n_1, ..., n_k of them (rows
+at a point are spread evenly over its places, as in `quantile_tree`). It is drawn with probability
+proportional to
 
     exp(-f loss),    loss = |n_1 - p_1 N| + ... + |n_k - p_k N|.
 
@@ -38,7 +36,7 @@ every chain by 1 at most, and so its log-probability, up to the normaliser. QED
 
 So all quantiles together cost what one does that is drawn from losses of sensitivity 1. N is a
 noisy count, which is paid for beside. What a budget that adds up by squares (zCDP, GDP) leaves for
-each level of `splits` is more, so that there the levels are as good.
+each level of `quantile_tree` is more, so that there the levels are as good.
 
 **What error is expected.** Where values hardly repeat, the errors t_i = n_i - p_i N of the parts
 are independent with density proportional to exp(-f |t|), given that their sum is n - N. Under this

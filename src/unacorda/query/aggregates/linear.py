@@ -1,17 +1,15 @@
 """Counts, sums and sums of vectors: one number, or a few, with noise.
 
-How many different values a column has, among the bounded rows.
+**Distinct values**, among the bounded rows. A person takes away no more values than they have rows,
+and another who takes their place brings no more than that: in a cell with k rows of the one and k'
+of the other the number moves by at most max(k, k'). So its sensitivity is that of a count of rows.
+Which values there are is never told.
 
-A person takes away no more values than they have rows, and another who takes their place brings no
-more than that: in a cell with k rows of the one and k' of the other the number moves by at most
-max(k, k'). So its sensitivity is that of a count of rows. Which values there are is never told.
-
-Sums of vectors, each row's cut to a public length: gradients and moments, in the engine.
-
-A row's numbers v_1, ..., v_p are multiplied by min(1, norm / |v|), put on whole multiples of a
-public unit and added exactly. So one row is worth a vector of length `norm` at most, and whatever
-direction it has, the price is that of the length alone: with normal noise no more for a hundred
-numbers than for one. A row in which one of the numbers is missing adds nothing.
+**Sums of vectors**, each row's cut to a public length. A row's numbers v_1, ..., v_p are multiplied
+by min(1, norm / |v|), put on whole multiples of a public unit and added exactly. So one row is
+worth a vector of length `norm` at most, and whatever direction it has, the price is that of the
+length alone: with normal noise no more for a hundred numbers than for one. A row in which one of
+the numbers is missing adds nothing.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,23 +1,20 @@
 """Means, proportions, counts by condition and weighted means.
 
-Means: a noisy centred sum over a noisy count, both from one vector with little sensitivity.
-
-Write a = sum of (x - lower) and b = sum of (upper - x) over the rows of a cell. One row adds
-(x - lower, upper - x) to the pair, whose entries are non-negative and add up to the width
-w = upper - lower: k rows move the pair by at most k w, in the l1 norm as in the l2 norm. From the
-noisy pair follow the centred sum s = (a - b) / 2 and the count n = (a + b) / w, and the mean is
-c + s / max(n, 1) with c the middle of the bounds. Under Laplace noise this halves the variance of
-charging s and n apart (each would get half of epsilon); under normal noise it is the same.
+**Means**: a noisy centred sum over a noisy count, both from one vector with little sensitivity.
+Write a = sum of (x - lower) and b = sum of (upper - x) over the rows of a cell. One row adds (x -
+lower, upper - x) to the pair, whose entries are non-negative and add up to the width w = upper -
+lower: k rows move the pair by at most k w, in the l1 norm as in the l2 norm. From the noisy pair
+follow the centred sum s = (a - b) / 2 and the count n = (a + b) / w, and the mean is c + s / max(n,
+1) with c the middle of the bounds. Under Laplace noise this halves the variance of charging s and n
+apart (each would get half of epsilon); under normal noise it is the same.
 
 The interval is Fieller's (1954): all m for which the noise of s - (m - c) n can explain what was
 seen. It holds its confidence for every count, where dividing standard errors does not.
 
-Means in which each row counts by another column.
-
-A row with value x in [lower, upper] and weight w in [0, W] adds (w (x - lower), w (upper - x)) to a
-pair of sums: not negative, and together at most W (upper - lower), in both norms. From the noisy
-pair follow mean, error and interval as those of `mean`, with the sum of the weights in place of the
-number of rows.
+**Weighted means**, in which each row counts by another column. A row with value x in [lower, upper]
+and weight w in [0, W] adds (w (x - lower), w (upper - x)) to a pair of sums: not negative, and
+together at most W (upper - lower), in both norms. From the noisy pair follow mean, error and
+interval as those of `mean`, with the sum of the weights in place of the number of rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,11 +1,10 @@
 """Sums of little sensitivity that moments follow from, and regions of confidence of these.
 
-Which numbers are noised when moments are asked for: few, and no row moves them far.
-
-Values are put on [-1, 1]: u = (x - c) / h with c the middle of the bounds and h half their width.
-What follows from sums of 1, u and u^2 (a variance, say) is not best found from these three sums
-with noise each, but from three others that are linear in them. Every row adds to the three others
-a vector whose norm is 1 at most, wherever x lies, so that one noise of that sensitivity serves all.
+**Which numbers are noised**: few, and no row moves them far. Values are put on [-1, 1]: u = (x - c)
+/ h with c the middle of the bounds and h half their width. What follows from sums of 1, u and u^2
+(a variance, say) is not best found from these three sums with noise each, but from three others
+that are linear in them. Every row adds to the three others a vector whose norm is 1 at most,
+wherever x lies, so that one noise of that sensitivity serves all.
 
 One variable. The polynomials u (u - 1) / 2, 1 - u^2 and u (u + 1) / 2 are 1 at one of -1, 0 and 1
 and 0 at the other two. Write a = |u|.
@@ -29,12 +28,11 @@ l2 norm 24 - 12 (u^2 + v^2), 9 u, 9 v, 9 u^2, 9 v^2 and 16 u v: the square of th
 u^2 as in v^2, so that it is largest at 0, at an end or at a corner: 576, 306 or 580. The weights
 were chosen by computing errors of correlations over a range of means, deviations and correlations.
 
-Intervals for numbers that solve an equation between noisy moments, with the stated confidence.
-
-What is wanted, theta, solves sum of f(row; eta, theta) = 0 over the rows of a cell, f a combination
-of moments with weights g(eta, theta), where eta are numbers that are not known either: the means,
-for a variance. With noisy moments the left side is the noise alone, of standard deviation
-tau |g inverse|, at the true eta and theta. So theta is in
+**Intervals** for numbers that solve an equation between noisy moments. What is wanted, theta,
+solves sum of f(row; eta, theta) = 0 over the rows of a cell, f a combination of moments with
+weights g(eta, theta), where eta are numbers that are not known either: the means, for a variance.
+With noisy moments the left side is the noise alone, of standard deviation tau |g inverse|, at the
+true eta and theta. So theta is in
 
     {theta : |T(eta, theta)| <= z tau |g(eta, theta) inverse| for an eta in a box}
 

@@ -1,11 +1,9 @@
-"""Several quantiles and interquartile ranges, by whichever way errs less.
-
-Several quantiles in one release, and the range between the quartiles: trees and chains of cuts.
+"""Several quantiles in one release, and the range between the quartiles: trees and chains of cuts.
 
 Where each of m quantiles is drawn by itself, the budget is split m ways. Here cuts are made one
-after the other in parts of the rows (`splits`), each of them exactly by the exponential mechanism
-(`cuts`), and all parts of a level cost what one costs; or all at once (`chains`), where that is
-expected to err less. Answers never cross.
+after the other in parts of the rows (`quantile_tree`), each of them exactly by the exponential
+mechanism and all parts of a level cost what one costs; or all at once (`joint_quantiles`), where
+that is expected to err less. Answers never cross.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,10 +1,8 @@
-"""Several quantiles from one tree of cuts.
-
-Which cuts find several quantiles with the least error: a tree of splits, and what each costs.
+"""Which cuts find several quantiles with the least error: a tree of splits, and what each costs.
 
 Rows between two cuts are a part. A split of a part at the quantile s between those of its ends,
 l < s < h, looks for the cut that leaves the share u = (s - l) / (h - l) of the part's rows below
-it. Parts of one level are disjoint, so that a level costs what one split costs (`cuts`), and m
+it. Parts of one level are disjoint, so that a level costs what one split costs, and m
 quantiles are found in about log2(m + 1) levels instead of m draws.
 
 **What error is expected.** Where values hardly repeat, a cut is off by a rank error t of density
@@ -27,13 +25,12 @@ without, and the one of the least expected error is taken. It is a function of p
 
 Source: the recursion, Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429; the rest: proof above.
 
-Cuts of rows that are ordered on a fine grid, and cuts of the parts between them, drawn exactly.
-
+**Cuts.** Rows are ordered on a fine grid; they, and the parts between cuts, are cut by exact draws.
 The finest grid has 2^16 places for every point of the public grid, and the rows at a point are
 spread evenly over its places: of c rows a cut at place P counts those at lower points and c times
 the share of the point's places below P. A part is what lies between two cuts, lo <= P < hi, and
-holds a weight of rows W(lo, hi), not always a whole number. A split of it at the share u is a
-place P of the part, drawn with probability proportional to
+holds a weight of rows W(lo, hi), not always a whole number. A split of it at the share u is a place
+P of the part, drawn with probability proportional to
 
     exp(-f |W(lo, P) - u W(lo, hi)|),    f = epsilon / (2 moves max(u, 1 - u)).
 
@@ -47,7 +44,7 @@ are independent. In one part a log-probability moves by f times the change of it
 normaliser, that is within a range of 2 f times the largest change; f is epsilon / (2 moves) over
 the steepness, so that these ranges add up to epsilon. And a unit's rows that come, k, moves each
 loss by k (u - 1) to k u: a row adds its weight w in the part, 0 <= w <= 1, to W(lo, hi), and
-between 0 and w to W(lo, P); its weights in all parts of a cell add up to 1 at most. `splits` takes
+between 0 and w to W(lo, P); its weights in all parts of a cell add up to 1 at most. The tree takes
 it from there: what it maximises is convex in the weights, so that fractions reach no further than
 whole rows. QED
 
@@ -55,10 +52,10 @@ Levels one after the other compose, as mechanisms that see what was drawn before
 add up, in zCDP the squares of them over 8. (The range of all levels together may pass the sum of
 their epsilons, since the normaliser of a level depends on the earlier cuts.)
 
-**Drawing.** As in `ranks`, by rejection from bins, with |B| exp(-f l(B)) as the weight of a bin,
-l(B) the least loss that its counts allow. Within one point all is known, since rows are spread
-evenly; of a bin of several points the engine is asked. The law is that of the theorem, whatever
-the bins.
+**Drawing.** As in `rejection_sampling`, by rejection from bins, with |B| exp(-f l(B)) as the weight
+of a bin, l(B) the least loss that its counts allow. Within one point all is known, since rows are
+spread evenly; of a bin of several points the engine is asked. The law is that of the theorem,
+whatever the bins.
 
 Source: Kaplan, Schnapp, Stemmer 2022, arXiv:2110.05429, for single rows; proof above.
 """

@@ -1,6 +1,4 @@
-"""Quantiles, and what aggregates on a grid share.
-
-Quantiles: the exponential mechanism over a public grid, from exact counts.
+"""Quantiles: the exponential mechanism over a public grid, from exact counts.
 
 Values are rounded to the nearest point of a public grid, e_0 < ... < e_M, so that ties are atoms.
 A candidate e is wrong by the distance of q n from the ranks that e covers,
@@ -10,7 +8,7 @@ A candidate e is wrong by the distance of q n from the ranks that e covers,
 which is 0 at the quantile also where many values are tied (|#{x < e} - q n| is not: with all
 values equal it is the same at every candidate). Its sensitivity is worked out in
 `sensitivity.of_ranks`; the factor 2 of the mechanism stays, since n moves too. How a point is drawn
-from a grid that is too fine to be counted point by point is told in `ranks`.
+from a grid that is too fine to be counted point by point is told in `rejection_sampling`.
 
 The cells are disjoint and one unit's rows are spread over them, so a unit that brings k_j rows to
 cell j moves the log-probabilities there within a range of epsilon k_j / k: what the answers of all

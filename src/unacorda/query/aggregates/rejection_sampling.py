@@ -1,6 +1,4 @@
-"""Exact draws of ranks from grids too fine to be counted whole.
-
-Trials of the draws that `ranks` and `cuts` tell of, of many cells side by side.
+"""Exact draws from grids too fine to be counted whole, of many cells side by side.
 
 A line is one draw: a cell, or a part of one, as its bins are now. Lines that try again do so at
 once, so that the engine hears of all of them in one question, and their weights, proposals and

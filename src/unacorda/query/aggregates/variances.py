@@ -2,9 +2,9 @@
 
 Variances and standard deviations: from three noisy sums of which no row moves all far.
 
-The sums are those of `strategies.SQUARED`, of the values put on [-1, 1]. From them follow noisy
-N = number of rows, S = sum of u and Q = sum of u^2, and with m = S / N the variance
-(Q - 2 m S + m^2 N) / (N - ddof), in squares of half the width of the range.
+The sums are those of `moment_strategies.SQUARED`, of the values put on [-1, 1]. From them follow
+noisy N = number of rows, S = sum of u and Q = sum of u^2, and with m = S / N the variance (Q - 2 m
+S + m^2 N) / (N - ddof), in squares of half the width of the range.
 
 Its error is that of the sum of (u - m)^2 - v, v the variance: at -1, 0 and 1 this polynomial is
 (1 + m)^2 - v, m^2 - v and (1 - m)^2 - v. For values in the middle of their range, m = 0, normal
@@ -13,20 +13,20 @@ third of the budget each give tau sqrt(3 (1 + v^2)) / N (under Laplace noise 2 (
 place of 9 (1 + v^2)). These are sums about the middle of the range; about 0, as they are commonly
 taken, they err by several times as much where 0 is an end.
 
-The interval is of the kind told in `regions`, with the mean in its box.
+The interval is of the kind in `moment_strategies`, with the mean in its box.
 
 Covariances and correlations of two columns, over rows in which both are present.
 
-A covariance follows from the sums of `strategies.PAIRED`, a correlation from those of `CROSSED`, of
-both columns put on [-1, 1]. Errors are to first order those of sums over rows of
+A covariance follows from the sums of `moment_strategies.PAIRED`, a correlation from those of
+`CROSSED`, of both columns put on [-1, 1]. Errors are to first order those of sums over rows of
 
     (u - a) (v - b) - kappa                                                     for a covariance,
     (u - a) (v - b) - (rho / 2) (lambda (u - a)^2 + (v - b)^2 / lambda)         for a correlation
 
 divided by n, and by n times both deviations; a, b are the means and lambda the deviation of v over
 that of u. Both sums are 0 at the true numbers, and change in the second order alone where a, b or
-lambda are a little off. The intervals are made from them as told in `regions`, with a, b and lambda
-in boxes; where the sign of a deviation is not sure, a correlation may be anything.
+lambda are a little off. The intervals are made from them as in `moment_strategies`, with a, b and
+lambda in boxes; where the sign of a deviation is not sure, a correlation may be anything.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,11 +1,8 @@
 """Frames of pandas, polars and Arrow as tables of an engine.
 
-How DuckDB reads the columns of a source: decided by their types alone, so that no value fails.
-
-A reading gives NULL where a value does not fit its type. A type that the engine cannot read so is
-named by a type of no reading, and a question that uses such a column is refused.
-
-Frames as DuckDB can copy them: how a column is read is decided by its type, never by a value.
+How a column is read is decided by its type alone, so that no value fails. A reading gives NULL
+where a value does not fit its type. A type that the engine cannot read so is named by a type of no
+reading, and a question that uses such a column is refused.
 
 What a type allows and the engine does not hold (an instant in seconds beyond those that
 microseconds can say, text that is not UTF-8) is handed over raw, as whole numbers or bytes, and

@@ -1,11 +1,9 @@
-"""PostgreSQL: the same questions over tables of a server.
+"""PostgreSQL: the same questions over tables of a server, which are only read.
 
-One question in PostgreSQL: one transaction that reads one state of the tables, and writes none.
+One question is one transaction that reads one state of the tables, and writes none.
 
 What a question names is told again, as a WITH, in every statement that needs it: nothing is kept on
 the server, also no temporary table, so that a standby can answer, and a user who may only read.
-
-PostgreSQL: the same questions over tables of a server, which are only read.
 
 The statements are those that DuckDB runs, translated construct by construct; what has no equal in
 PostgreSQL is refused before anything is spent. Counts and sums leave as integers; rows never do.

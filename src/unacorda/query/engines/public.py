@@ -57,7 +57,7 @@ def evaluated(
 def read_public_table(
     source: object, choose: Callable[[Sequence[str]], Sequence[str]], *, most: int
 ) -> list[tuple[Any, ...]]:
-    """Read the first rows of a public table; a `scope.PublicTableReader`."""
+    """Read the first rows of a public table; a `PublicTableReader`."""
     with closing(PublicTables({"keys": source})) as tables:
         listed = ", ".join(map(identifier, choose(list(tables.types("keys")))))
         return tables.rows(f"SELECT {listed} FROM {tables.scan('keys')} LIMIT {most}")

@@ -1,9 +1,8 @@
 """Counts as DuckDB hands them over, failures that say nothing, and time limits.
 
-How long an engine may work for one call, after which it is interrupted.
-
-Expiry leaves as any failure does: as `EngineFailed`, of constant text. That it came depends on the
-data, as the running time does: see docs/promise.md.
+An engine is interrupted where one call takes longer than its time. Expiry leaves as any failure
+does: as `EngineFailed`, of constant text. That it came depends on the data, as the running time
+does: see docs/promise.md.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -1,17 +1,13 @@
 """Spark: the same questions over tables that outgrow one machine.
 
-Settings of Spark on which the meaning of a statement rests.
+**Settings** on which the meaning of a statement rests. A session of the engine starts with what the
+caller gave to Spark as a whole. All of `spark.sql` goes back to Spark's defaults but for a closed
+list that says how fast and where to compute, and what changes an answer, or lets a value end a
+question, is set.
 
-A session of the engine starts with what the caller gave to Spark as a whole. All of `spark.sql`
-goes back to Spark's defaults but for a closed list that says how fast and where to compute, and
-what changes an answer, or lets a value end a question, is set.
-
-One question in Spark: views of its own, the rows that are read twice kept, integers fetched.
-
-What is kept is computed again where Spark loses it; the rows are then the same, since a bound row
-is a function of the table and the salt alone (no random function, no order of partitions).
-
-Spark: the same questions over tables that outgrow one machine.
+**One question** has views of its own; rows that are read twice are kept. What is kept is computed
+again where Spark loses it; the rows are then the same, since a bound row is a function of the table
+and the salt alone (no random function, no order of partitions).
 
 The statements are those that DuckDB runs, translated construct by construct; what has no equal in
 Spark is refused before anything is spent. Counts and sums leave as integers; rows never do.

@@ -1,13 +1,10 @@
 """Tables of Spark: what may be opened, and how files are read.
 
-Parquet in Spark: every column is read as the numbers or bytes that the file holds.
-
-Spark's own conversions stop at a value: instants in milliseconds that overflow, decimals of more
-digits than declared. So the footers decide how a column is read, and an expression that gives NULL
-for what does not fit makes the value. A calendar is never changed, statistics are never used, and
-no plan of the caller's that is cached stands for the files.
-
-Where Spark's tables come from: files, tables of its catalogue, its own frames, and others'.
+**Parquet**: every column is read as the numbers or bytes that the file holds. Spark's own
+conversions stop at a value: instants in milliseconds that overflow, decimals of more digits than
+declared. So the footers decide how a column is read, and an expression that gives NULL for what
+does not fit makes the value. A calendar is never changed, statistics are never used, and no plan of
+the caller's that is cached stands for the files.
 
 A frame that is computed anew whenever it is read can give other rows each time (`rand()`, `sample`,
 `limit`): only base relations are taken, and of files those of Parquet alone, in a plan that is made

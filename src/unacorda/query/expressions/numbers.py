@@ -1,12 +1,9 @@
 """Numbers: arithmetic, rounding, roots and curves.
 
-Arithmetic and powers: how each is written in DuckDB, made total, and bounded.
-
-Probed on DuckDB 2.0 over NULL, infinities, signed zeros, subnormals and the largest doubles:
-+ - * / % on doubles never raise (overflow gives an infinity, 0/0 NaN); SQRT below 0 and
-logarithms at or below 0 raise, so their argument itself is guarded, never the call.
-
-Circular functions, the cube root and pi: written in DuckDB, made total, and bounded.
+Each is written in DuckDB, made total, and bounded. Probed on DuckDB 2.0 over NULL, infinities,
+signed zeros, subnormals and the largest doubles: + - * / % on doubles never raise (overflow gives
+an infinity, 0/0 NaN); SQRT below 0 and logarithms at or below 0 raise, so their argument itself is
+guarded, never the call.
 
 Sines of infinities, and arcs of sines beyond 1, are NULL: the operand is guarded.
 """

@@ -1,13 +1,10 @@
 """From a parsed text to a tree: which forms, calls and literals there are.
 
-The functions of the language: which of their arguments must be literals, and in what range.
-
 A function that DuckDB and sqlglot spell in several ways is read to one operation of the tree.
 
-From sqlglot's tree to ours: an allow-list of nodes, and of what may stand in each of them.
-
-Nothing of sqlglot's own rendering reaches the engine, and an argument the list does not know
-refuses the node, so that no part of what was written is silently left out.
+There is an allow-list of nodes, and of what may stand in each. Nothing of sqlglot's own rendering
+reaches the engine, and an argument the list does not know refuses the node, so that no part of what
+was written is silently left out.
 """
 
 # SPDX-License-Identifier: Apache-2.0

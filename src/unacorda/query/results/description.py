@@ -1,7 +1,5 @@
 """What a first look at a table found: as values, as text, and as a page with pictures.
 
-What a first look at a table found: released numbers by column, as text and as a page.
-
 The page stands alone: no script, no font, no picture from elsewhere.
 """
 

@@ -1,7 +1,5 @@
 """What a SELECT says, clause by clause, and where it stands.
 
-An analyst's SELECT as plain values: what to count, sum, average and take quantiles of.
-
 Nothing here knows a table or a budget: it says what was asked, in the input language of
 `expressions`, and a session decides whether it may be answered.
 """
