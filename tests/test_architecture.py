@@ -54,7 +54,11 @@ def trees() -> Mapping[str, ast.Module]:
 
 
 def imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]:
-    """Modules that a module imports anywhere: in functions and for types alone too."""
+    """Modules that a module imports anywhere: in functions and for types alone too.
+
+    The package itself is imported with any module of it; of packages inside, which list what their
+    own modules hold, that is not counted.
+    """
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -62,6 +66,7 @@ def imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]
                     if one.name in known:
                         yield one.name
             case ast.ImportFrom(module=str(module), names=names, level=0) if module in known:
+                yield ROOT
                 for one in names:
                     inner = f"{module}.{one.name}"
                     yield inner if inner in known else module

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +97,19 @@ def test_the_version_is_that_of_the_installed_package() -> None:
     except metadata.PackageNotFoundError:  # run from a checkout that is not installed
         installed = unacorda.__version__
     assert unacorda.__version__ == installed
+
+
+def test_types_of_the_face_are_those_of_its_names() -> None:
+    """What type checkers are told of each name is where it is loaded from."""
+    stub = ast.parse(Path(unacorda.__file__).with_suffix(".pyi").read_text())
+    told = {
+        alias.name: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    face = vars(unacorda)
+    rooms = dict.fromkeys(face["_ROOMS"], "unacorda")
+    assert told == face["_HOME"] | rooms | {"__version__": "unacorda._version"}
+    (listed,) = (node.value for node in stub.body if isinstance(node, ast.Assign))
+    assert ast.literal_eval(listed) == unacorda.__all__

@@ -9,49 +9,9 @@ The names below are the whole public face. They are loaded when they are first u
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unacorda._version import __version__ as __version__
-
-if TYPE_CHECKING:
-    from unacorda import (
-        accounting,
-        attacks,
-        audit,
-        errors,
-        events,
-        inference,
-        learning,
-        ledger,
-        mechanisms,
-        plots,
-    )
-    from unacorda.bits import SeededBits
-    from unacorda.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-    from unacorda.privacy.neighbors import AddRemove, ReplaceOne, ZeroOut
-    from unacorda.query.aggregates.answers import Assume
-    from unacorda.query.aggregates.automatic import find_bounds
-    from unacorda.query.aggregates.extremes import max, min  # noqa: A004  # the public words
-    from unacorda.query.aggregates.histograms import histogram
-    from unacorda.query.aggregates.linear import (
-        count,
-        count_distinct,
-        count_people,
-        sum,  # noqa: A004  # the public word is unacorda.sum
-        vector_sum,
-    )
-    from unacorda.query.aggregates.means import count_if, mean, proportion, weighted_mean
-    from unacorda.query.aggregates.multi_quantiles import iqr, quantiles
-    from unacorda.query.aggregates.quantiles import median, quantile
-    from unacorda.query.aggregates.ratios import ratio
-    from unacorda.query.aggregates.top_k import top
-    from unacorda.query.aggregates.variances import correlation, covariance, stdev, variance
-    from unacorda.query.noise.key_selection import private_keys
-    from unacorda.query.results.release import Release
-    from unacorda.query.schema.facts import Bounds, Categories, Dates, Text, dates
-    from unacorda.query.schema.sources import Csv
-    from unacorda.query.schema.units import Person, Row, auto
-    from unacorda.query.session import Session
 
 __all__ = [
     "GDP",
